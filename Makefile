@@ -1,0 +1,47 @@
+# Every target makes the environment that it needs; nothing has to be installed before, but Python 3.11 or later,
+# its venv module, util-linux and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+REPORTS ?= reports
+PYTEST_ARGS ?=
+
+.PHONY: conformance test lint defects bench wheel clean help
+
+help:
+	@echo "make conformance   run the suite on the embedded cluster; the page is $(REPORTS)/latest/report.html"
+	@echo "make test          test the plugin"
+	@echo "make lint          ruff, mypy, import rules"
+	@echo "make defects       run the suite under every planted defect and compare with the table"
+	@echo "make bench         print the benchmarks"
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s: make PYTHON=python3.12" % sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[torch,kind,html,parallel,dev]'
+	touch $@
+
+conformance: $(VENV)/.ready
+	$(BIN)/python -m pytest suites --cluster=embedded --gpucluster-report-dir=$(REPORTS) $(PYTEST_ARGS)
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+defects: $(VENV)/.ready
+	$(BIN)/python -m pytest tests/defects --run-live-defects $(PYTEST_ARGS)
+
+bench: $(VENV)/.ready
+	for each in benchmarks/*.py; do $(BIN)/python $$each || exit 1; done
+
+wheel: $(VENV)/.ready
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) build dist reports
