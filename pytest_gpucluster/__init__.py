@@ -1,0 +1,1 @@
+"""Conformance tests for GPU training clusters, decided on recorded evidence."""

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of clusters, tests or judges: names, quantities, selectors, times."""

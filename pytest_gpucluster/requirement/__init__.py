@@ -1,0 +1,43 @@
+"""What a requirement is: its declaration, levels, verdicts and findings."""
+
+from pytest_gpucluster.requirement.declare import (
+    AREAS,
+    DOCUMENTS,
+    REGISTRY,
+    DeclarationError,
+    Judge,
+    Presupposition,
+    Registry,
+    Requirement,
+    requirement,
+    requirement_of,
+)
+from pytest_gpucluster.requirement.verdict import (
+    Cause,
+    Finding,
+    Level,
+    Number,
+    Presupposed,
+    Refusal,
+    Verdict,
+)
+
+__all__ = [
+    "AREAS",
+    "DOCUMENTS",
+    "REGISTRY",
+    "Cause",
+    "DeclarationError",
+    "Finding",
+    "Judge",
+    "Level",
+    "Number",
+    "Presupposed",
+    "Presupposition",
+    "Refusal",
+    "Registry",
+    "Requirement",
+    "Verdict",
+    "requirement",
+    "requirement_of",
+]

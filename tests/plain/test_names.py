@@ -1,0 +1,32 @@
+"""Names: kind keys, safe names, hints."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gpucluster.plain import names
+
+
+def test_the_two_jobs_have_different_keys():
+    """Only Jobs carry their group in the key."""
+    assert names.kind_key("batch.volcano.sh/v1alpha1", "Job") == names.VC_JOB
+    assert names.kind_key("batch/v1", "Job") == names.BATCH_JOB
+    assert names.kind_key("scheduling.volcano.sh/v1beta1", "PodGroup") == "PodGroup"
+    assert names.kind_key_of({"apiVersion": "v1", "kind": "Pod"}) == "Pod"
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=4), st.integers(min_value=1, max_value=63))
+def test_a_safe_name_is_always_a_dns_label(parts, limit):
+    """Whatever goes in, a DNS label within the limit comes out."""
+    name = names.safe_name(*parts, limit=limit)
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", name)
+    assert len(name) <= limit
+
+
+def test_a_hint_names_the_nearest_and_the_list():
+    """A mistyped word is answered by the nearest match and by what is allowed."""
+    hint = names.did_you_mean("GANG-02", ["GANG-002", "REF-001"])
+    assert "did you mean 'GANG-002'" in hint
+    assert "REF-001" in hint
+    assert "none" in names.did_you_mean("x", [])
