@@ -1,0 +1,142 @@
+"""What a member of a gang does: say what it sees, find the master, meet all others at a barrier.
+
+Standard library only. Every line is `GPUCONF1 {json}` in one write of less than 4096 bytes, so that lines of
+several writers never mix. The master (RANK 0) then ends; the others stay until they are ended, which is how it
+shows whether anything ends them.
+
+Arguments: `env` prints what the process sees and ends; `meet` (the default) goes through the whole life;
+`meet --members N` expects N members where WORLD_SIZE does not tell.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+SEEN = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "VC_TASK_INDEX", "VK_TASK_INDEX")
+
+
+def say(event: str, **fields: object) -> None:
+    """Write one event as one line in one write."""
+    told = {
+        "run": os.environ.get("GPUCLUSTER_RUN", ""),
+        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
+        "event": event,
+        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
+        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
+        "t": time.time(),
+        **fields,
+    }
+    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
+
+
+def seen_env() -> dict[str, str]:
+    """Return the variables of the wiring as this process sees them."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in SEEN or name.startswith("VC_") or name == "MPI_HOST"
+    }
+
+
+def resolve(name: str, within: float) -> list[str]:
+    """Look a name up until it answers; returns its IPv4 addresses, empty after `within` seconds."""
+    ends = time.monotonic() + within
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            found = sorted({str(info[4][0]) for info in socket.getaddrinfo(name, None, socket.AF_INET)})
+        except OSError as error:
+            if time.monotonic() > ends:
+                say("resolved", name=name, addresses=[], tries=tries, ok=False, error=str(error))
+                return []
+            time.sleep(0.1)
+            continue
+        say("resolved", name=name, addresses=found, tries=tries, ok=True)
+        return found
+
+
+def lead(port: int, members: int, within: float) -> list[str]:
+    """Collect the other members' names, then tell everybody the full list."""
+    me = socket.gethostname()
+    with socket.create_server(("0.0.0.0", port)) as server:  # noqa: S104 - the pod's own address
+        server.settimeout(within)
+        joined: list[tuple[str, socket.socket]] = []
+        while len(joined) < members - 1:
+            connection, _ = server.accept()
+            connection.settimeout(within)
+            joined.append((connection.makefile().readline().strip(), connection))
+        names = sorted([me, *(name for name, _ in joined)])
+        for _, connection in joined:
+            connection.sendall((json.dumps(names) + "\n").encode())
+            connection.close()
+    return names
+
+
+def join(address: str, port: int, within: float) -> list[str]:
+    """Tell the master our name and wait for the full list."""
+    ends = time.monotonic() + within
+    while True:
+        try:
+            with socket.create_connection((address, port), timeout=2) as connection:
+                connection.settimeout(within)
+                connection.sendall(f"{socket.gethostname()}\n".encode())
+                answer = connection.makefile().readline()
+            names = json.loads(answer)
+            return [str(name) for name in names]
+        except (OSError, ValueError):
+            if time.monotonic() > ends:
+                return []
+            time.sleep(0.1)
+
+
+def meet(members: int, within: float, linger: bool) -> int:
+    """Go through a member's life; returns the exit code."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    say("env", env=seen_env(), pid=os.getpid())
+    address, port = os.environ.get("MASTER_ADDR", ""), int(os.environ.get("MASTER_PORT", "0"))
+    rank = int(os.environ.get("RANK", "-1"))
+    if not address or rank < 0:
+        say("barrier", world=members, members=[], ok=False, error="MASTER_ADDR or RANK is not set")
+        return 3
+    addresses = resolve(address, within)
+    names: list[str] = []
+    try:
+        if rank == 0:
+            names = lead(port, members, within)
+        elif addresses:
+            names = join(addresses[0], port, within)
+    except OSError as error:
+        say("barrier", world=members, rank=rank, members=[], ok=False, error=str(error))
+        return 4
+    say("barrier", world=members, rank=rank, members=names, ok=len(names) == members)
+    if len(names) != members:
+        return 5
+    if rank != 0 or linger:
+        ended.wait(3600)
+    say("done", rank=rank)
+    return 0
+
+
+def main() -> int:
+    """Parse the arguments and act."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", default="meet", choices=["meet", "env"])
+    parser.add_argument("--members", type=int, default=int(os.environ.get("WORLD_SIZE", "1")))
+    parser.add_argument("--within", type=float, default=20.0, help="seconds for each step")
+    parser.add_argument("--linger", action="store_true", help="rank 0 stays too")
+    args = parser.parse_args()
+    if args.what == "env":
+        say("env", env=seen_env(), pid=os.getpid())
+        return 0
+    return meet(args.members, args.within, args.linger)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""One world: every rank says who it is, and an all-reduce must give the right sum.
+
+Run by torchrun. NCCL where there are GPUs, gloo elsewhere. Depends on torch alone. Lines as in `gang.py`.
+"""
+
+import datetime as dt
+import json
+import os
+import socket
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def say(event: str, **fields: object) -> None:
+    """Write one event as one line in one write of less than 4096 bytes."""
+    told = {
+        "run": os.environ.get("GPUCLUSTER_RUN", ""),
+        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
+        "event": event,
+        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
+        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
+        "t": time.time(),
+        **fields,
+    }
+    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
+
+
+def main() -> int:
+    """Join the world, reduce, compare; returns 0 when the sum is right."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    local = int(os.environ["LOCAL_RANK"])
+    cuda = torch.cuda.is_available()
+    backend = "nccl" if cuda else "gloo"
+    who = {
+        "rank": rank,
+        "world": world,
+        "local_rank": local,
+        "group_rank": int(os.environ.get("GROUP_RANK", "-1")),
+        "host": socket.gethostname(),
+        "backend": backend,
+    }
+    # Said before the group forms: in a hang it is the only evidence of who was there.
+    say("rank", **who)
+    device = torch.device("cuda", local) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend, timeout=dt.timedelta(seconds=60))
+    # Rank r contributes r + 1, so that a missing or doubled rank changes the sum.
+    value = torch.full((1024,), float(rank + 1), device=device)
+    dist.all_reduce(value)
+    expected = world * (world + 1) / 2
+    got = float(value[0])
+    right = bool(torch.all(value == expected))
+    say("sum", expected=expected, got=got, ok=right, **who)
+    dist.barrier()
+    dist.destroy_process_group()
+    say("done", **who)
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

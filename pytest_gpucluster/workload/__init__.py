@@ -1,0 +1,34 @@
+"""Manifests and payloads made ready, and how a gang is written for a scheduler.
+
+```python
+from pytest_gpucluster.workload import GangSpec, Role, dialect_for
+
+spec = GangSpec("smoke", roles=(Role("worker", 4, ("sleep", "5")),), resources={"nvidia.com/gpu": 4})
+manifest = dialect_for("volcano", queue="default").write(spec)
+```
+"""
+
+from pytest_gpucluster.workload.gang import (
+    Dialect,
+    GangSpec,
+    Role,
+    Sidecar,
+    WorkloadError,
+    dialect_for,
+    filler,
+)
+from pytest_gpucluster.workload.overlay import apply_overlay
+from pytest_gpucluster.workload.payload import config_map, read_payload
+
+__all__ = [
+    "Dialect",
+    "GangSpec",
+    "Role",
+    "Sidecar",
+    "WorkloadError",
+    "apply_overlay",
+    "config_map",
+    "dialect_for",
+    "filler",
+    "read_payload",
+]

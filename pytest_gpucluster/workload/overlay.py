@@ -1,0 +1,52 @@
+"""The pod overlay: what an operator's cluster wants on every pod (tolerations, pull secrets, annotations ...)."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Manifest = dict[str, Any]
+
+
+def apply_overlay(manifest: Manifest, overlay: Mapping[str, Any]) -> Manifest:
+    """Return a copy of a manifest with the overlay on every pod template in it.
+
+    `overlay` has the shape of a pod: `metadata.labels`, `metadata.annotations` and `spec`. Maps are merged, the
+    overlay wins; lists (tolerations, imagePullSecrets, env) are appended. Objects without pods come back unchanged.
+    """
+    result = copy.deepcopy(manifest)
+    if overlay:
+        for metadata, spec in pod_templates(result):
+            _merge(metadata, overlay.get("metadata") or {})
+            _merge(spec, overlay.get("spec") or {})
+    return result
+
+
+def pod_templates(manifest: Manifest) -> Iterator[tuple[Manifest, Manifest]]:
+    """Yield (metadata, spec) of every pod that an object would make, ready to be changed in place."""
+    if manifest.get("kind") == "Pod":
+        yield manifest.setdefault("metadata", {}), manifest.setdefault("spec", {})
+        return
+    spec = manifest.get("spec") or {}
+    holders = [task for task in spec.get("tasks") or [] if isinstance(task, dict)]
+    holders.append(spec)
+    for holder in holders:
+        template = holder.get("template")
+        if isinstance(template, dict):
+            yield template.setdefault("metadata", {}), template.setdefault("spec", {})
+
+
+def each_pod(manifest: Manifest, change: Callable[[Manifest, Manifest], None]) -> None:
+    """Apply `change(metadata, spec)` to every pod template of a manifest, in place."""
+    for metadata, spec in pod_templates(manifest):
+        change(metadata, spec)
+
+
+def _merge(target: Manifest, extra: Mapping[str, Any]) -> None:
+    for key, value in extra.items():
+        present = target.get(key)
+        if isinstance(present, dict) and isinstance(value, Mapping):
+            _merge(present, value)
+        elif isinstance(present, list) and isinstance(value, list):
+            target[key] = present + [copy.deepcopy(item) for item in value if item not in present]
+        else:
+            target[key] = copy.deepcopy(value)

@@ -1,0 +1,1 @@
+"""The requirements as executable tests: one folder an area, one file a family."""

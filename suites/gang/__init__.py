@@ -1,0 +1,1 @@
+"""Gang: gangs start whole or not at all."""

@@ -1,0 +1,61 @@
+"""All or nothing, under scarcity."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import gang, presupposed
+
+from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
+
+
+@requirement(
+    "GANG-002",
+    level="must",
+    documents="R J P",
+    scenario=scarce_gang,
+    judge=gang.all_or_nothing,
+    presupposes=[presupposed.gang_gate_reached],
+    defects=["gang.binds-partially", "gang.forgets-room", "gang.min-member-short"],
+)
+def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
+    """All or nothing.
+
+    While there is room for only N-1 of its N members, none MUST be bound. When room for the last appears, all
+    MUST be.
+    """
+    settle()
+
+
+@requirement(
+    "GANG-004",
+    level="must",
+    documents="P",
+    scenario=two_gangs,
+    judge=gang.two_gangs,
+    presupposes=[presupposed.gang_gate_reached],
+    defects=["gang.binds-partially", "gang.starves-loser"],
+)
+def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:
+    """Two gangs for the room of one.
+
+    Of two gangs that each fit but not both, one MUST run whole while the other holds nothing, and the other MUST
+    run after it.
+    """
+    settle()
+
+
+@requirement(
+    "GANG-008",
+    level="control",
+    documents="R J P",
+    scenario=contrast_gang,
+    judge=gang.half_placed_control,
+    defects=["default-scheduler.gang-aware"],
+)
+def test_the_default_scheduler_half_places_the_same_gang(settle: Callable[[], None]) -> None:
+    """The contrast: the same gang under the default scheduler is half placed.
+
+    The detector MUST see the documented failure on this very cluster: under the default scheduler the gang of
+    GANG-002 is placed in part, and the finding names the documented fix.
+    """
+    settle()

@@ -1,0 +1,26 @@
+"""A gang that fits runs, whole."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import gang, presupposed
+
+from ..scenarios.healthy import healthy
+
+
+@requirement(
+    "GANG-001",
+    level="must",
+    documents="R J",
+    scenario=healthy,
+    judge=gang.runs_whole,
+    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves],
+    defects=["gang.min-member-short"],
+)
+def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
+    """A gang that fits runs.
+
+    Every member of a gang that fits MUST be bound and all MUST meet at a barrier inside the payload, so that they
+    ran together; the PodGroup's minMember MUST equal the Job's minAvailable.
+    """
+    settle()

@@ -1,0 +1,1 @@
+"""Inventory: what the cluster says it has."""

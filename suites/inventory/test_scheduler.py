@@ -1,0 +1,26 @@
+"""The declared scheduler is there, in all its parts."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import inventory
+
+from ..scenarios.probe import probe
+
+
+@requirement(
+    "INV-001",
+    level="must",
+    documents="R J",
+    scenario=probe,
+    judge=inventory.scheduler_answers,
+    defects=["admission.down", "controllers.down", "scheduler.down"],
+)
+def test_the_declared_scheduler_answers(settle: Callable[[], None]) -> None:
+    """The declared scheduler answers.
+
+    The APIs of the declared scheduler MUST be served, its admission MUST complete a Job that leaves out
+    schedulerName, minAvailable and task names, its controllers MUST make a PodGroup for a Job, and its scheduler MUST
+    give that PodGroup a phase.
+    """
+    settle()

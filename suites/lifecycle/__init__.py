@@ -1,0 +1,1 @@
+"""Lifecycle: jobs end as documented."""

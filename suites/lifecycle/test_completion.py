@@ -1,0 +1,44 @@
+"""How a Job comes to its end."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import lifecycle, presupposed
+
+from ..scenarios.healthy import healthy, lingering
+
+
+@requirement(
+    "LIFE-001",
+    level="must",
+    documents="R J",
+    scenario=healthy,
+    judge=lifecycle.completes_with_policy,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.complete-job-keeps-workers"],
+)
+def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> None:
+    """TaskCompleted ends the Job.
+
+    With the policy TaskCompleted -> CompleteJob on the master the Job MUST complete when rank 0 exits, and no worker
+    MUST be left running.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-002",
+    level="control",
+    documents="J",
+    scenario=lingering,
+    judge=lifecycle.lingers_without_policy_control,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.completes-without-policy"],
+)
+def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
+    """The contrast: without the policy the workers linger.
+
+    The detector MUST see that without a completion policy the workers stay and the Job does not complete when
+    the master has ended; the finding names the documented fix.
+    """
+    settle()

@@ -1,0 +1,1 @@
+"""Plugins: the job plugins wire the ranks."""

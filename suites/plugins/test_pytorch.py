@@ -1,0 +1,63 @@
+"""The pytorch job plugin."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import plugins, presupposed
+
+from ..scenarios.healthy import healthy
+from ..scenarios.wiring import miswired
+
+
+@requirement(
+    "PLG-001",
+    level="must",
+    documents="R J",
+    scenario=healthy,
+    judge=plugins.pytorch_env,
+    presupposes=[presupposed.pods_ran],
+    defects=["plugins.rank-off-by-one", "plugins.no-pytorch-env"],
+)
+def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
+    """The pytorch plugin wires the ranks.
+
+    MASTER_ADDR, MASTER_PORT and WORLD_SIZE MUST be set in every regular container of every task, and RANK in master
+    and worker tasks, with the documented values, as process 1 of the container sees them.
+    """
+    settle()
+
+
+@requirement(
+    "PLG-003",
+    level="must",
+    documents="R J",
+    scenario=healthy,
+    judge=plugins.master_resolves,
+    presupposes=[presupposed.pods_ran],
+    defects=["plugins.svc-without-service", "network.dns-silent"],
+)
+def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> None:
+    """The svc plugin is forced on.
+
+    A Job with the pytorch plugin MUST get a headless Service and a DNS name for each pod, and MASTER_ADDR MUST
+    resolve to the master's pod IP from every member.
+    """
+    settle()
+
+
+@requirement(
+    "PLG-005",
+    level="control",
+    documents="R J",
+    scenario=miswired,
+    judge=plugins.without_plugin_control,
+    presupposes=[presupposed.pods_ran],
+    defects=["plugins.injects-unasked"],
+)
+def test_miswired_jobs_show_what_is_missing(settle: Callable[[], None]) -> None:
+    """The contrast: without the plugin, or with names that do not match, the wiring is missing.
+
+    The detector MUST see that nothing is injected without the plugin or with a wrong master name, and that a wrong
+    worker name leaves WORLD_SIZE counting masters only and RANK missing; the finding names the cause in each.
+    """
+    settle()

@@ -1,0 +1,1 @@
+"""Refusal: what cannot run is refused, by the component that must refuse."""

@@ -1,0 +1,25 @@
+"""Jobs that admission must reject."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import refusal
+
+from ..scenarios.refusals import invalid_jobs
+
+
+@requirement(
+    "REF-003",
+    level="must",
+    documents="J",
+    scenario=invalid_jobs,
+    judge=refusal.invalid_rejected,
+    defects=["admission.down", "admission.accepts-duplicate-tasks"],
+)
+def test_invalid_jobs_are_rejected_at_admission(settle: Callable[[], None]) -> None:
+    """Invalid Jobs are rejected at admission.
+
+    minAvailable above the replicas, a duplicate task, an unknown plugin, an invalid policy and a missing mpi master
+    MUST each be rejected at admission, and nothing MUST be created.
+    """
+    settle()

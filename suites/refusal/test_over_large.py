@@ -1,0 +1,26 @@
+"""A gang larger than the cluster."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import presupposed, refusal
+
+from ..scenarios.refusals import over_large
+
+
+@requirement(
+    "REF-001",
+    level="must",
+    documents="R J",
+    scenario=over_large,
+    judge=refusal.over_large_refused,
+    presupposes=[presupposed.control_ran],
+    defects=["refusal.binds-over-large", "refusal.silent"],
+)
+def test_a_gang_larger_than_the_cluster_is_refused(settle: Callable[[], None]) -> None:
+    """A gang larger than the cluster stays pending.
+
+    Of a gang larger than the cluster nothing MUST be bound and no slot or GPU held, and the refusal MUST come from
+    the gang scheduler; a fitting gang on the same queue MUST run right after.
+    """
+    settle()

@@ -1,0 +1,1 @@
+"""Rendezvous: ranks find each other and form one world."""

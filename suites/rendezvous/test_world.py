@@ -1,0 +1,26 @@
+"""Real torchrun, real gloo or NCCL."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import presupposed, rendezvous
+
+from ..scenarios.world import torch_world
+
+
+@requirement(
+    "RDZV-001",
+    level="must",
+    documents="R J P",
+    scenario=torch_world,
+    judge=rendezvous.one_world,
+    presupposes=[presupposed.pods_ran],
+    defects=["node.hostname-loopback", "network.dns-silent"],
+)
+def test_the_ranks_form_one_world(settle: Callable[[], None]) -> None:
+    """torchrun over c10d forms one world.
+
+    nnodes x nproc ranks MUST form one world in which each rank occurs once, and an all-reduce MUST give the right
+    sum: for the documented manifest, and for its robust form.
+    """
+    settle()

@@ -1,0 +1,1 @@
+"""Scenarios: one workload each, put through its life; several requirements judge one."""

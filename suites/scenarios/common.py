@@ -1,0 +1,73 @@
+"""What scenarios share: programs that hold room, predicates over the live view, what a judge is told."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pytest_gpucluster.scenario import Handle, Live, Stage
+
+HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
+"""Holds room until it is ended, and ends at once when it is."""
+
+PayloadCommand = ("python", "/workspace/gang.py")
+
+
+def payloads_of(stage: Stage, *names: str) -> str:
+    """Create the ConfigMap with payload programs; returns its name."""
+    name = f"{stage.name}-payloads"
+    stage.submit_payloads(name, *names)
+    return name
+
+
+def told(stage: Stage, **facts: Any) -> None:
+    """Write into the evidence's header what a judge needs and cannot see."""
+    stage.given.update(
+        scheduler=stage.dialect.scheduler,
+        period=stage.profile.scheduler_period,
+        window=stage.window_length(),
+        spread=stage.profile.bind_spread,
+        **facts,
+    )
+
+
+def bound(pods: list[dict[str, Any]]) -> int:
+    """Return how many pods have a node."""
+    return sum(1 for pod in pods if pod["spec"].get("nodeName"))
+
+
+def phase(pod: Mapping[str, Any]) -> str:
+    """Return a pod's phase."""
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def exist(handle: Handle, count: int) -> Callable[[Live], bool]:
+    """Report whether `count` members exist."""
+    return lambda live: len(live.pods_of(handle)) >= count
+
+
+def all_bound(handle: Handle, count: int) -> Callable[[Live], bool]:
+    """Report whether `count` members have a node."""
+    return lambda live: bound(live.pods_of(handle)) >= count
+
+
+def finished(handle: Handle, count: int) -> Callable[[Live], bool]:
+    """Report whether `count` members have ended."""
+    return lambda live: sum(phase(pod) in {"Succeeded", "Failed"} for pod in live.pods_of(handle)) >= count
+
+
+def job_phase(live: Live, handle: Handle) -> str:
+    """Return the phase of a Volcano Job, or ""."""
+    job = live.get(handle.kind, handle.name)
+    state = ((job or {}).get("status") or {}).get("state") or {}
+    return str(state.get("phase", ""))
+
+
+def job_ended(handle: Handle) -> Callable[[Live], bool]:
+    """Report whether a Volcano Job has come to an end that it does not leave."""
+    return lambda live: job_phase(live, handle) in {"Completed", "Failed", "Terminated", "Aborted"}
+
+
+def podgroup_of(live: Live, handle: Handle) -> Mapping[str, Any] | None:
+    """Return the PodGroup that a Volcano Job owns."""
+    for group in live.objects("PodGroup", owner_uid=handle.uid):
+        return group
+    return None

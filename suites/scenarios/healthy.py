@@ -1,0 +1,83 @@
+"""A gang that fits, in the declared queue with the declared GPUs, from start to end."""
+
+from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.workload import GangSpec, Role, Sidecar
+
+from .common import PayloadCommand, all_bound, finished, job_ended, payloads_of, told
+
+WORKERS = 3
+GPUS = 4
+"""GPUs of each member: two members fill a node of 8, so the gang spans nodes."""
+
+
+def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> GangSpec:
+    """Return one master and three workers, each worker with a side container."""
+    watch = Sidecar("watch", (*PayloadCommand, "env"))
+    return GangSpec(
+        name,
+        roles=(
+            Role("master", 1, PayloadCommand, ends_job=ends),
+            Role("worker", WORKERS, PayloadCommand, sidecars=(watch,)),
+        ),
+        resources={resource: GPUS},
+        image=image,
+        plugins={"pytorch": ("--master=master", "--worker=worker", "--port=23456")},
+        payload=payload,
+        grace=2,
+    )
+
+
+def run(stage: Stage) -> None:
+    """Submit, let all meet at the barrier, let the master's end complete the job."""
+    members = 1 + WORKERS
+    told(stage, members=members, min_member=members, resource=stage.profile.gpu_resource, currency="gpu")
+    payload = payloads_of(stage, "gang.py")
+    wanted = spec(stage.name, stage.image("python"), payload, stage.profile.gpu_resource, ends=True)
+    gang = stage.submit(stage.dialect.write(wanted), role="subject")
+    if not gang.ok:
+        return
+    stage.wait("all members are bound", all_bound(gang, members), budget="bind")
+    stage.wait("the master has ended", finished(gang, 1), budget="run")
+    stage.logs(gang)
+    stage.wait("the job has ended", job_ended(gang), budget="finish")
+    stage.window("after the end")
+    stage.delete(gang)
+
+
+def run_without_policy(stage: Stage) -> None:
+    """The same life without a completion policy: the workers stay until somebody ends them."""
+    told(stage, members=3, min_member=3, resource=stage.profile.gpu_resource, currency="gpu")
+    gang = stage.submit(stage.dialect.write(_lingering(stage)), role="subject")
+    if not gang.ok:
+        return
+    stage.wait("all members are bound", all_bound(gang, 3), budget="bind")
+    stage.wait("the master has ended", finished(gang, 1), budget="run")
+    stage.window("after the master")
+    stage.delete(gang)
+
+
+def _lingering(stage: Stage) -> GangSpec:
+    return GangSpec(
+        stage.name,
+        roles=(
+            Role("master", 1, ("sh", "-c", "exit 0")),
+            Role("worker", 2, ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")),
+        ),
+        resources={stage.profile.gpu_resource: 1},
+        image=stage.image("python"),
+    )
+
+
+healthy = Scenario(
+    name="healthy",
+    summary="a gang of 1 master and 3 workers that fits: barrier, then the master's end completes the job",
+    run=run,
+    needs=Needs(nodes=2, gpus=(1 + WORKERS) * GPUS, seconds=6, gpu_seconds=16 * 4, pods_run=True),
+)
+
+lingering = Scenario(
+    name="lingering",
+    summary="a gang whose master ends, without a TaskCompleted policy",
+    run=run_without_policy,
+    needs=Needs(gpus=3, seconds=4, gpu_seconds=3 * 3, pods_run=True),
+)

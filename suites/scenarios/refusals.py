@@ -1,0 +1,102 @@
+"""Gangs that must be refused: larger than the cluster, and invalid ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.workload import GangSpec, Role
+
+from .common import HOLD, all_bound, podgroup_of, told
+
+Manifest = dict[str, Any]
+
+
+def run_over_large(stage: Stage) -> None:
+    """Submit 5 x 4 of 16 slots and watch; then a control of 4 x 4 on the same queue, which must run."""
+    slots = stage.slots(nodes=2, per_node=8)
+    told(stage, members=5, min_member=5, resource=slots.resource, currency="slots", total=slots.total, size=4)
+    gang = stage.submit(stage.dialect.write(_gang(stage, stage.name, slots.resource, 5)), role="subject")
+    if gang.ok:
+        stage.wait(
+            "the scheduler has looked at the gang",
+            lambda live: bool(((podgroup_of(live, gang) or {}).get("status") or {}).get("phase")),
+            budget="enqueue",
+        )
+        stage.window("over-large")
+        stage.delete(gang)
+    control = stage.submit(
+        stage.dialect.write(_gang(stage, f"{stage.name}-control", slots.resource, 4)), role="control"
+    )
+    if control.ok:
+        stage.wait("the control is bound", all_bound(control, 4), budget="bind")
+        stage.delete(control)
+
+
+def _gang(stage: Stage, name: str, resource: str, members: int) -> GangSpec:
+    return GangSpec(
+        name, roles=(Role("worker", members, HOLD),), resources={resource: 4}, image=stage.image("python")
+    )
+
+
+def _min_above_replicas(job: Manifest) -> None:
+    job["spec"]["minAvailable"] = 3
+
+
+def _duplicate_task(job: Manifest) -> None:
+    job["spec"]["tasks"].append(job["spec"]["tasks"][0])
+    job["spec"]["minAvailable"] = 4
+
+
+def _unknown_plugin(job: Manifest) -> None:
+    job["spec"]["plugins"] = {"nosuch": []}
+
+
+def _invalid_policy(job: Manifest) -> None:
+    job["spec"]["policies"] = [{"event": "PodFailed", "action": "ExplodeJob"}]
+
+
+def _mpi_without_master(job: Manifest) -> None:
+    job["spec"]["plugins"] = {"mpi": ["--master=mpimaster", "--worker=worker"]}
+
+
+INVALID: dict[str, Callable[[Manifest], None]] = {
+    "min-available-above-replicas": _min_above_replicas,
+    "duplicate-task": _duplicate_task,
+    "unknown-plugin": _unknown_plugin,
+    "invalid-policy": _invalid_policy,
+    "mpi-without-master": _mpi_without_master,
+}
+"""Name of the case -> what is wrong with an otherwise valid Job of two workers."""
+
+
+def run_invalid(stage: Stage) -> None:
+    """Create each invalid Job for real, so that an accepted one shows what it would have made."""
+    told(stage, cases=sorted(INVALID))
+    for case, spoil in INVALID.items():
+        spec = GangSpec(
+            f"{stage.name}-{case}",
+            roles=(Role("worker", 2, HOLD),),
+            resources={stage.profile.gpu_resource: 1},
+            image=stage.image("python"),
+        )
+        job = stage.dialect.write(spec)
+        spoil(job)
+        handle = stage.submit(job, role=f"case:{case}", case=case, expect_refusal=True)
+        if handle.ok:
+            stage.delete(handle)
+    stage.window("after the refusals")
+
+
+over_large = Scenario(
+    name="over-large",
+    summary="a gang of 20 slots of 16, then a control of 16",
+    run=run_over_large,
+    needs=Needs(slot_nodes=2, slots_per_node=8, nodes=2, seconds=4, pods_run=False),
+)
+
+invalid_jobs = Scenario(
+    name="invalid",
+    summary="Jobs that admission must reject",
+    run=run_invalid,
+    needs=Needs(seconds=2, pods_run=False),
+)

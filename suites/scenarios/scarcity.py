@@ -1,0 +1,122 @@
+"""Scarcity made with slots: room for all but one, two gangs for the room of one, and the contrast.
+
+The sizes are such that every gang passes Volcano's gates at enqueue and meets the gang gate (catalogue, rule 2): what
+one queue asks for stays within the total, at most 1.2 x total less what others hold, and what is missing is held by a
+pod that is not Volcano's, or is missing by fragmentation. Recorded for Volcano v1.14.4: b3, c2-three-nodes-equal, h1.
+"""
+
+from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
+
+from .common import HOLD, all_bound, bound, exist, finished, job_ended, told
+
+PER_NODE = 8
+MEMBERS = 4
+SIZE = 4
+"""Slots of each member; two nodes of 8 hold exactly four."""
+
+
+def _gang(name: str, image: str, resource: str, *, members: int, size: int, command: tuple[str, ...]) -> GangSpec:
+    return GangSpec(name, roles=(Role("worker", members, command),), resources={resource: size}, image=image)
+
+
+def _fill(stage: Stage) -> tuple[str, Handle]:
+    """Make room for all members but one; returns the slot resource and the pod that holds the rest."""
+    slots = stage.slots(nodes=2, per_node=PER_NODE)
+    told(
+        stage,
+        members=MEMBERS,
+        min_member=MEMBERS,
+        resource=slots.resource,
+        currency="slots",
+        total=slots.total,
+        size=SIZE,
+    )
+    blocker = stage.submit(
+        filler(f"{stage.name}-blocker", {slots.resource: 1}, stage.image("python"), HOLD), role="blocker"
+    )
+    stage.wait("the blocker is bound", lambda live: bound(live.pods_of(blocker)) == 1, budget="bind")
+    stage.note("scarce", resource=slots.resource, total=slots.total, free=slots.total - 1)
+    return slots.resource, blocker
+
+
+def run_scarce(stage: Stage, dialect: Dialect, role: str) -> None:
+    """Submit a gang of four where three fit, watch, make room, watch."""
+    resource, blocker = _fill(stage)
+    wanted = _gang(stage.name, stage.image("python"), resource, members=MEMBERS, size=SIZE, command=HOLD)
+    gang = stage.submit(dialect.write(wanted), role=role)
+    if gang.ok:
+        stage.wait("all members exist", exist(gang, MEMBERS), budget="enqueue")
+        stage.window("scarce")
+    stage.delete(blocker, note="room-made", wait=False)
+    if gang.ok:
+        stage.wait("all members are bound", all_bound(gang, MEMBERS), budget="bind")
+        stage.delete(gang)
+
+
+def run_two_gangs(stage: Stage) -> None:
+    """Submit two gangs at once, each fits, not both; let the winner end and the loser run."""
+    slots = stage.slots(nodes=3, per_node=PER_NODE)
+    told(stage, members=4, min_member=4, resource=slots.resource, currency="slots", total=slots.total, size=3)
+    # The winner runs long enough for the loser to be watched for a whole window.
+    seconds = str(round(stage.window_length() + 1.0, 1))
+    gangs = [
+        stage.submit(
+            stage.dialect.write(
+                _gang(
+                    f"{stage.name}-{side}",
+                    stage.image("python"),
+                    slots.resource,
+                    members=4,
+                    size=3,
+                    command=("sleep", seconds),
+                )
+            ),
+            role=side,
+        )
+        for side in ("left", "right")
+    ]
+    if not all(gang.ok for gang in gangs):
+        return
+    stage.wait(
+        "all members of both exist",
+        lambda live: all(len(live.pods_of(gang)) == 4 for gang in gangs),
+        budget="enqueue",
+    )
+    stage.wait(
+        "one gang is bound whole",
+        lambda live: any(bound(live.pods_of(gang)) == 4 for gang in gangs),
+        budget="bind",
+    )
+    stage.window("contention")
+    both_ended = [job_ended(gang) for gang in gangs]
+    all_ended = [finished(gang, 4) for gang in gangs]
+    stage.wait(
+        "both gangs have run to their end",
+        lambda live: all(done(live) for done in both_ended) or all(done(live) for done in all_ended),
+        budget="finish",
+    )
+    for gang in gangs:
+        stage.delete(gang)
+
+
+scarce_gang = Scenario(
+    name="scarce",
+    summary="a gang of 4 where 3 fit; then the blocker goes and all fit",
+    run=lambda stage: run_scarce(stage, stage.dialect, "subject"),
+    needs=Needs(slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False),
+)
+
+contrast_gang = Scenario(
+    name="contrast",
+    summary="the same gang and the same scarcity under the default scheduler",
+    run=lambda stage: run_scarce(stage, stage.contrast, "contrast"),
+    needs=Needs(slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False),
+)
+
+two_gangs = Scenario(
+    name="two-gangs",
+    summary="two gangs of 4 x 3 at once on 3 nodes of 8: each fits, not both, part of the loser would",
+    run=run_two_gangs,
+    needs=Needs(slot_nodes=3, slots_per_node=PER_NODE, nodes=3, seconds=8, pods_run=True),
+)
