@@ -1,0 +1,1 @@
+"""The HTTP API: discovery, verbs, watch, patch types, sub-resources."""

@@ -1,0 +1,29 @@
+"""Putting the control plane together, inside a running asyncio loop."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.embedded import default_scheduler
+from pytest_gpucluster.embedded.controllers import batch_job, garbage, lost_pods, namespaces, pod_admission
+from pytest_gpucluster.embedded.resources import build_table
+from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.embedded.store import Store
+
+
+def build(config: Mapping[str, Any]) -> Runtime:
+    """Return a control plane with its first objects and all controllers running.
+
+    Args:
+        config: What was read from standard input.
+    """
+    with_volcano = bool(config.get("volcano", True))
+    runtime = Runtime(Store(build_table(volcano=with_volcano)), config)
+    pod_admission.install(runtime)
+    namespaces.create_first_objects(runtime.store)
+    if with_volcano:
+        from pytest_gpucluster.embedded.volcano import install
+
+        install(runtime)
+    for part in (garbage, namespaces, lost_pods, batch_job, default_scheduler):
+        part.start(runtime)
+    return runtime

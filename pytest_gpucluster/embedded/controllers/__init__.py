@@ -1,0 +1,1 @@
+"""The controllers of Kubernetes itself: namespaces, garbage collection, batch Jobs."""

@@ -1,0 +1,79 @@
+"""Namespaces: their default service account, and emptying those that are deleted."""
+
+from pytest_gpucluster.embedded.errors import ApiError
+from pytest_gpucluster.embedded.feed import DELETED
+from pytest_gpucluster.embedded.objects import Obj, is_deleting, name_of, namespace_of
+from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.embedded.store import Store
+
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def create_first_objects(store: Store) -> None:
+    """Create what every cluster has from the start."""
+    for name in FIRST_NAMESPACES:
+        store.create("Namespace", {"metadata": {"name": name}})
+        _account(store, name)
+    for name, value in SYSTEM_PRIORITIES.items():
+        store.create("PriorityClass", {"metadata": {"name": name}, "value": value})
+
+
+def _account(store: Store, namespace: str) -> None:
+    if store.peek("ServiceAccount", namespace, "default") is not None:
+        return
+    try:
+        store.create("ServiceAccount", {"metadata": {"name": "default", "namespace": namespace}})
+    except ApiError as error:
+        if error.code not in (403, 404):  # the namespace is going or gone
+            raise
+
+
+class NamespaceController:
+    """Gives namespaces their service account, and ends those that are being deleted."""
+
+    def __init__(self, store: Store) -> None:
+        """Control the namespaces of a store."""
+        self._store = store
+        self._keys = [row.key for row in store.table if row.namespaced]
+
+    async def run(self) -> None:
+        """Follow every namespaced kind until cancelled."""
+        with self._store.subscribe(["Namespace", *self._keys]) as changes:
+            while batch := await changes.batch():
+                for name in self._touched(batch):
+                    self._sync(name)
+
+    def _touched(self, batch: list[tuple[str, str, Obj]]) -> list[str]:
+        names: dict[str, None] = {}
+        for kind, key, obj in batch:
+            if key == "Namespace":
+                if kind != DELETED:
+                    names[name_of(obj)] = None
+            elif kind == DELETED:
+                names[namespace_of(obj)] = None
+        return list(names)
+
+    def _sync(self, name: str) -> None:
+        namespace = self._store.peek("Namespace", None, name)
+        if namespace is None:
+            return
+        if not is_deleting(namespace):
+            _account(self._store, name)
+            return
+        left = [(key, o) for key in self._keys for o in self._store.peek_all(key, name)]
+        for key, obj in left:
+            if not is_deleting(obj):
+                self._store.delete(key, name, name_of(obj))
+        if not any(self._store.peek_all(key, name) for key in self._keys):
+            self._store.mutate("Namespace", None, name, _release, subresource="finalize")
+
+
+def _release(namespace: Obj) -> None:
+    namespace["spec"]["finalizers"] = []
+
+
+def start(runtime: Runtime) -> None:
+    """Run the namespace controller."""
+    runtime.spawn(NamespaceController(runtime.store).run(), "namespace controller")

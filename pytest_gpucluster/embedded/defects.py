@@ -1,0 +1,22 @@
+"""The defects with which the control plane can be started: named departures from documented behaviour."""
+
+from collections.abc import Iterable, Mapping
+
+CORE_DEFECTS: Mapping[str, str] = {
+    "default-scheduler.gang-aware": (
+        "the default scheduler holds the pods of one owner until all its pending pods fit"
+    ),
+}
+"""Defects of Kubernetes' own part, with one line on what each does."""
+
+
+def all_defects() -> dict[str, str]:
+    """Return every defect of the control plane with its description."""
+    from pytest_gpucluster.embedded.volcano.defects import DEFECTS
+
+    return {**CORE_DEFECTS, **DEFECTS}
+
+
+def unknown_defects(asked: Iterable[str]) -> list[str]:
+    """Return the asked defects that do not exist."""
+    return sorted(set(asked) - set(all_defects()))

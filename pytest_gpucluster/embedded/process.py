@@ -1,0 +1,153 @@
+"""The process: reads its configuration, serves, and ends when its owner does."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from pytest_gpucluster.embedded.api.faults import Faults
+from pytest_gpucluster.embedded.defects import all_defects, unknown_defects
+
+KNOWN_KEYS = frozenset({
+    "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
+    "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds",
+})  # fmt: skip
+
+SHUTDOWN_SECONDS = 1.0
+"""How long open requests may go on once the end was asked for."""
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; its text is one line for the operator."""
+
+
+def read_config(line: str) -> dict[str, Any]:
+    """Return the configuration of the first line of standard input.
+
+    Raises:
+        ConfigError: when it is no JSON object, has an unknown key, or asks for an unknown defect.
+    """
+    try:
+        config = json.loads(line or "{}")
+    except ValueError as error:
+        raise ConfigError(f"the configuration is not JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise ConfigError("the configuration must be a JSON object")
+    unknown = sorted(set(config) - KNOWN_KEYS)
+    if unknown:
+        raise ConfigError(f"unknown configuration keys: {', '.join(unknown)}")
+    wrong = unknown_defects(config.get("defects") or ())
+    if wrong:
+        known = ", ".join(sorted(all_defects()))
+        raise ConfigError(f"unknown defects: {', '.join(wrong)} (there are: {known})")
+    try:
+        Faults.of(config.get("faults"))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return config
+
+
+def say(message: Mapping[str, Any]) -> None:
+    """Write one JSON line to standard output."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def watch_owner(loop: asyncio.AbstractEventLoop, done: asyncio.Event, owner: int | None) -> ExitStack:
+    """End with signals, with the end of standard input, and with the owner process.
+
+    Returns:
+        What undoes it.
+    """
+    stack = ExitStack()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, done.set)
+        stack.callback(loop.remove_signal_handler, number)
+
+    def on_input() -> None:
+        if not os.read(sys.stdin.fileno(), 65536):
+            loop.remove_reader(sys.stdin.fileno())
+            done.set()
+
+    loop.add_reader(sys.stdin.fileno(), on_input)
+    stack.callback(loop.remove_reader, sys.stdin.fileno())
+    if owner is not None:
+        try:
+            fd = os.pidfd_open(owner)
+        except ProcessLookupError:
+            done.set()  # it has ended already
+            return stack
+        stack.callback(os.close, fd)
+        loop.add_reader(fd, done.set)
+        stack.callback(loop.remove_reader, fd)
+    return stack
+
+
+def remove_socket(path: str) -> None:
+    """Remove a socket file, left over or our own."""
+    Path(path).unlink(missing_ok=True)
+
+
+async def serve(config: Mapping[str, Any]) -> int:
+    """Run the control plane until it is told to end; return the exit status."""
+    from aiohttp import web
+
+    from pytest_gpucluster.embedded.api.server import ApiServer
+    from pytest_gpucluster.embedded.cluster import build
+
+    runtime = build(config)
+    server = ApiServer(runtime)
+    runner = web.AppRunner(
+        server.app(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
+    )
+    await runner.setup()
+    done = asyncio.Event()
+    socket = config.get("socket")
+    try:
+        try:
+            site = web.TCPSite(runner, str(config.get("host") or "127.0.0.1"), int(config.get("port") or 0))
+            await site.start()
+            if socket:
+                remove_socket(socket)
+                await web.UnixSite(runner, str(socket)).start()
+        except OSError as error:
+            say({"error": f"cannot listen: {error}"})
+            return 2
+        host, port = runner.addresses[0][:2]
+        owner = config.get("owner_pid")
+        with watch_owner(asyncio.get_running_loop(), done, None if owner is None else int(owner)):
+            say({"ready": True, "url": f"http://{host}:{port}", "socket": socket, "pid": os.getpid()})
+            ends = [asyncio.ensure_future(e.wait()) for e in (done, runtime.crashed)]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
+        return 1 if runtime.crashed.is_set() else 0
+    finally:
+        server.close()
+        await runtime.stop()
+        await runner.cleanup()
+        if socket:
+            remove_socket(socket)
+
+
+def main() -> int:
+    """Run the process and return its exit status: 0 told to end, 1 crashed, 2 not started."""
+    try:
+        config = read_config(_first_line())
+    except ConfigError as error:
+        say({"error": str(error)})
+        return 2
+    return asyncio.run(serve(config))
+
+
+def _first_line() -> str:
+    """Read one line of standard input without taking more, so that its end can be watched."""
+    out = bytearray()
+    while (char := os.read(sys.stdin.fileno(), 1)) not in (b"", b"\n"):
+        out += char
+    return out.decode()

@@ -1,0 +1,34 @@
+"""Named departures from Volcano's documented behaviour, for testing the tests.
+
+Each has one seam, found by searching for its name. All are off unless the runtime was started with them.
+"""
+
+from typing import Final
+
+DEFECTS: Final[dict[str, str]] = {
+    "gang.binds-partially": "the scheduler runs without its gang plugin: pods are bound one by one",
+    "gang.starves-loser": (
+        "a gang that was refused while another gang of its namespace ran is never allocated again"
+    ),
+    "gang.forgets-room": (
+        "a gang that was refused for room held by a pod outside any gang is never bound afterwards"
+    ),
+    "gang.min-member-short": ("the PodGroup asks for one member fewer than the Job's minAvailable"),
+    "refusal.binds-over-large": (
+        "a gang larger than the cluster passes enqueue, and as much of it as fits is bound"
+    ),
+    "refusal.silent": ("a gang larger than the cluster gets neither a PodGroup phase nor an event"),
+    "admission.down": "the admission of Jobs is absent: no defaults and no checks but the schema's",
+    "admission.accepts-duplicate-tasks": "the check for two tasks of one name is missing",
+    "plugins.rank-off-by-one": "the pytorch plugin numbers the workers from 0",
+    "plugins.no-pytorch-env": "the pytorch plugin injects nothing",
+    "plugins.injects-unasked": ("MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK are injected into every Job"),
+    "plugins.svc-without-service": "the svc plugin makes all its objects except the Service",
+    "lifecycle.complete-job-keeps-workers": "CompleteJob sets Completed and ends no pod",
+    "lifecycle.completes-without-policy": (
+        "a Job completes when its first task has completed, although no policy says so"
+    ),
+    "scheduler.down": "the scheduler does not run",
+    "controllers.down": "the Job controller does not run",
+}
+"""Name of each defect and what it does."""

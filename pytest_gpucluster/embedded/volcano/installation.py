@@ -1,0 +1,52 @@
+"""Putting Volcano into a runtime: schemas, webhooks, standard queues, controllers."""
+
+from pytest_gpucluster.embedded.admission import AdmissionHook
+from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.embedded.store import Store
+from pytest_gpucluster.embedded.volcano import admission, names, queues, schema, validation
+from pytest_gpucluster.embedded.volcano.jobs.controller import JobController
+from pytest_gpucluster.embedded.volcano.jobs.ttl import remove_finished
+from pytest_gpucluster.embedded.volcano.scheduler.loop import run_scheduler
+
+
+def install(runtime: Runtime) -> None:
+    """Add Volcano to a runtime whose table serves Volcano's types, and start its controllers.
+
+    Needs a running event loop. Which parts depart from the documented behaviour is decided by the runtime's
+    defects (`defects.DEFECTS`).
+    """
+    table = runtime.store.table
+    table.hook(names.JOB, default=schema.default_job, validate=schema.validate_job, prune=schema.prune_job)
+    table.hook(names.QUEUE, default=schema.default_queue, prune=schema.prune_queue)
+    runtime.admission.extend(queues.hooks())
+    if not runtime.has("admission.down"):
+        runtime.admission.extend(_job_hooks(runtime))
+    queues.create_standard_queues(runtime.store)
+    runtime.spawn(queues.run_queue_controller(runtime), "volcano queues")
+    if not runtime.has("controllers.down"):
+        runtime.spawn(JobController(runtime).run(), "volcano jobs")
+        runtime.spawn(remove_finished(runtime), "volcano ttl")
+    if not runtime.has("scheduler.down"):
+        runtime.spawn(run_scheduler(runtime), "volcano scheduler")
+
+
+def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
+    duplicates_allowed = runtime.has("admission.accepts-duplicate-tasks")
+
+    def mutate(job: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001
+        admission.mutate_job(job)
+        return job
+
+    def validate(job: Obj, old: Obj | None, store: Store) -> Obj:
+        if old is None:
+            validation.check_create(job, store, duplicates_allowed=duplicates_allowed)
+        else:
+            validation.check_update(job, old)
+        return job
+
+    return [
+        AdmissionHook(names.JOB, "CREATE", mutate, "mutating"),
+        AdmissionHook(names.JOB, "CREATE", validate, "validating"),
+        AdmissionHook(names.JOB, "UPDATE", validate, "validating"),
+    ]

@@ -1,0 +1,1 @@
+"""The scheduler: enqueue, allocate, backfill, with the gates overcommit, proportion and gang."""

@@ -1,0 +1,260 @@
+"""One scheduling session: a snapshot of the store, enqueue, allocate, backfill, and what it says at the end."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pytest_gpucluster.embedded.events import Recorder
+from pytest_gpucluster.embedded.objects import (
+    Obj,
+    annotations_of,
+    get_condition,
+    is_deleting,
+    name_of,
+    namespace_of,
+    set_condition,
+)
+from pytest_gpucluster.embedded.store import Store
+from pytest_gpucluster.embedded.volcano import names
+from pytest_gpucluster.embedded.volcano.amounts import Amounts, add, amounts, lacking, show_all, total
+from pytest_gpucluster.embedded.volcano.scheduler import conditions, order
+from pytest_gpucluster.embedded.volcano.scheduler.allocate import Allocation
+from pytest_gpucluster.embedded.volcano.scheduler.gates import Overcommit, Proportion
+from pytest_gpucluster.embedded.volcano.scheduler.grudges import Grudges
+from pytest_gpucluster.embedded.volcano.scheduler.model import (
+    ALLOCATED_STATES,
+    OCCUPYING,
+    Gang,
+    NodeRoom,
+    QueueShare,
+    State,
+    Task,
+    new_task,
+)
+
+QUOTA_TEXT = "queue resource quota insufficient: insufficient "
+OVERUSED_TEXT = "resource in cluster is overused: overused "
+WAITING_PHASES = ("", "Pending")
+
+
+@dataclass
+class Snapshot:
+    """What a session sees."""
+
+    nodes: list[NodeRoom]
+    gangs: list[Gang]
+    queues: list[QueueShare]
+    others: list[Task] = field(default_factory=list)
+    cluster: Amounts = field(default_factory=dict)
+
+    def used(self) -> Amounts:
+        """Return what all pods use on all nodes."""
+        return total(node.used for node in self.nodes)
+
+
+def take_snapshot(store: Store, *, without_gang_rule: bool = False) -> Snapshot:
+    """Return nodes, gangs and queues as they are now.
+
+    Pods of other schedulers count once they have a node; before, only those that name this scheduler do.
+
+    Args:
+        store: The store.
+        without_gang_rule: Judge no gang (the scheduler runs without its gang plugin).
+    """
+    rooms = {name_of(n): _room(n) for n in store.peek_all("Node") if not is_deleting(n)}
+    members: dict[tuple[str, str], list[Task]] = {}
+    others: list[Task] = []
+    for pod in store.peek_all("Pod"):
+        task = new_task(pod)
+        room = rooms.get(task.node)
+        if room is not None and task.state in OCCUPYING:
+            room.take(task.request)
+            if task.state is State.RELEASING:
+                add(room.releasing, task.request)
+        group = annotations_of(pod).get(names.GROUP_NAME)
+        if group is None:
+            others.append(task)
+        elif task.node or pod["spec"].get("schedulerName") == names.SCHEDULER:
+            members.setdefault((task.namespace, group), []).append(task)
+    gangs = [
+        Gang(
+            group=group,
+            tasks=sorted(members.get((namespace_of(group), name_of(group)), []), key=order.task_key),
+            priority=_priority(store, group),
+            phase=str((group.get("status") or {}).get("phase") or ""),
+            is_judged=not without_gang_rule,
+        )
+        for group in store.peek_all(names.POD_GROUP)
+        if not is_deleting(group)
+    ]
+    queues = [QueueShare(queue) for queue in store.peek_all(names.QUEUE)]
+    nodes = [rooms[name] for name in sorted(rooms)]
+    return Snapshot(nodes, gangs, queues, others, total(node.total for node in nodes))
+
+
+def _room(node: Obj) -> NodeRoom:
+    status = node.get("status") or {}
+    return NodeRoom(node, amounts(status.get("allocatable") or status.get("capacity")))
+
+
+def _priority(store: Store, group: Obj) -> int:
+    name = group["spec"].get("priorityClassName")
+    found = store.peek("PriorityClass", None, name) if name else None
+    return int((found or {}).get("value") or 0)
+
+
+class Session:
+    """One pass of the scheduler."""
+
+    def __init__(
+        self,
+        store: Store,
+        recorder: Recorder,
+        has: Callable[[str], bool],
+        grudges: Grudges,
+    ) -> None:
+        """Take a snapshot.
+
+        Args:
+            store: The store.
+            recorder: Where events are reported.
+            has: Whether a named defect is on.
+            grudges: What two of the defects remember between sessions.
+        """
+        self._store = store
+        self._recorder = recorder
+        self._grudges = grudges
+        self._uid = str(uuid.uuid4())
+        self.seen = take_snapshot(store, without_gang_rule=has("gang.binds-partially"))
+        over_large = [gang for gang in self.seen.gangs if self._is_over_large(gang)]
+        if has("refusal.silent"):
+            self.seen.gangs = [gang for gang in self.seen.gangs if gang not in over_large]
+        if has("refusal.binds-over-large"):
+            for gang in over_large:
+                gang.is_judged = gang.is_promised = False
+        self._waved_through = {gang.uid for gang in over_large if has("refusal.binds-over-large")}
+        self._overcommit = Overcommit(self.seen.cluster, self.seen.used(), self.seen.gangs)
+        self._proportion = Proportion(self.seen.cluster, self.seen.queues, self.seen.gangs)
+
+    def _is_over_large(self, gang: Gang) -> bool:
+        want = gang.minimum_resources or {}
+        return bool(lacking(want, self.seen.cluster, want))
+
+    def run(self) -> list[tuple[Task, str]]:
+        """Enqueue, allocate, backfill, and write what was decided.
+
+        Returns:
+            The pods to bind and their nodes.
+        """
+        self._enqueue()
+        allocation = Allocation(
+            self.seen.nodes, self.seen.gangs, self._proportion, self.seen.cluster,
+            excluded=self._grudges.uids,
+        )  # fmt: skip
+        allocation.allocate()
+        allocation.backfill()
+        for gang in self.seen.gangs:
+            self._close(gang)
+        self._grudges.note(self.seen.gangs, self.seen.others)
+        self._write_queues()
+        return allocation.placed
+
+    def _enqueue(self) -> None:
+        waiting = [gang for gang in self.seen.gangs if gang.phase in WAITING_PHASES]
+        while waiting:
+            gang = min(waiting, key=self._enqueue_key)
+            waiting.remove(gang)
+            queue = self._proportion.queue_of(gang)
+            if queue is None:
+                continue
+            why = "" if gang.uid in self._waved_through else self._refusal(gang)
+            if why:
+                gang.was_refused = True
+                self._recorder.event(gang.group, "Normal", "Unschedulable", why)
+            elif queue.is_open:
+                gang.phase = "Inqueue"
+                if gang.is_promised:
+                    self._overcommit.admit(gang)
+                    self._proportion.admit(gang)
+
+    def _enqueue_key(self, gang: Gang) -> tuple[object, ...]:
+        queue = self._proportion.queue_of(gang)
+        first = order.queue_key(queue) if queue else ()
+        return (*first, *order.gang_key(gang, self.seen.cluster))
+
+    def _refusal(self, gang: Gang) -> str:
+        """Return the text of the first gate that refuses a gang, empty when all let it pass."""
+        if gang.minimum_resources is None:
+            return ""
+        overused = self._overcommit.refuses(gang)
+        if overused:
+            return OVERUSED_TEXT + ", ".join(overused)
+        queue = self._proportion.queue_of(gang)
+        if queue is None or not queue.is_open:
+            return ""  # a queue that is not open says nothing
+        short = self._proportion.refuses(gang)
+        return QUOTA_TEXT + ", ".join(short) if short else ""
+
+    def _close(self, gang: Gang) -> None:
+        fit = conditions.fit_text(gang)
+        condition = conditions.new_condition(gang, fit, self._uid, self._store.now())
+        old = gang.group.get("status") or {}
+        new = conditions.next_status(gang, condition)
+        changed = conditions.differs(old, new)
+        if changed:
+            self._store.mutate(
+                names.POD_GROUP,
+                gang.namespace,
+                gang.name,
+                lambda group: group.__setitem__("status", new),
+            )
+        if new["phase"] in conditions.HELD_PHASES:
+            text = conditions.waiting_text(gang, fit)
+            self._recorder.event(gang.group, "Warning", "Unschedulable", text)
+        elif changed:
+            self._recorder.event(gang.group, "Normal", "Scheduled", "pod group is ready")
+        for task in gang.in_state(State.PENDING, State.PIPELINED, State.ALLOCATED):
+            self._report_unplaced(task, fit)
+
+    def _report_unplaced(self, task: Task, fit: str) -> None:
+        reason, message = conditions.pod_verdict(task, fit)
+        present = get_condition(task.pod, "PodScheduled") or {}
+        if (present.get("reason"), present.get("message")) == (reason, message):
+            return
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "reason": reason,
+            "message": message,
+        }
+        now = self._store.now()
+
+        def write(pod: Obj) -> None:
+            listed = pod.setdefault("status", {}).setdefault("conditions", [])
+            set_condition(listed, condition, now)
+
+        self._store.mutate("Pod", task.namespace, task.name, write, subresource="status")
+        self._recorder.event(task.pod, "Warning", "FailedScheduling", message)
+
+    def _write_queues(self) -> None:
+        given: dict[str, Amounts] = {queue.name: {} for queue in self.seen.queues}
+        for gang in self.seen.gangs:
+            tasks = gang.in_state(*ALLOCATED_STATES)
+            for name in (gang.queue, names.ROOT_QUEUE):
+                if tasks and name in given:
+                    add(given[name], gang.allocated())
+                    add(given[name], {"pods": amounts({"pods": len(tasks)})["pods"]})
+        for queue in self.seen.queues:
+            allocated = {"cpu": "0", "memory": "0", **show_all(given[queue.name])}
+            self._write_queue(queue, allocated)
+
+    def _write_queue(self, queue: QueueShare, allocated: dict[str, str]) -> None:
+        status = queue.queue.get("status") or {}
+        if status.get("allocated") == allocated or not status.get("state"):
+            return
+
+        def write(obj: Obj) -> None:
+            obj.setdefault("status", {}).update({"allocated": allocated, "reservation": {}})
+
+        self._store.mutate(names.QUEUE, None, queue.name, write, subresource="status")

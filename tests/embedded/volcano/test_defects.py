@@ -1,0 +1,182 @@
+"""Each live defect does what its description says, and leaves alone what it does not name."""
+
+import pytest
+
+from pytest_gpucluster.embedded.volcano.defects import DEFECTS
+from tests.embedded.volcano.replay import Recording, play
+
+JOB = "Job.batch.volcano.sh"
+
+
+def run(scenario, *defects):
+    """Replay a scenario with defects, with the embedded cluster's own period."""
+    return Seen(play(Recording(scenario), period=0.05, defects=defects).stream)
+
+
+class Seen:
+    """Questions about what was seen."""
+
+    def __init__(self, stream):
+        """Ask about a stream."""
+        self.stream = stream
+
+    def of(self, kind, prefix=""):
+        """Return the lines about objects of a kind whose name begins so."""
+        return [
+            line
+            for line in self.stream
+            if line["kind"] == kind and line["object"]["metadata"]["name"].startswith(prefix)
+        ]
+
+    def bound(self, prefix, before=1e9):
+        """Return the names of pods that were bound by some time."""
+        return {
+            line["object"]["metadata"]["name"]
+            for line in self.of("Pod", prefix)
+            if line["object"]["spec"].get("nodeName") and line["t"] <= before
+        }
+
+    def phases(self, name, kind=JOB):
+        """Return the distinct phases of a Job or PodGroup."""
+        out = []
+        for line in self.of(kind, name):
+            status = line["object"].get("status") or {}
+            phase = status.get("phase") if kind == "PodGroup" else (status.get("state") or {}).get("phase")
+            if phase not in out:
+                out.append(phase)
+        return out
+
+    def env(self, pod):
+        """Return the literal environment of a pod's container, the last entry of a name counting."""
+        (container,) = self.of("Pod", pod)[0]["object"]["spec"]["containers"]
+        return {e["name"]: e["value"] for e in container.get("env") or [] if "value" in e}
+
+    def events(self, prefix):
+        """Return the events about objects whose name begins so."""
+        return [e for e in self.of("Event") if e["object"]["involvedObject"]["name"].startswith(prefix)]
+
+
+def test_every_defect_has_one_line():
+    """Every defect is named area.words and described in one line."""
+    for name, text in DEFECTS.items():
+        area, _, words = name.partition(".")
+        assert area
+        assert words == words.lower()
+        assert "\n" not in text
+
+
+def test_a_gang_is_bound_in_part():
+    """gang.binds-partially: with room for two of three, two are bound; without the defect none is."""
+    assert len(run("b2-fragmentation", "gang.binds-partially").bound("frag-")) == 2
+    assert not run("b2-fragmentation").bound("frag-")
+
+
+@pytest.mark.parametrize("scenario", ["c2-two-gangs-gang-gate-two-nodes", "c-two-gangs-run0"])
+def test_the_loser_of_two_gangs_starves(scenario):
+    """gang.starves-loser: the second of two gangs is never bound, whichever gate refused it."""
+    assert not run(scenario, "gang.starves-loser").bound("right-")
+    assert run(scenario).bound("right-")
+
+
+def test_a_gang_held_by_a_filler_does_not_starve():
+    """gang.starves-loser does not touch a gang that only a pod outside any gang holds back."""
+    assert len(run("b3-room-for-n-minus-one-then-room", "gang.starves-loser").bound("gang-")) == 16
+    assert len(run("b7b-shortfall-filler-same-queue-fragment", "gang.starves-loser").bound("gang-")) == 2
+
+
+@pytest.mark.parametrize(
+    ("scenario", "members"),
+    [("b3-room-for-n-minus-one-then-room", 16), ("b7b-shortfall-filler-same-queue-fragment", 2)],
+)
+def test_freed_room_is_forgotten(scenario, members):
+    """gang.forgets-room: a gang that waited for a filler's room is not bound when that room is freed."""
+    assert not run(scenario, "gang.forgets-room").bound("gang-")
+    assert len(run(scenario).bound("gang-")) == members
+
+
+def test_two_gangs_do_not_forget():
+    """gang.forgets-room does not touch two gangs that contend with each other."""
+    seen = run("c2-two-gangs-gang-gate-two-nodes", "gang.forgets-room")
+    assert len(seen.bound("right-")) == 3
+
+
+def test_one_member_fewer_suffices():
+    """gang.min-member-short: fifteen of sixteen start while one has no room; a gang that fits is bound whole."""
+    seen = run("b3-room-for-n-minus-one-then-room", "gang.min-member-short")
+    assert len(seen.bound("gang-", before=3)) == 15
+    assert len(run("a-gang-fits", "gang.min-member-short").bound("fits-")) == 4
+    assert not run("b1-over-capacity-by-one-gpu", "gang.min-member-short").bound("toobig-")
+
+
+def test_an_over_large_gang_is_bound_as_far_as_it_fits():
+    """refusal.binds-over-large: sixteen of seventeen are bound; gangs that are not too large are judged."""
+    assert len(run("b1-over-capacity-by-one-gpu", "refusal.binds-over-large").bound("toobig-")) == 16
+    assert not run("b2-fragmentation", "refusal.binds-over-large").bound("frag-")
+
+
+def test_a_refusal_leaves_no_trace():
+    """refusal.silent: the over-large gang has neither phase nor event, and the gang behind it runs."""
+    seen = run("b1-over-capacity-by-one-gpu", "refusal.silent")
+    assert seen.phases("toobig-", "PodGroup") == [None]
+    assert not seen.events("toobig-")
+    assert seen.phases("control")[-1] == "Completed"
+
+
+def test_ranks_begin_at_zero_twice():
+    """plugins.rank-off-by-one: worker 0 has the rank of the master."""
+    seen = run("e2-pytorch", "plugins.rank-off-by-one")
+    ranks = [seen.env(f"torch-{pod}")["RANK"] for pod in ("master-0", "worker-0", "worker-1")]
+    assert ranks == ["0", "0", "1"]
+
+
+def test_pytorch_injects_nothing():
+    """plugins.no-pytorch-env: no variable of the plugin is set, the svc objects exist."""
+    seen = run("e2-pytorch", "plugins.no-pytorch-env")
+    assert not seen.env("torch-worker-0").keys() & {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}
+    assert seen.of("Service", "torch")
+
+
+def test_variables_come_unasked():
+    """plugins.injects-unasked: a Job without the plugin has its variables."""
+    asked = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}
+    seen = run("f6-no-complete-policy-lingers", "plugins.injects-unasked")
+    assert asked <= seen.env("linger-worker-0").keys()
+    assert not run("f6-no-complete-policy-lingers").env("linger-worker-0")
+
+
+def test_the_service_is_missing():
+    """plugins.svc-without-service: ConfigMap and NetworkPolicy exist, the Service does not."""
+    seen = run("e2-pytorch", "plugins.svc-without-service")
+    assert seen.of("ConfigMap", "torch-svc")
+    assert seen.of("NetworkPolicy", "torch")
+    assert not seen.of("Service", "torch")
+
+
+def test_workers_outlive_the_completed_job():
+    """lifecycle.complete-job-keeps-workers: the Job is Completed and no worker is ever deleted."""
+    seen = run("a-gang-fits", "lifecycle.complete-job-keeps-workers")
+    assert seen.phases("fits")[-1] == "Completed"
+    assert not [w for w in seen.of("Pod", "fits-worker") if w["object"]["metadata"].get("deletionTimestamp")]
+    restarts = run("f2-podevicted-restartjob", "lifecycle.complete-job-keeps-workers")
+    assert restarts.phases("evict") == run("f2-podevicted-restartjob").phases("evict")
+
+
+def test_a_job_completes_without_a_policy():
+    """lifecycle.completes-without-policy: the first task's end completes the Job, which otherwise runs on."""
+    ended = run("f6-no-complete-policy-lingers", "lifecycle.completes-without-policy")
+    assert ended.phases("linger")[-1] == "Completed"
+    assert run("f6-no-complete-policy-lingers").phases("linger")[-1] == "Running"
+
+
+def test_without_a_scheduler_nothing_moves():
+    """scheduler.down: the PodGroup keeps no phase and there is no pod."""
+    seen = run("a-gang-fits", "scheduler.down")
+    assert seen.phases("fits-", "PodGroup") == [None]
+    assert not seen.of("Pod")
+
+
+def test_without_controllers_there_is_no_podgroup():
+    """controllers.down: the Job keeps no status and has no PodGroup."""
+    seen = run("a-gang-fits", "controllers.down")
+    assert seen.phases("fits") == [None]
+    assert not seen.of("PodGroup")
