@@ -35,7 +35,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 defects: $(VENV)/.ready
-	$(BIN)/python -m pytest tests/defects --run-live-defects $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/defects -m matrix $(PYTEST_ARGS)
 
 bench: $(VENV)/.ready
 	for each in benchmarks/*.py; do $(BIN)/python $$each || exit 1; done

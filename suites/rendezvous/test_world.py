@@ -18,7 +18,7 @@ from ..scenarios.world import torch_world
     defects=["node.hostname-loopback", "network.dns-silent"],
 )
 def test_the_ranks_form_one_world(settle: Callable[[], None]) -> None:
-    """torchrun over c10d forms one world.
+    """Torchrun over c10d forms one world.
 
     nnodes x nproc ranks MUST form one world in which each rank occurs once, and an all-reduce MUST give the right
     sum: for the documented manifest, and for its robust form.

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pytest_gpucluster.kube.errors import EnvironmentProblem
 from pytest_gpucluster.scenario import Handle, Live, Stage
+from pytest_gpucluster.workload import config_map
 
 HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
 """Holds room until it is ended, and ends at once when it is."""
@@ -11,11 +13,30 @@ HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
 PayloadCommand = ("python", "/workspace/gang.py")
 
 
+def image(stage: Stage, role: str) -> str:
+    """Return the image that plays a role (`python`, `torch`).
+
+    Raises:
+        EnvironmentProblem: the cluster has none; the row is then not decided.
+    """
+    images: Mapping[str, str] = getattr(stage.cluster, "images", {})
+    if role not in images:
+        facts: Mapping[str, Any] = getattr(stage.cluster, "facts", {})
+        why = facts.get(f"{role}_problem") or f"the profile names no image for {role} (images.{role})"
+        raise EnvironmentProblem(str(why))
+    return images[role]
+
+
 def payloads_of(stage: Stage, *names: str) -> str:
     """Create the ConfigMap with payload programs; returns its name."""
     name = f"{stage.name}-payloads"
-    stage.submit_payloads(name, *names)
+    stage.submit(config_map(name, *names), role="payload")
     return name
+
+
+def window_length(stage: Stage) -> float:
+    """Return the seconds of a window (rule 1 of the catalogue)."""
+    return max(3 * stage.profile.scheduler_period, stage.profile.window)
 
 
 def told(stage: Stage, **facts: Any) -> None:
@@ -23,7 +44,7 @@ def told(stage: Stage, **facts: Any) -> None:
     stage.given.update(
         scheduler=stage.dialect.scheduler,
         period=stage.profile.scheduler_period,
-        window=stage.window_length(),
+        window=window_length(stage),
         spread=stage.profile.bind_spread,
         **facts,
     )

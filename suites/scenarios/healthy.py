@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 
-from .common import PayloadCommand, all_bound, finished, job_ended, payloads_of, told
+from .common import PayloadCommand, all_bound, finished, image, job_ended, payloads_of, told
 
 WORKERS = 3
 GPUS = 4
@@ -32,13 +32,14 @@ def run(stage: Stage) -> None:
     members = 1 + WORKERS
     told(stage, members=members, min_member=members, resource=stage.profile.gpu_resource, currency="gpu")
     payload = payloads_of(stage, "gang.py")
-    wanted = spec(stage.name, stage.image("python"), payload, stage.profile.gpu_resource, ends=True)
+    wanted = spec(stage.name, image(stage, "python"), payload, stage.profile.gpu_resource, ends=True)
     gang = stage.submit(stage.dialect.write(wanted), role="subject")
     if not gang.ok:
         return
+    # Followed from the start: when the master ends the workers are deleted, and their logs with them.
+    stage.follow(gang)
     stage.wait("all members are bound", all_bound(gang, members), budget="bind")
     stage.wait("the master has ended", finished(gang, 1), budget="run")
-    stage.logs(gang)
     stage.wait("the job has ended", job_ended(gang), budget="finish")
     stage.window("after the end")
     stage.delete(gang)
@@ -64,7 +65,7 @@ def _lingering(stage: Stage) -> GangSpec:
             Role("worker", 2, ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")),
         ),
         resources={stage.profile.gpu_resource: 1},
-        image=stage.image("python"),
+        image=image(stage, "python"),
     )
 
 

@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, podgroup_of, told
+from .common import HOLD, image, podgroup_of, told
 
 
 def run(stage: Stage) -> None:
@@ -19,7 +19,7 @@ def run(stage: Stage) -> None:
         stage.name,
         roles=(Role("worker", 1, HOLD),),
         resources={stage.profile.gpu_resource: 1},
-        image=stage.image("python"),
+        image=image(stage, "python"),
     )
     bare = stage.dialect.write(spec)
     # Left out on purpose: admission must put them in.

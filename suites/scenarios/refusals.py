@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, podgroup_of, told
+from .common import HOLD, all_bound, image, podgroup_of, told
 
 Manifest = dict[str, Any]
 
@@ -34,7 +34,7 @@ def run_over_large(stage: Stage) -> None:
 
 def _gang(stage: Stage, name: str, resource: str, members: int) -> GangSpec:
     return GangSpec(
-        name, roles=(Role("worker", members, HOLD),), resources={resource: 4}, image=stage.image("python")
+        name, roles=(Role("worker", members, HOLD),), resources={resource: 4}, image=image(stage, "python")
     )
 
 
@@ -77,7 +77,7 @@ def run_invalid(stage: Stage) -> None:
             f"{stage.name}-{case}",
             roles=(Role("worker", 2, HOLD),),
             resources={stage.profile.gpu_resource: 1},
-            image=stage.image("python"),
+            image=image(stage, "python"),
         )
         job = stage.dialect.write(spec)
         spoil(job)

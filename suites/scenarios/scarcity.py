@@ -8,7 +8,7 @@ pod that is not Volcano's, or is missing by fragmentation. Recorded for Volcano 
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
 
-from .common import HOLD, all_bound, bound, exist, finished, job_ended, told
+from .common import HOLD, all_bound, bound, exist, finished, image, job_ended, told, window_length
 
 PER_NODE = 8
 MEMBERS = 4
@@ -16,7 +16,9 @@ SIZE = 4
 """Slots of each member; two nodes of 8 hold exactly four."""
 
 
-def _gang(name: str, image: str, resource: str, *, members: int, size: int, command: tuple[str, ...]) -> GangSpec:
+def _gang(
+    name: str, image: str, resource: str, *, members: int, size: int, command: tuple[str, ...]
+) -> GangSpec:
     return GangSpec(name, roles=(Role("worker", members, command),), resources={resource: size}, image=image)
 
 
@@ -33,7 +35,7 @@ def _fill(stage: Stage) -> tuple[str, Handle]:
         size=SIZE,
     )
     blocker = stage.submit(
-        filler(f"{stage.name}-blocker", {slots.resource: 1}, stage.image("python"), HOLD), role="blocker"
+        filler(f"{stage.name}-blocker", {slots.resource: 1}, image(stage, "python"), HOLD), role="blocker"
     )
     stage.wait("the blocker is bound", lambda live: bound(live.pods_of(blocker)) == 1, budget="bind")
     stage.note("scarce", resource=slots.resource, total=slots.total, free=slots.total - 1)
@@ -43,7 +45,7 @@ def _fill(stage: Stage) -> tuple[str, Handle]:
 def run_scarce(stage: Stage, dialect: Dialect, role: str) -> None:
     """Submit a gang of four where three fit, watch, make room, watch."""
     resource, blocker = _fill(stage)
-    wanted = _gang(stage.name, stage.image("python"), resource, members=MEMBERS, size=SIZE, command=HOLD)
+    wanted = _gang(stage.name, image(stage, "python"), resource, members=MEMBERS, size=SIZE, command=HOLD)
     gang = stage.submit(dialect.write(wanted), role=role)
     if gang.ok:
         stage.wait("all members exist", exist(gang, MEMBERS), budget="enqueue")
@@ -59,13 +61,13 @@ def run_two_gangs(stage: Stage) -> None:
     slots = stage.slots(nodes=3, per_node=PER_NODE)
     told(stage, members=4, min_member=4, resource=slots.resource, currency="slots", total=slots.total, size=3)
     # The winner runs long enough for the loser to be watched for a whole window.
-    seconds = str(round(stage.window_length() + 1.0, 1))
+    seconds = str(round(window_length(stage) + 1.0, 1))
     gangs = [
         stage.submit(
             stage.dialect.write(
                 _gang(
                     f"{stage.name}-{side}",
-                    stage.image("python"),
+                    image(stage, "python"),
                     slots.resource,
                     members=4,
                     size=3,

@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import PayloadCommand, finished, payloads_of, told
+from .common import PayloadCommand, finished, image, payloads_of, told
 
 CASES: dict[str, dict[str, tuple[str, ...]]] = {
     "no-plugin": {},
@@ -26,7 +26,7 @@ def run(stage: Stage) -> None:
                 Role("worker", 2, (*PayloadCommand, "env")),
             ),
             resources={stage.profile.gpu_resource: 1},
-            image=stage.image("python"),
+            image=image(stage, "python"),
             plugins=plugins,
             payload=payload,
         )

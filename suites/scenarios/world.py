@@ -1,30 +1,35 @@
 """One world of torch ranks: the documented manifest's shape and its robust form."""
 
+import dataclasses
+
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import job_ended, payloads_of, told
+from .common import image, job_ended, payloads_of, told
 
 NODES = 2
 PROCESSES = 2
 """Processes a node in CPU mode; the documents use one a GPU."""
 
 
-def documented(name: str, image: str, payload: str, resource: str, processes: int) -> GangSpec:
+_PYTORCH = ("--master=master", "--worker=worker", "--port=23456")
+
+
+def documented(name: str) -> GangSpec:
     """Return the smoke job of the recipe: torchrun with c10d at the master's short name."""
     args = (
         f"--nnodes={NODES}",
-        f"--nproc_per_node={processes}",
+        f"--nproc_per_node={PROCESSES}",
         "--node_rank=$(RANK)",
         "--rdzv_backend=c10d",
         "--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)",
         "--max-restarts=3",
         "/workspace/world.py",
     )
-    return _smoke(name, image, payload, resource, args, {"pytorch": _PYTORCH})
+    return _smoke(name, args, {"pytorch": _PYTORCH})
 
 
-def robust(name: str, namespace: str, image: str, payload: str, resource: str, processes: int) -> GangSpec:
+def robust(name: str, namespace: str) -> GangSpec:
     """Return the form that does not depend on when a name is published.
 
     The master's full name is in its own /etc/hosts, members are addressed before they are ready, and each agent says
@@ -32,7 +37,7 @@ def robust(name: str, namespace: str, image: str, payload: str, resource: str, p
     """
     args = (
         f"--nnodes={NODES}",
-        f"--nproc_per_node={processes}",
+        f"--nproc_per_node={PROCESSES}",
         "--rdzv_backend=c10d",
         f"--rdzv_id={name}",
         "--local-addr=$(POD_IP)",
@@ -41,21 +46,12 @@ def robust(name: str, namespace: str, image: str, payload: str, resource: str, p
         "/workspace/world.py",
     )
     plugins = {"pytorch": _PYTORCH, "svc": ("--publish-not-ready-addresses=true",)}
-    return _smoke(name, image, payload, resource, args, plugins)
+    return _smoke(name, args, plugins)
 
 
-_PYTORCH = ("--master=master", "--worker=worker", "--port=23456")
-
-
-def _smoke(
-    name: str,
-    image: str,
-    payload: str,
-    resource: str,
-    args: tuple[str, ...],
-    plugins: dict[str, tuple[str, ...]],
-) -> GangSpec:
-    members = [
+def _smoke(name: str, args: tuple[str, ...], plugins: dict[str, tuple[str, ...]]) -> GangSpec:
+    """Return a gang of torchrun agents that ask for one GPU a process."""
+    roles = [
         Role(
             role,
             replicas,
@@ -69,20 +65,12 @@ def _smoke(
     ]
     return GangSpec(
         name,
-        roles=tuple(members),
-        image=image,
-        resources={resource: processes_gpus(args)},
+        roles=tuple(roles),
         plugins=plugins,
         policies=(("PodEvicted", "RestartJob"),),
-        payload=payload,
         max_retry=3,
         grace=2,
     )
-
-
-def processes_gpus(args: tuple[str, ...]) -> int:
-    """Return the GPUs of a member: one a process."""
-    return next(int(arg.partition("=")[2]) for arg in args if arg.startswith("--nproc_per_node"))
 
 
 def run(stage: Stage) -> None:
@@ -97,17 +85,20 @@ def run(stage: Stage) -> None:
         resource=stage.profile.gpu_resource,
         currency="gpu",
     )
-    payload = payloads_of(stage, "world.py")
-    image, resource = stage.image("torch"), stage.profile.gpu_resource
+    payload, torch = payloads_of(stage, "world.py"), image(stage, "torch")
+    gpus = {stage.profile.gpu_resource: PROCESSES}
     forms = {
-        "documented": documented(f"{stage.name}-doc", image, payload, resource, PROCESSES),
-        "robust": robust(f"{stage.name}-robust", stage.namespace, image, payload, resource, PROCESSES),
+        "documented": documented(f"{stage.name}-doc"),
+        "robust": robust(f"{stage.name}-robust", stage.namespace),
     }
     for role, spec in forms.items():
-        gang = stage.submit(stage.dialect.write(spec), role=role)
+        gang = stage.submit(
+            stage.dialect.write(dataclasses.replace(spec, payload=payload, image=torch, resources=gpus)),
+            role=role,
+        )
         if gang.ok:
+            stage.follow(gang)
             stage.wait(f"the {role} world has ended", job_ended(gang), budget="torch")
-            stage.logs(gang)
             stage.delete(gang)
 
 
