@@ -1,11 +1,12 @@
 """What a member of a gang does: say what it sees, find the master, meet all others at a barrier.
 
 Standard library only. Every line is `GPUCONF1 {json}` in one write of less than 4096 bytes, so that lines of
-several writers never mix. The master (RANK 0) then ends; the others stay until they are ended, which is how it
-shows whether anything ends them.
+several writers never mix. The master then ends; the others stay until they are ended, which is how it shows
+whether anything ends them.
 
-Arguments: `env` prints what the process sees and ends; `meet` (the default) goes through the whole life;
-`meet --members N` expects N members where WORLD_SIZE does not tell.
+`env` prints what the process sees and ends; `meet` (the default) goes through the whole life. Master, port and
+number of members are arguments, so that a job plugin that sets wrong variables spoils its own rows and not the
+barrier; without them the variables are used.
 """
 
 import argparse
@@ -95,32 +96,32 @@ def join(address: str, port: int, within: float) -> list[str]:
             time.sleep(0.1)
 
 
-def meet(members: int, within: float, linger: bool) -> int:
+def meet(master: str, port: int, members: int, within: float) -> int:
     """Go through a member's life; returns the exit code."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     say("env", env=seen_env(), pid=os.getpid())
-    address, port = os.environ.get("MASTER_ADDR", ""), int(os.environ.get("MASTER_PORT", "0"))
-    rank = int(os.environ.get("RANK", "-1"))
-    if not address or rank < 0:
-        say("barrier", world=members, members=[], ok=False, error="MASTER_ADDR or RANK is not set")
+    if not master or not port:
+        say("barrier", world=members, members=[], ok=False, error="no master: MASTER_ADDR is not set")
         return 3
-    addresses = resolve(address, within)
+    leads = socket.gethostname() == master.partition(".")[0]
+    addresses = resolve(master, within)
     names: list[str] = []
+    error = "" if addresses else f"{master} does not resolve"
     try:
-        if rank == 0:
+        if leads:
             names = lead(port, members, within)
         elif addresses:
             names = join(addresses[0], port, within)
-    except OSError as error:
-        say("barrier", world=members, rank=rank, members=[], ok=False, error=str(error))
-        return 4
-    say("barrier", world=members, rank=rank, members=names, ok=len(names) == members)
-    if len(names) != members:
+    except OSError as failure:
+        error = str(failure)
+    whole = len(names) == members
+    say("barrier", world=members, members=names, ok=whole, **({"error": error} if error else {}))
+    if not whole:
         return 5
-    if rank != 0 or linger:
+    if not leads:
         ended.wait(3600)
-    say("done", rank=rank)
+    say("done")
     return 0
 
 
@@ -128,14 +129,15 @@ def main() -> int:
     """Parse the arguments and act."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", default="meet", choices=["meet", "env"])
+    parser.add_argument("--master", default=os.environ.get("MASTER_ADDR", ""))
+    parser.add_argument("--port", type=int, default=int(os.environ.get("MASTER_PORT", "0")))
     parser.add_argument("--members", type=int, default=int(os.environ.get("WORLD_SIZE", "1")))
-    parser.add_argument("--within", type=float, default=20.0, help="seconds for each step")
-    parser.add_argument("--linger", action="store_true", help="rank 0 stays too")
+    parser.add_argument("--within", type=float, default=10.0, help="seconds for each step")
     args = parser.parse_args()
     if args.what == "env":
         say("env", env=seen_env(), pid=os.getpid())
         return 0
-    return meet(args.members, args.within, args.linger)
+    return meet(args.master, args.port, args.members, args.within)
 
 
 if __name__ == "__main__":

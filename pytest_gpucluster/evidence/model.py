@@ -192,9 +192,7 @@ class Evidence:
     def logs(self, uid: str | None = None) -> tuple[Line, ...]:
         """Return log lines, all or those of one pod uid."""
         return tuple(
-            line
-            for line in self.lines
-            if line.type == "LOG" and (uid is None or line.data.get("uid") == uid)
+            line for line in self.lines if line.type == "LOG" and (uid is None or line.data.get("uid") == uid)
         )
 
     def gaps(self, kind: str, start: float, end: float) -> tuple[tuple[float, float], ...]:
@@ -213,6 +211,10 @@ class Evidence:
         if at < end:
             missing.append((at, end))
         return tuple(missing)
+
+    def __len__(self) -> int:
+        """Return how many lines there are."""
+        return len(self.lines)
 
     def __iter__(self) -> Iterator[Line]:
         """Yield the lines in order."""

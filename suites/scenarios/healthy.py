@@ -6,6 +6,8 @@ from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 from .common import PayloadCommand, all_bound, finished, image, job_ended, payloads_of, told
 
 WORKERS = 3
+PORT = 23456
+"""Documented default port of the pytorch plugin."""
 GPUS = 4
 """GPUs of each member: two members fill a node of 8, so the gang spans nodes."""
 
@@ -13,15 +15,16 @@ GPUS = 4
 def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> GangSpec:
     """Return one master and three workers, each worker with a side container."""
     watch = Sidecar("watch", (*PayloadCommand, "env"))
+    meet = ("meet", f"--master={name}-master-0.{name}", f"--port={PORT}", f"--members={1 + WORKERS}")
     return GangSpec(
         name,
         roles=(
-            Role("master", 1, PayloadCommand, ends_job=ends),
-            Role("worker", WORKERS, PayloadCommand, sidecars=(watch,)),
+            Role("master", 1, PayloadCommand, meet, ends_job=ends),
+            Role("worker", WORKERS, PayloadCommand, meet, sidecars=(watch,)),
         ),
         resources={resource: GPUS},
         image=image,
-        plugins={"pytorch": ("--master=master", "--worker=worker", "--port=23456")},
+        plugins={"pytorch": ("--master=master", "--worker=worker", f"--port={PORT}")},
         payload=payload,
         grace=2,
     )

@@ -1,0 +1,60 @@
+"""The `gpucluster` command: one module a command, imported when that command is asked for."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import pytest_gpucluster
+from pytest_gpucluster.cli.common import USAGE, CliError, choose
+
+COMMANDS = {
+    "describe": "show requirements, planted defects or a cluster's profile",
+    "judge": "decide a requirement on evidence of any origin",
+    "report": "write the reports of a run from its journal",
+    "verify": "reach every verdict of a run again from its files",
+    "cleanup": "remove what killed runs left on a cluster",
+    "serve": "start the embedded cluster for kubectl",
+}
+"""Command -> what it does; the module of the same name has `run(arguments) -> exit status`."""
+
+HELP = """usage: gpucluster COMMAND [...]
+
+commands:
+{commands}
+
+gpucluster COMMAND --help tells more. The suite itself is run by pytest: pytest suites --cluster=NAME
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status.
+
+    A mistake of the user is one line on standard error and status 2, never a traceback.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in {"-h", "--help", "help"}:
+        sys.stdout.write(_help())
+        return 0 if words else USAGE
+    if words[0] == "--version":
+        sys.stdout.write(f"gpucluster {pytest_gpucluster.__version__}\n")
+        return 0
+    try:
+        command = importlib.import_module(f"pytest_gpucluster.cli.{choose(words[0], COMMANDS, 'command')}")
+        status: int = command.run(words[1:])
+        sys.stdout.flush()
+    except CliError as error:
+        sys.stderr.write(f"gpucluster: {' '.join(str(error).split())}\n")
+        return error.status
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone: nobody is left to be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    return HELP.format(commands="\n".join(f"  {name:<{width}}{what}" for name, what in COMMANDS.items()))

@@ -1,0 +1,88 @@
+"""`gpucluster cleanup`: remove what killed runs left on a cluster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpucluster.cli import common
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.kube.connection import Connection
+
+DESCRIPTION = """Remove namespaces, queues and slot resources that carry our labels: those of one run, or all
+whose time has passed. Nothing else is touched.
+"""
+
+EPILOG = "exit status: 0 nothing of it is left, 1 something could not be removed, 2 mistake, 3 no answer"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    parser = common.Parser("cleanup", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("folder", metavar="RUN", nargs="?", type=Path, help="folder of the run to remove")
+    common.add_cluster_options(parser, default=None)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--run", metavar="ID", help="remove what is of this run, expired or not")
+    which.add_argument("--all-expired", action="store_true", help="remove what is of any run and has expired")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    options = parser.parse_args(arguments)
+    if options.folder is not None:
+        _of_folder(options)
+    if not options.run and not options.all_expired:
+        raise common.CliError("cleanup: say which: the folder of a run, --run ID or --all-expired")
+    if not options.cluster:
+        raise common.CliError("cleanup: name the cluster: --cluster NAME")
+    loaded = common.load_profile(options.cluster, options.profiles, options.set)
+    if loaded.profile.connection is None:
+        common.say(f"cluster {options.cluster!r} ends with its run: there is nothing to remove")
+        return 0
+    where = loaded.profile.connection
+    return _sweep(where.kubeconfig, where.context, options)
+
+
+def _of_folder(options: Any) -> None:
+    """Take run and cluster from the record of a run."""
+    from pytest_gpucluster.report import record
+
+    if options.run or options.all_expired:
+        raise common.CliError("cleanup: name a folder, --run ID or --all-expired, only one of them")
+    try:
+        report = record.load(common.existing(options.folder, "run folder"))
+    except record.RecordError as error:
+        raise common.CliError(str(error)) from None
+    options.run = report["run"]["id"]
+    options.cluster = options.cluster or report["cluster"].get("name")
+
+
+def _sweep(kubeconfig: str, context: str, options: Any) -> int:
+    from pytest_gpucluster.kube import errors
+    from pytest_gpucluster.scenario.sweep import sweep
+
+    try:
+        connection = connect(kubeconfig, context, dry_run=options.dry_run)
+        swept = sweep(connection, run_id=options.run)
+    except errors.GpuClusterError as error:
+        raise common.CliError(str(error), status=3) from None
+    verb = "would remove" if options.dry_run else "removed"
+    for line in swept.removed:
+        common.say(f"{verb} {line}")
+    for line in swept.kept:
+        common.say(f"kept {line}")
+    for item in swept.failed:
+        common.say(f"not removed: {item}")
+    if not (swept.removed or swept.kept or swept.failed):
+        common.say("nothing of ours is there")
+    return 1 if swept.failed else 0
+
+
+def connect(kubeconfig: str, context: str, *, dry_run: bool) -> "Connection":
+    """Return a connection; for a dry run one that reads and answers every change as if it had been made."""
+    from pytest_gpucluster.kube import connection as connections
+
+    class ReadOnly(connections.Connection):
+        """Reads for real, changes nothing."""
+
+        def call(self, ask: connections.Ask) -> dict[str, Any]:
+            return super().call(ask) if ask.method == "GET" else {}
+
+    return (ReadOnly if dry_run else connections.Connection).open(kubeconfig, context)

@@ -1,0 +1,151 @@
+"""What the commands share: errors of one line, a parser that keeps to them, tables, loading a profile."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pytest_gpucluster.plain import names
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import LoadedProfile
+    from pytest_gpucluster.requirement import Registry
+
+USAGE = 2
+"""Exit status of a mistake of the user."""
+
+
+class CliError(Exception):
+    """A mistake of the user or of a file; the text is one line.
+
+    Attributes:
+        status: exit status.
+    """
+
+    def __init__(self, text: str, status: int = USAGE) -> None:
+        """Take the line and the exit status."""
+        super().__init__(text)
+        self.status = status
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line with the nearest match."""
+
+    def __init__(self, command: str, **rest: Any) -> None:
+        """Make the parser of one command."""
+        rest = {"formatter_class": argparse.RawDescriptionHelpFormatter, **rest}
+        super().__init__(prog=f"gpucluster {command}", allow_abbrev=False, **rest)
+        self._command = command
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; an option that is not known is named with its nearest match."""
+        found, unknown = self.parse_known_args(args, namespace)
+        for word in unknown:
+            flags = [
+                flag for action in self._actions for flag in action.option_strings if flag.startswith("--")
+            ]
+            if word.startswith("-"):
+                hint = names.did_you_mean(word.partition("=")[0], flags)
+                raise CliError(f"{self._command}: unknown option {word!r}{hint}")
+            self.error(f"one argument too many: {word!r}")
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message as one line."""
+        raise CliError(f"{self._command}: {message}; see {self.prog} --help")
+
+
+def choose(word: str, allowed: Iterable[str], what: str) -> str:
+    """Return the word if it is allowed.
+
+    Raises:
+        CliError: with the nearest match and what is allowed.
+    """
+    known = list(allowed)
+    if word not in known:
+        raise CliError(f"unknown {what} {word!r}{names.did_you_mean(word, known)}")
+    return word
+
+
+def existing(path: Path, what: str) -> Path:
+    """Return the path if it exists.
+
+    Raises:
+        CliError: with the nearest name in the same folder.
+    """
+    if path.exists():
+        return path
+    beside = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
+    match = names.nearest(path.name, beside)
+    hint = f"; did you mean {str(path.parent / match)!r}?" if match else ""
+    raise CliError(f"no such {what}: {str(path)!r}{hint}")
+
+
+def registry() -> "Registry":
+    """Return the registry with the shipped suites in it.
+
+    Raises:
+        CliError: a module of the suites cannot be imported.
+    """
+    from pytest_gpucluster.report import suites
+
+    try:
+        return suites.load_suites()
+    except suites.SuiteError as error:
+        raise CliError(str(error)) from None
+
+
+def add_cluster_options(parser: Parser, *, default: str | None) -> None:
+    """Add the options that name a profile, as pytest has them."""
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        default=os.environ.get("GPUCLUSTER_CLUSTER", default),
+        help="cluster: embedded, or the name of a profile file",
+    )
+    parser.add_argument(
+        "--profiles", metavar="DIR", type=Path, action="append", default=[], help="folder with profile files"
+    )
+    parser.add_argument(
+        "--set", metavar="PATH=VALUE", action="append", default=[], help="set a leaf of the profile"
+    )
+
+
+def load_profile(name: str, folders: Sequence[Path], overrides: Sequence[str] = ()) -> "LoadedProfile":
+    """Return a profile, found where pytest finds it.
+
+    Raises:
+        CliError: an unknown cluster or a profile that cannot be used.
+    """
+    from pytest_gpucluster import profile
+
+    named = [Path(part) for part in os.environ.get("GPUCLUSTER_PROFILES", "").split(os.pathsep) if part]
+    search = tuple(dict.fromkeys([*folders, *named, Path.cwd() / "clusters", Path.cwd()]))
+    try:
+        return profile.load(name, search, os.environ, (), overrides)
+    except profile.ProfileError as error:
+        raise CliError(str(error)) from None
+
+
+def say(text: str = "") -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def say_json(value: Any) -> None:
+    """Write plain data as JSON."""
+    say(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+
+
+def say_table(rows: Iterable[Sequence[str]]) -> None:
+    """Write rows in columns; the last column is as long as it is."""
+    table = [list(row) for row in rows]
+    if not table:
+        return
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]) - 1)]
+    for row in table:
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
+        say("  ".join([*cells, row[-1]]).rstrip())

@@ -1,0 +1,125 @@
+"""`gpucluster judge`: decide one requirement on evidence of any origin."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_gpucluster.cli import common
+from pytest_gpucluster.requirement import DeclarationError, Requirement, Verdict
+
+STATUS = {
+    Verdict.PASS: 0,
+    Verdict.FAIL: 1,
+    Verdict.ENVIRONMENT: 3,
+    Verdict.INCONCLUSIVE: 3,
+    Verdict.NOT_APPLICABLE: 4,
+}
+"""Verdict -> exit status; 2 is a mistake of the user."""
+
+DESCRIPTION = """Decide one requirement on evidence: a file of a run, a recorded stream, or what kubectl printed.
+Several files are read as one evidence. No cluster is touched.
+"""
+
+EPILOG = """exit status:
+  0  pass
+  1  violation
+  2  mistake in the command or in a file
+  3  environment or inconclusive: not decided
+  4  not applicable
+
+Example: gpucluster judge runs/1/evidence/gang-scarce.jsonl --requirement GANG-002 --given window=3
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    parser = common.Parser("judge", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("streams", metavar="STREAM", nargs="+", type=Path, help="file or folder of evidence")
+    parser.add_argument("--requirement", metavar="ID", required=True, help="row to decide, such as GANG-002")
+    parser.add_argument(
+        "--given",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="tell the judge something (YAML value; dots go into mappings); overrides the evidence's header",
+    )
+    parser.add_argument("--json", action="store_true", help="print the finding as JSON")
+    options = parser.parse_args(arguments)
+    told = _given(options.given)
+    for stream in options.streams:
+        common.existing(stream, "file or folder")
+    requirement = _requirement(options.requirement)
+    return _judge(requirement, options.streams, told, as_json=options.json)
+
+
+def _judge(requirement: Requirement, streams: list[Path], told: dict[str, Any], *, as_json: bool) -> int:
+    from pytest_gpucluster.evidence import errors, ingest
+    from pytest_gpucluster.plain import redact
+    from pytest_gpucluster.report import deciding, text
+
+    try:
+        evidence = ingest.read(streams)
+    except errors.EvidenceError as error:
+        raise common.CliError(str(error)) from None
+    given = _merged(evidence.given, told)
+    try:
+        finding = deciding.decide(requirement, evidence, given)
+        states = deciding.presupposed(requirement, evidence, given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise common.CliError(
+            f"{requirement.id} cannot be decided on this evidence with what it was told "
+            f"({', '.join(sorted(given)) or 'nothing'}): {type(error).__name__}: {error}"
+        ) from error
+    if as_json:
+        common.say_json(redact.clean({"id": requirement.id, **finding.as_dict(), "presupposed": states}))
+    else:
+        path = streams[0] if len(streams) == 1 else None
+        common.say(redact.clean(text.failure_text(requirement, finding, evidence_path=path)))
+    return STATUS[finding.verdict]
+
+
+def _requirement(row_id: str) -> Requirement:
+    from pytest_gpucluster.requirement import catalogue
+
+    try:
+        return common.registry().get(row_id)
+    except DeclarationError as error:
+        known = catalogue.row(row_id)
+        if known is not None:
+            raise common.CliError(
+                f"requirement {row_id} is not built: it has no judge in this version"
+            ) from None
+        raise common.CliError(str(error)) from None
+
+
+def _given(texts: Sequence[str]) -> dict[str, Any]:
+    import yaml
+
+    told: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise common.CliError(f"--given {text!r}: expected KEY=VALUE, such as window=3")
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise common.CliError(f"--given {text!r}: the value is no YAML") from None
+        _put(told, key.split("."), parsed, text)
+    return told
+
+
+def _put(told: dict[str, Any], path: list[str], value: Any, text: str) -> None:
+    for key in path[:-1]:
+        inner = told.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise common.CliError(f"--given {text!r}: {key!r} already has a value that is no mapping")
+        told = inner
+    told[path[-1]] = value
+
+
+def _merged(below: Any, above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        merged[key] = _merged(under, value) if isinstance(value, dict) and isinstance(under, dict) else value
+    return merged

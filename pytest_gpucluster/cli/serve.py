@@ -1,0 +1,121 @@
+"""`gpucluster serve`: the embedded cluster by itself, for kubectl and for looking around."""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from pytest_gpucluster.cli import common
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import LoadedProfile
+
+DESCRIPTION = """Start the embedded cluster and print the line that lets kubectl use it. It ends with Ctrl-C,
+SIGTERM or the end of standard input (Ctrl-D), and leaves nothing.
+"""
+
+EPILOG = """Example:
+  gpucluster serve --kubeconfig /tmp/try
+  KUBECONFIG=/tmp/try kubectl get nodes       # in another terminal
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    parser = common.Parser("serve", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", type=Path, help="where to write the kubeconfig; must not exist yet"
+    )
+    parser.add_argument("--defect", metavar="NAME", action="append", default=[], help="plant a defect")
+    parser.add_argument(
+        "--set", metavar="PATH=VALUE", action="append", default=[], help="set a leaf of the profile"
+    )
+    options = parser.parse_args(arguments)
+    if options.kubeconfig is not None and options.kubeconfig.exists():
+        raise common.CliError(f"--kubeconfig {options.kubeconfig}: exists, and is not overwritten")
+    from pytest_gpucluster import provider
+
+    try:
+        provider.check_defects(options.defect, "embedded")
+    except provider.ProviderError as error:
+        raise common.CliError(str(error)) from None
+    return _serve(common.load_profile("embedded", (), options.set), options.defect, options.kubeconfig)
+
+
+def _serve(loaded: "LoadedProfile", defects: Sequence[str], wanted: Path | None) -> int:
+    from pytest_gpucluster import provider
+
+    # SIGTERM leaves by the same way as Ctrl-C: through the context managers, which end the cluster.
+    signal.signal(signal.SIGTERM, _interrupt)
+    folder = Path(tempfile.mkdtemp(prefix="gpucluster-serve-"))
+    keep = False
+    try:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            provider.start(loaded, folder, defects) as cluster,
+            _placed(Path(cluster.kubeconfig), wanted) as kubeconfig,
+            _ending_undisturbed(),
+        ):
+            common.say(f"export KUBECONFIG={kubeconfig}")
+            problem = cluster.facts.get("pods_run_problem")
+            if problem:
+                common.say(f"# pods do not run here: {problem}")
+            common.say("# ends with Ctrl-C, SIGTERM or the end of standard input")
+            sys.stdout.flush()
+            _wait_for_end()
+    except provider.ProviderError as error:
+        # The error names a log in the folder: here alone something is left, for whoever reads it.
+        keep = True
+        raise common.CliError(str(error), status=3) from None
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+@contextlib.contextmanager
+def _placed(kubeconfig: Path, wanted: Path | None) -> Iterator[Path]:
+    """Have the kubeconfig where it is wanted, and take it away at the end."""
+    if wanted is None:
+        yield kubeconfig
+        return
+    try:
+        # Exclusive: a file that appeared since is somebody else's.
+        descriptor = os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise common.CliError(f"--kubeconfig {wanted}: cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(kubeconfig.read_bytes())
+        yield wanted.absolute()
+    finally:
+        wanted.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _ending_undisturbed() -> Iterator[None]:
+    """Ignore signals from the end of the block on: a second Ctrl-C would leave what the first was to remove."""
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _wait_for_end() -> None:
+    """Return at the end of standard input; what is written to it is read and ignored."""
+    while True:
+        select.select([sys.stdin.fileno()], [], [])
+        if not os.read(sys.stdin.fileno(), 4096):
+            return
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

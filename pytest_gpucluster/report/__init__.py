@@ -1,0 +1,1 @@
+"""The record of a run and everything that is made from it: page, JUnit, failure text, verification."""

@@ -1,0 +1,41 @@
+"""One way to decide a row from evidence, shared by the running suite, `gpucluster judge` and `verify`."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.requirement import Finding, Requirement, Verdict
+
+
+def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any] | None = None) -> Finding:
+    """Return the finding of a requirement on evidence.
+
+    A scenario that could not be run to its end says so in the header (`problem`: verdict and text). That
+    outranks what the judge makes of the rest, except for a violation that was seen.
+
+    Args:
+        requirement: the declaration.
+        evidence: what was seen.
+        given: what the judge is told; None for what the evidence's own header says.
+    """
+    told = evidence.given if given is None else given
+    finding = requirement.decide(evidence, told)
+    problem = evidence.header.get("problem")
+    if not isinstance(problem, Mapping) or finding.violation:
+        return finding
+    return dataclasses.replace(
+        finding,
+        verdict=Verdict(str(problem.get("verdict", Verdict.INCONCLUSIVE.value))),
+        observed=str(problem.get("text", "the scenario was not run to its end")),
+        causes=(),
+        violation=False,
+    )
+
+
+def presupposed(
+    requirement: Requirement, evidence: Evidence, given: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Return what became of each presupposition of a requirement, as plain data for the record."""
+    told = evidence.given if given is None else given
+    return [dataclasses.asdict(check(evidence, told)) for check in requirement.presupposes]

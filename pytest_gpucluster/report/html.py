@@ -1,0 +1,185 @@
+"""The sign-off page: one file without script and without any outside reference, made from the report alone."""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import jinja2
+
+from pytest_gpucluster.report import text
+from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
+
+LABELS: Mapping[str, str] = {
+    "pass": "pass",
+    "fail": "violation",
+    "environment": "environment",
+    "inconclusive": "inconclusive",
+    "not_applicable": "not applicable",
+    "waived": "waived",
+    "not_run": "not run",
+    "not_built": "not built",
+}
+"""Word shown for a verdict; its shape and colour come with it, never alone."""
+
+ANSWERS: Mapping[str, str] = {
+    "yes": "Yes, for what was tested",
+    "no": "No",
+    "undecided": "Undecided",
+}
+
+_ANSWER_MARK: Mapping[str, str] = {"yes": "pass", "no": "fail", "undecided": "inconclusive"}
+_REASONS_SHOWN = 12
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """Return the page of a report."""
+    return _template().render(_context(report))
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("pytest_gpucluster.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "number": lambda value: text.number_text(Number(**value)),
+        "refusal": _refusal,
+        "seconds": _seconds,
+        "day": lambda value: str(value or "-").replace("T", " ").partition(".")[0].removesuffix("Z"),
+        "plain": _plain,
+    }
+    return environment.get_template("report.html.j2")
+
+
+def _context(report: Mapping[str, Any]) -> dict[str, Any]:
+    reasons = report["answer"]["reasons"]
+    return {
+        "report": report,
+        "run": report["run"],
+        "cluster": {"name": "", "provider": "", "versions": {}, "nodes": [], **report["cluster"]},
+        "answer": ANSWERS[report["answer"]["word"]],
+        "answer_mark": _ANSWER_MARK[report["answer"]["word"]],
+        "reasons": reasons[:_REASONS_SHOWN],
+        "more_reasons": max(0, len(reasons) - _REASONS_SHOWN),
+        "labels": LABELS,
+        "documents": DOCUMENTS,
+        "runs": catalogue.RUNS,
+        "areas": _areas(report["requirements"]),
+        "by_level": _by_level(report),
+        "undecided": [r for r in report["requirements"] if r["verdict"] in {"environment", "inconclusive"}],
+        "evidence": _evidence(report),
+        "evidence_href": evidence_href,
+        "profile": list(_leaves(report)),
+        "mark_of": mark_of,
+    }
+
+
+def mark_of(row: Mapping[str, Any]) -> str:
+    """Return the verdict under which a row is shown: a waived row is never green and never hidden."""
+    return "waived" if row["waiver"] and row["verdict"] != "pass" else str(row["verdict"])
+
+
+def evidence_href(name: str | None) -> str | None:
+    """Return a relative link to an evidence file, None for a path that leads out of the run's folder."""
+    if not name:
+        return None
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+        return None
+    return str(path)
+
+
+def _areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    meanings = dict(AREAS.values())
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["area"], []).append(row)
+    return [
+        {"name": name, "meaning": meanings.get(name, ""), "rows": members} for name, members in found.items()
+    ]
+
+
+def _by_level(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    columns = [name for name in LABELS if name != "waived"]
+    table: list[dict[str, Any]] = []
+    for level in ("must", "should", "control"):
+        cells = dict.fromkeys(LABELS, 0)
+        for row in report["requirements"]:
+            if row["level"] == level:
+                cells[row["verdict"]] += 1
+                cells["waived"] += mark_of(row) == "waived"
+        for name in ("not_run", "not_built"):
+            cells[name] = sum(1 for row in report[name] if row["level"] == level)
+        table.append({"level": level, "cells": cells, "total": sum(cells[name] for name in columns)})
+    return table
+
+
+def _evidence(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each evidence file once, with its scenario and the rows that it decided."""
+    files: dict[tuple[str, str], dict[str, Any]] = {}
+    for scenario in report["scenarios"]:
+        key = (scenario["name"], scenario["evidence"] or "")
+        files[key] = {**scenario, "rows": [], "total": sum(scenario["requests"].values())}
+    for row in report["requirements"]:
+        key = (row["scenario"], row["evidence"] or "")
+        entry = files.setdefault(
+            key,
+            {
+                "name": row["scenario"], "summary": "", "seconds": None, "problem": None, "total": None,
+                "evidence": row["evidence"], "sha256": row["sha256"], "rows": [],
+            },
+        )  # fmt: skip
+        entry["rows"].append(row["id"])
+    return list(files.values())
+
+
+def _leaves(report: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    sources = report["profile"]["sources"]
+    for path, value in _flatten(report["profile"]["values"], ()):
+        yield {"path": path, "value": _plain(value), "source": _source(sources, path)}
+
+
+def _flatten(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _flatten(item, (*path, str(key)))
+    elif path:
+        yield ".".join(path), value
+
+
+def _source(sources: Mapping[str, str], path: str) -> str:
+    """Return where a leaf comes from: its own entry, or that of the nearest branch above it."""
+    while path:
+        if path in sources:
+            return str(sources[path])
+        path = path.rpartition(".")[0]
+    return "default"
+
+
+def _plain(value: Any) -> str:
+    if value is None or value == "" or value in ([], {}):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(item) for item in value)
+    return str(value)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
+
+
+def _refusal(value: Mapping[str, Any]) -> str:
+    return text.refusal_text(Refusal(**value))

@@ -1,0 +1,220 @@
+"""The journal of a run: written as things happen, by every process of the run, and outliving each of them."""
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_gpucluster.plain import redact, times
+from pytest_gpucluster.requirement import Finding, Requirement
+
+SCHEMA = 1
+"""Version of journal and report. A reader refuses a newer one and says so."""
+
+JOURNAL = "run.jsonl"
+
+EVENTS = frozenset({"run-start", "declared", "scenario", "requirement", "not-run", "cleanup", "run-end"})
+
+
+class RecordError(Exception):
+    """A record that cannot be read; the text says which file, where and why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Journal:
+    """The append-only journal of a run; any number of processes may write to one file.
+
+    Attributes:
+        path: the file, usually `<run>/run.jsonl`.
+        redactor: takes secrets out of everything that is written.
+        clock: gives the time of an event; tests replace it.
+    """
+
+    path: Path
+    redactor: redact.Redactor = dataclasses.field(default_factory=redact.Redactor)
+    clock: Callable[[], datetime] = times.now
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event: one line, one write, under a lock, so that lines of processes never mix.
+
+        Raises:
+            ValueError: an event that `fold` does not know.
+        """
+        if event not in EVENTS:
+            raise ValueError(f"unknown event {event!r} (allowed: {', '.join(sorted(EVENTS))})")
+        entry = {"event": event, "at": times.format_time(self.clock(), micro=True), **fields}
+        text = json.dumps(self.redactor.clean(entry), ensure_ascii=False, default=str, separators=(",", ":"))
+        self._append(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def _append(self, line: bytes) -> None:
+        with _locked(self.path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                # A process was killed inside its write: keep its fragment on a line of its own.
+                line = b"\n" + line
+            while line:
+                line = line[os.write(descriptor, line) :]
+
+    def run_start(
+        self,
+        *,
+        run: str,
+        plugin: str,
+        command: Sequence[str],
+        cluster: Mapping[str, Any],
+        profile: Mapping[str, Any],
+        sources: Mapping[str, str],
+        defects: Sequence[str] = (),
+        versions: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record the start: what ran, against which cluster, and what was declared about it.
+
+        Args:
+            run: id of the run.
+            plugin: version of this package.
+            command: the command line.
+            cluster: name, provider, context and `facts` (or beside them): `versions` (component to version), `nodes`
+                (mappings with `name`), the server, and whatever else identifies it.
+            profile: the effective profile as plain data.
+            sources: dotted leaf of the profile to where its value comes from.
+            defects: planted defects, for a run that is meant to fail.
+            versions: versions of pytest, Python and so on.
+        """
+        self.write(
+            "run-start",
+            schema=SCHEMA,
+            run=run,
+            plugin=plugin,
+            command=list(command),
+            cluster=dict(cluster),
+            profile=dict(profile),
+            sources=dict(sources),
+            defects=list(defects),
+            versions=dict(versions or {}),
+        )
+
+    def declared(self, requirements: Iterable[Requirement]) -> None:
+        """Record which requirements have a test, so that what never ran is listed as not run."""
+        self.write("declared", rows=[_declaration(item) for item in requirements])
+
+    def scenario(
+        self,
+        name: str,
+        *,
+        seconds: float,
+        requests: Mapping[str, int],
+        evidence: Path | None = None,
+        problem: Mapping[str, str] | None = None,
+        summary: str = "",
+    ) -> None:
+        """Record a scenario that was run to its end, with the requests to the API that it cost."""
+        self.write(
+            "scenario",
+            name=name,
+            summary=summary,
+            seconds=seconds,
+            requests=dict(requests),
+            problem=dict(problem) if problem else None,
+            **self._evidence(evidence),
+        )
+
+    def requirement(
+        self,
+        requirement: Requirement,
+        finding: Finding,
+        *,
+        presupposed: Sequence[Mapping[str, Any]] = (),
+        seconds: float = 0.0,
+        evidence: Path | None = None,
+        nodeid: str = "",
+        text: str = "",
+    ) -> None:
+        """Record a decision with its evidence file and the file's SHA-256.
+
+        Args:
+            requirement: the declaration.
+            finding: what was decided.
+            presupposed: what became of the presuppositions, see `deciding.presupposed`.
+            seconds: how long the test took.
+            evidence: the file that was judged.
+            nodeid: pytest's name of the test.
+            text: the failure text that was shown, "" for a pass.
+        """
+        self.write(
+            "requirement",
+            **_declaration(requirement),
+            finding=finding.as_dict(),
+            presupposed=[dict(item) for item in presupposed],
+            seconds=seconds,
+            nodeid=nodeid,
+            failure_text=text,
+            **self._evidence(evidence),
+        )
+
+    def not_run(self, requirement: Requirement, why: str) -> None:
+        """Record a requirement that has a test which was not run, and why."""
+        self.write("not-run", why=why, **_declaration(requirement))
+
+    def cleanup(self, left_overs: Sequence[str]) -> None:
+        """Record what was left on the cluster after cleanup; an empty list says that nothing was."""
+        self.write("cleanup", left_overs=list(left_overs))
+
+    def run_end(
+        self, *, exit_status: int, interrupted: bool, requests: Mapping[str, int] | None = None
+    ) -> None:
+        """Record the end; `requests` are those of the whole session, where they were counted."""
+        self.write("run-end", exit_status=exit_status, interrupted=interrupted, requests=dict(requests or {}))
+
+    def _evidence(self, path: Path | None) -> dict[str, Any]:
+        if path is None or not path.is_file():
+            return {"evidence": None, "sha256": None}
+        folder = self.path.resolve().parent
+        full = path.resolve()
+        name = str(full.relative_to(folder)) if full.is_relative_to(folder) else str(full)
+        return {"evidence": name, "sha256": sha256(full)}
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        # Closing the descriptor releases the lock, also when the process is killed.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _declaration(requirement: Requirement) -> dict[str, Any]:
+    return {
+        "id": requirement.id,
+        "area": requirement.area,
+        "level": requirement.level.value,
+        "documents": list(requirement.documents),
+        "title": requirement.title,
+        "text": requirement.text,
+        "scenario": requirement.scenario.name,
+        "judge": judge_name(requirement.judge),
+        "defects": list(requirement.defects),
+        "where": requirement.where,
+    }
+
+
+def judge_name(judge: object) -> str:
+    """Return `module.function` of a judge, for the reader of a record."""
+    module = getattr(judge, "__module__", "")
+    name = getattr(judge, "__qualname__", type(judge).__name__)
+    return f"{module}.{name}".removeprefix("pytest_gpucluster.judge.")

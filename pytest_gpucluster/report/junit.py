@@ -1,0 +1,122 @@
+"""JUnit XML from the report alone.
+
+A violation is a `failure`; environment and inconclusive are an `error`, so that a pipeline can repeat trouble and
+never repeats a violation away; what does not apply or was not run is `skipped`. Left-overs and a run that did not
+come to its end are cases of their own.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree as ET
+
+_UNPRINTABLE = re.compile(r"[^\x09\x0a\x0d\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold; logs of containers can."""
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """Return the report as JUnit XML with one case for each requirement that was decided or not run."""
+    suite = ET.Element("testsuite", name="gpucluster")
+    _properties(suite, _suite_properties(report))
+    for row in report["requirements"]:
+        _decided(suite, row)
+    for row in report["not_run"]:
+        case = _case(suite, row, 0.0)
+        ET.SubElement(case, "skipped", message=_text(f"not run: {row['why']}"))
+    _run_cases(suite, report)
+    _totals(suite)
+    if report["run"].get("started"):
+        suite.set("timestamp", str(report["run"]["started"]).removesuffix("Z")[:19])
+    root = ET.Element("testsuites", name="gpucluster")
+    root.append(suite)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _suite_properties(report: Mapping[str, Any]) -> dict[str, str]:
+    cluster = report["cluster"]
+    return {
+        "gpucluster.run": report["run"]["id"],
+        "gpucluster.plugin": report["run"]["plugin"],
+        "gpucluster.cluster": str(cluster.get("name", "")),
+        "gpucluster.provider": str(cluster.get("provider", "")),
+        "gpucluster.answer": report["answer"]["word"],
+        "gpucluster.not_built": " ".join(row["id"] for row in report["not_built"]),
+        "gpucluster.defects": " ".join(report["run"]["defects"]),
+    }
+
+
+def _decided(suite: ET.Element, row: Mapping[str, Any]) -> None:
+    case = _case(suite, row, row["seconds"])
+    finding = row["finding"]
+    message = _text(f"{row['id']}: required: {finding['required']}; observed: {finding['observed']}")
+    body = _text(row["failure_text"] or message)
+    match row["verdict"]:
+        case "pass":
+            pass
+        case "not_applicable":
+            ET.SubElement(case, "skipped", message=message)
+        case "fail":
+            ET.SubElement(case, "failure", type="violation", message=message).text = body
+        case other:
+            ET.SubElement(case, "error", type=other, message=message).text = body
+
+
+def _case(suite: ET.Element, row: Mapping[str, Any], seconds: float) -> ET.Element:
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        classname=f"gpucluster.{row['area']}",
+        name=_text(f"{row['id']} {row['title']}"),
+        time=f"{seconds:.3f}",
+    )
+    properties = {
+        "gpucluster.requirement": row["id"],
+        "gpucluster.level": row["level"],
+        "gpucluster.documents": " ".join(row["documents"]),
+    }
+    if "verdict" in row:
+        properties |= {
+            "gpucluster.verdict": row["verdict"],
+            "gpucluster.scenario": row["scenario"],
+            "gpucluster.evidence": row["evidence"] or "",
+            "gpucluster.sha256": row["sha256"] or "",
+        }
+        properties |= {
+            f"gpucluster.number.{number['name']}": f"{number['value']} {number['unit']}".strip()
+            for number in row["finding"].get("numbers") or []
+            if number.get("value") is not None
+        }
+        if row["waiver"]:
+            properties["gpucluster.waived_by"] = row["waiver"]["owner"]
+    _properties(case, properties)
+    return case
+
+
+def _run_cases(suite: ET.Element, report: Mapping[str, Any]) -> None:
+    left = report["cleanup"]["left_overs"]
+    if left:
+        case = ET.SubElement(suite, "testcase", classname="gpucluster.run", name="cleanup", time="0.000")
+        message = _text(f"{len(left)} objects were left on the cluster")
+        ET.SubElement(case, "error", type="cleanup", message=message).text = _text("\n".join(left))
+    if report["run"]["interrupted"]:
+        case = ET.SubElement(suite, "testcase", classname="gpucluster.run", name="end", time="0.000")
+        ET.SubElement(case, "error", type="interrupted", message="the run did not come to its end")
+
+
+def _properties(parent: ET.Element, values: Mapping[str, str]) -> None:
+    element = ET.SubElement(parent, "properties")
+    for name, value in values.items():
+        ET.SubElement(element, "property", name=_text(name), value=_text(value))
+
+
+def _totals(suite: ET.Element) -> None:
+    cases = suite.findall("testcase")
+    suite.set("tests", str(len(cases)))
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(sum(1 for case in cases if case.find(tag) is not None)))
+    suite.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
+
+
+def _text(value: str) -> str:
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)

@@ -1,0 +1,266 @@
+"""The record of a run: its journal, folded into one report.
+
+The report is plain data with the shape of `schema.json`. Every other form (page, JUnit, columns) is made from
+it and needs nothing else.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_gpucluster.report.answer import answer, counts
+from pytest_gpucluster.report.journal import JOURNAL, SCHEMA, Journal, RecordError, judge_name, sha256
+from pytest_gpucluster.requirement import Finding, Verdict, catalogue
+
+__all__ = ["JOURNAL", "REPORT", "SCHEMA", "Journal", "RecordError", "fold", "judge_name", "load", "sha256"]
+
+REPORT = "report.json"
+
+_UNSAID = Finding(Verdict.INCONCLUSIVE, "", "").as_dict()
+"""What a finding says where an older record does not have the field."""
+
+
+def fold(path: Path) -> dict[str, Any]:
+    """Return the report of a journal, also of one whose run was killed.
+
+    Raises:
+        RecordError: no such file, no start of a run in it, or a schema that is newer than ours.
+    """
+    entries, problems = _read(path)
+    return _Fold(path, entries, problems).report()
+
+
+def load(run_folder: Path) -> dict[str, Any]:
+    """Return the report of a run folder: `report.json` if written, else the folded journal.
+
+    Raises:
+        RecordError: when neither can be read.
+    """
+    path = run_folder / REPORT
+    if not path.is_file():
+        return fold(run_folder / JOURNAL)
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise RecordError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(report, dict) or not isinstance(report.get("requirements"), list):
+        raise RecordError(f"{path}: is no report of a run")
+    _check_schema(path, report.get("schema"))
+    return report
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from None
+    entries: list[dict[str, Any]] = []
+    problems: list[str] = []
+    lines = raw.split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
+                raise ValueError("no event")  # noqa: TRY004, TRY301 - one answer for every malformed line
+        except ValueError:
+            last = number == len(lines)
+            problems.append(
+                f"line {number} of {path.name} is cut off: the run was killed while writing it"
+                if last
+                else f"line {number} of {path.name} is no event and was left out"
+            )
+            continue
+        entries.append(entry)
+    return entries, problems
+
+
+def _check_schema(path: Path, schema: object) -> None:
+    if not isinstance(schema, int):
+        raise RecordError(f"{path}: states no schema")
+    if schema > SCHEMA:
+        raise RecordError(
+            f"{path}: has schema {schema}, this version reads up to {SCHEMA}: update pytest-gpucluster"
+        )
+
+
+class _Fold:
+    """One pass over the journal's entries; later events of the same subject replace earlier ones."""
+
+    def __init__(self, path: Path, entries: Sequence[Mapping[str, Any]], problems: list[str]) -> None:
+        self.path = path
+        self.problems = problems
+        self.entries = entries
+        self.start: Mapping[str, Any] | None = None
+        self.end: Mapping[str, Any] | None = None
+        self.declared: dict[str, Mapping[str, Any]] = {}
+        self.decided: dict[str, dict[str, Any]] = {}
+        self.not_run: dict[str, Mapping[str, Any]] = {}
+        self.scenarios: dict[str, dict[str, Any]] = {}
+        self.left_overs: dict[str, None] = {}
+        self.cleaned = False
+        for entry in entries:
+            self._take(entry)
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        try:
+            self._take_checked(entry)
+        except (KeyError, TypeError, AttributeError) as error:
+            self.problems.append(f"an event {entry['event']!r} is incomplete and was left out: {error!r}")
+
+    def _take_checked(self, entry: Mapping[str, Any]) -> None:
+        match entry["event"]:
+            case "run-start":
+                _check_schema(self.path, entry.get("schema"))
+                self.start = self.start or entry
+            case "declared":
+                self.declared.update({row["id"]: row for row in entry["rows"]})
+            case "scenario":
+                self.scenarios[entry["name"]] = _scenario(entry)
+            case "requirement":
+                earlier = self.decided.get(entry["id"])
+                before = [*earlier["earlier"], earlier["verdict"]] if earlier else []
+                self.decided[entry["id"]] = {**_decided(entry), "earlier": before}
+            case "not-run":
+                self.not_run[entry["id"]] = entry
+            case "cleanup":
+                self.cleaned = True
+                self.left_overs.update(dict.fromkeys(str(item) for item in entry["left_overs"]))
+            case "run-end":
+                self.end = entry
+            case _:
+                self.problems.append(f"an event {entry['event']!r} is unknown and was left out")
+
+    def report(self) -> dict[str, Any]:
+        start = self.start
+        if start is None:
+            raise RecordError(f"{self.path}: holds no start of a run")
+        waivers = _waivers(start)
+        decided = [
+            {**row, "waiver": waivers.get(row["id"])}
+            for row in sorted(self.decided.values(), key=lambda row: catalogue.order(row["id"]))
+        ]
+        report: dict[str, Any] = {
+            "schema": SCHEMA,
+            "run": self._run(start),
+            "cluster": _cluster(start.get("cluster") or {}),
+            "profile": {
+                "values": dict(start.get("profile") or {}),
+                "sources": dict(start.get("sources") or {}),
+            },
+            "requirements": decided,
+            "not_run": self._not_run(),
+            "not_built": self._not_built(),
+            "scenarios": sorted(self.scenarios.values(), key=lambda item: str(item["name"])),
+            "cleanup": {"done": self.cleaned, "left_overs": list(self.left_overs)},
+            "requests": self._requests(),
+            "problems": list(self.problems),
+        }
+        report["counts"] = counts(report)
+        report["answer"] = answer(report)
+        return report
+
+    def _run(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        end = self.end
+        return {
+            "id": str(start.get("run", "")),
+            "plugin": str(start.get("plugin", "")),
+            "versions": dict(start.get("versions") or {}),
+            "command": [str(word) for word in start.get("command") or []],
+            "defects": [str(word) for word in start.get("defects") or []],
+            "started": start.get("at"),
+            "ended": (end or self.entries[-1]).get("at"),
+            "interrupted": end is None or bool(end.get("interrupted")),
+            "killed": end is None,
+            "exit_status": end.get("exit_status") if end else None,
+        }
+
+    def _not_run(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for row_id in sorted({*self.declared, *self.not_run} - {*self.decided}, key=catalogue.order):
+            entry = self.not_run.get(row_id)
+            why = str(entry["why"]) if entry and entry.get("why") else self._why_not()
+            rows.append({**_row(entry or self.declared[row_id]), "why": why})
+        return rows
+
+    def _why_not(self) -> str:
+        if self.end is None:
+            return "the run was killed before it"
+        return "the run was interrupted before it" if self.end.get("interrupted") else "not selected"
+
+    def _not_built(self) -> list[dict[str, Any]]:
+        known = {*self.declared, *self.decided, *self.not_run}
+        return [row.as_dict() for row in catalogue.rows() if row.id not in known]
+
+    def _requests(self) -> dict[str, Any]:
+        by: dict[str, int] = dict((self.end or {}).get("requests") or {})
+        if not by:
+            for item in self.scenarios.values():
+                for name, count in item["requests"].items():
+                    by[name] = by.get(name, 0) + count
+        return {"total": sum(by.values()), "by": dict(sorted(by.items()))}
+
+
+def _cluster(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the identity of a cluster with its `facts` beside its name."""
+    own = {key: value for key, value in stated.items() if key != "facts"}
+    return {**own, **(stated.get("facts") or {})}
+
+
+def _row(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": entry["id"],
+        "area": entry.get("area", ""),
+        "level": entry.get("level", "must"),
+        "documents": list(entry.get("documents") or []),
+        "title": entry.get("title", ""),
+        "text": entry.get("text", ""),
+        "scenario": entry.get("scenario", ""),
+        "judge": entry.get("judge", ""),
+        "defects": list(entry.get("defects") or []),
+        "where": entry.get("where", ""),
+    }
+
+
+def _decided(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **_row(entry),
+        "verdict": entry["finding"]["verdict"],
+        "finding": {**_UNSAID, **entry["finding"]},
+        "presupposed": [dict(item) for item in entry.get("presupposed") or []],
+        "seconds": float(entry.get("seconds") or 0.0),
+        "nodeid": entry.get("nodeid", ""),
+        "failure_text": entry.get("failure_text", ""),
+        "evidence": entry.get("evidence"),
+        "sha256": entry.get("sha256"),
+        "at": entry["at"],
+    }
+
+
+def _scenario(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": entry["name"],
+        "summary": entry.get("summary", ""),
+        "seconds": float(entry.get("seconds") or 0.0),
+        "requests": {str(name): int(count) for name, count in (entry.get("requests") or {}).items()},
+        "problem": entry.get("problem"),
+        "evidence": entry.get("evidence"),
+        "sha256": entry.get("sha256"),
+    }
+
+
+def _waivers(start: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the waivers in force at the start of the run, by id; an expired one is none."""
+    found: dict[str, dict[str, Any]] = {}
+    today = str(start.get("at", ""))[:10]
+    for waiver in (start.get("profile") or {}).get("waivers") or []:
+        expires = str(waiver.get("expires") or "")
+        if waiver.get("id") and (not expires or expires[:10] >= today):
+            found[str(waiver["id"])] = {
+                "reason": str(waiver.get("reason", "")),
+                "owner": str(waiver.get("owner", "")),
+                "expires": expires,
+            }
+    return found

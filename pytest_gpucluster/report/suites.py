@@ -1,0 +1,106 @@
+"""Find and import the shipped suites, so that the registry holds every requirement that has a test."""
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pytest_gpucluster
+from pytest_gpucluster.requirement import REGISTRY, Registry
+
+
+class SuiteError(Exception):
+    """A module of the suites that cannot be imported; the text names it and says why."""
+
+
+def location() -> tuple[Path, str] | None:
+    """Return folder and package name of the shipped suites, None where there are none.
+
+    Installed, they lie inside this package; in a checkout, beside it. The present folder does not matter: a
+    package of someone else that happens to be called `suites` is never imported.
+    """
+    package = Path(pytest_gpucluster.__file__).resolve().parent
+    for folder, name in (
+        (package / "suites", "pytest_gpucluster.suites"),
+        (package.parent / "suites", "suites"),
+    ):
+        if any(folder.rglob("*.py")):
+            return folder, name
+    return None
+
+
+def load_suites(extra: Iterable[str] = ()) -> Registry:
+    """Import every module of the suites and return the registry.
+
+    A module that is already imported, perhaps by pytest under another name, is not imported again.
+
+    Args:
+        extra: further modules with requirements of the user's own.
+
+    Raises:
+        SuiteError: when a module fails to import.
+    """
+    for module in [*_shipped(), *extra]:
+        _import(module)
+    return REGISTRY
+
+
+def flips() -> dict[str, dict[str, str]]:
+    """Return for each planted defect the rows that it turns red, each with the verdict it then gets.
+
+    Read from every suite module that defines `FLIPS`, and from the declarations; a row that only its declaration
+    names has the verdict "".
+    """
+    found: dict[str, dict[str, str]] = {}
+    for declared in load_suites():
+        for defect in declared.defects:
+            found.setdefault(defect, {})[declared.id] = ""
+    for module in _loaded_below_suites():
+        table = getattr(module, "FLIPS", None)
+        if isinstance(table, Mapping):
+            for defect, rows in table.items():
+                found.setdefault(str(defect), {}).update({str(row): str(rows[row]) for row in rows})
+    return {defect: dict(sorted(rows.items())) for defect, rows in sorted(found.items())}
+
+
+def _shipped() -> list[str]:
+    place = location()
+    if place is None:
+        return []
+    folder, package = place
+    root = str(folder.parent)
+    if "." not in package and root not in sys.path:
+        sys.path.append(root)
+    loaded = {Path(file).resolve() for file in map(_file, list(sys.modules.values())) if file}
+    modules: list[str] = []
+    for path in sorted(folder.rglob("*.py")):
+        if path.name == "conftest.py" or path in loaded:
+            continue
+        parts = path.relative_to(folder).with_suffix("").parts
+        if parts[-1] != "__init__":
+            modules.append(".".join((package, *parts)))
+    return modules
+
+
+def _loaded_below_suites() -> list[ModuleType]:
+    place = location()
+    if place is None:
+        return []
+    return [
+        module
+        for module in list(sys.modules.values())
+        if (file := _file(module)) and Path(file).resolve().is_relative_to(place[0])
+    ]
+
+
+def _file(module: object) -> str | None:
+    file = getattr(module, "__file__", None)
+    return file if isinstance(file, str) else None
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        raise SuiteError(f"cannot import {name}: {type(error).__name__}: {error}") from error

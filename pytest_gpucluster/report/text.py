@@ -1,0 +1,188 @@
+"""The text of a finding, in the order of the catalogue, for a terminal of 100 columns.
+
+Verdict and id; the MUST sentence; required and observed; where; causes with their fix; how to repeat; where the
+evidence lies.
+"""
+
+import os
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pytest_gpucluster.requirement import Finding, Number, Refusal, Requirement, Verdict
+
+WIDTH = 100
+
+WORDS: Mapping[Verdict, str] = {
+    Verdict.PASS: "PASS",
+    Verdict.FAIL: "VIOLATION",
+    Verdict.ENVIRONMENT: "ENVIRONMENT",
+    Verdict.INCONCLUSIVE: "INCONCLUSIVE",
+    Verdict.NOT_APPLICABLE: "NOT APPLICABLE",
+}
+"""How a verdict is called where a person reads it."""
+
+_MEANING: Mapping[Verdict, str] = {
+    Verdict.ENVIRONMENT: "not tested: something this row presupposes is not so",
+    Verdict.INCONCLUSIVE: "not decided: the evidence does not reach",
+    Verdict.NOT_APPLICABLE: "the profile does not declare this",
+}
+
+_INDENT = 10
+_KEYS_SHOWN = 6
+
+
+def failure_text(
+    requirement: Requirement,
+    finding: Finding,
+    *,
+    evidence_path: Path | None = None,
+    nodeid: str = "",
+    run_folder: Path | None = None,
+    cluster: str | None = None,
+) -> str:
+    """Return the text of a finding; also used for a pass by `gpucluster judge`.
+
+    Args:
+        requirement: the row.
+        finding: what was decided.
+        evidence_path: the file that was judged.
+        nodeid: pytest's name of the test, "" outside pytest.
+        run_folder: the run; given together with an evidence path inside it, the path is shown from there.
+        cluster: the profile's name for the line that repeats the test, None for the default.
+    """
+    parts = [
+        _head(requirement, finding),
+        _fill(requirement.text, indent=2),
+        "",
+        _field("required", finding.required),
+        _field("observed", finding.observed),
+        *(
+            _field("measured" if n == 0 else "", number_text(number))
+            for n, number in enumerate(finding.numbers)
+        ),
+        *_refusal(finding),
+        *_listed("where", finding.where),
+        *_causes(finding),
+        *_repeat(requirement, finding, nodeid, cluster),
+        *_evidence(requirement, finding, evidence_path, run_folder),
+    ]
+    return "\n".join(part.rstrip() for part in parts)
+
+
+def number_text(number: Number) -> str:
+    """Return a measured value with its bound and the bound's origin."""
+    if number.value is None:
+        return f"{number.name}: not measured"
+    text = f"{number.name}: {_figure(number.value)} {number.unit}".rstrip()
+    if number.bound is None:
+        return f"{text} (no bound declared)"
+    origin = f", from {number.origin}" if number.origin else ""
+    return f"{text} (bound {_figure(number.bound)} {number.unit}".rstrip() + f"{origin})"
+
+
+def refusal_text(refusal: Refusal | None) -> str:
+    """Return who refused, where it was said and at which gate, "" where nothing was refused."""
+    if refusal is None:
+        return ""
+    said = f", in words: {refusal.text}" if refusal.text else ""
+    return (
+        f"{refusal.component}, at {refusal.meaning}: {refusal.reason} "
+        f"reported by {refusal.reporter} on {refusal.obj}{said}"
+    )
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+
+
+def _head(requirement: Requirement, finding: Finding) -> str:
+    meaning = _MEANING.get(finding.verdict)
+    note = f" ({meaning})" if meaning else ""
+    return _fill(f"{WORDS[finding.verdict]} {requirement.id}{note}: {requirement.title}", hanging=2)
+
+
+def _refusal(finding: Finding) -> list[str]:
+    text = refusal_text(finding.refusal)
+    return [_field("refusal", text)] if text else []
+
+
+def _causes(finding: Finding) -> list[str]:
+    lines: list[str] = []
+    for number, cause in enumerate(finding.causes):
+        lines.append(_field("cause" if number == 0 else "or", cause.text))
+        if cause.fix:
+            lines.append(_field("  fix", cause.fix))
+    return lines
+
+
+def _repeat(requirement: Requirement, finding: Finding, nodeid: str, cluster: str | None) -> list[str]:
+    # A command is never wrapped: it is there to be copied.
+    words = ["pytest", *_target(requirement, nodeid), "-k", requirement.id]
+    if cluster:
+        words.append(f"--cluster={cluster}")
+    return [
+        f"{'repeat':<{_INDENT}}{shlex.join(words)}",
+        *(f"{'':<{_INDENT}}{line}" for line in finding.repeat),
+    ]
+
+
+def _target(requirement: Requirement, nodeid: str) -> list[str]:
+    """Return where pytest finds the test: the shipped suite by its place, any other test by its node id."""
+    package = requirement.where.partition(":")[0]
+    if package.startswith("pytest_gpucluster.suites"):
+        return ["--pyargs", "pytest_gpucluster.suites"]
+    if package.startswith("suites."):
+        return ["suites"]
+    return [nodeid] if nodeid else []
+
+
+def _evidence(
+    requirement: Requirement, finding: Finding, path: Path | None, run_folder: Path | None
+) -> list[str]:
+    lines: list[str] = []
+    if path is not None:
+        shown = _shown(path, run_folder)
+        again = shlex.join(["gpucluster", "judge", shown, "--requirement", requirement.id])
+        lines += [f"{'evidence':<{_INDENT}}{shown}", f"{'':<{_INDENT}}{again}"]
+    if finding.evidence:
+        keys = [*finding.evidence[:_KEYS_SHOWN]]
+        if len(finding.evidence) > _KEYS_SHOWN:
+            keys.append(f"and {len(finding.evidence) - _KEYS_SHOWN} more")
+        lines.append(_field("lines" if lines else "evidence", ", ".join(keys)))
+    return lines
+
+
+def _shown(path: Path, run_folder: Path | None) -> str:
+    """Return a path as short as it can be while it still opens from the present folder."""
+    full = str((run_folder / path if run_folder and not path.is_absolute() else path).resolve())
+    near = os.path.relpath(full)
+    return full if near.startswith("..") else near
+
+
+def _listed(name: str, values: Iterable[str]) -> list[str]:
+    return [_field(name if number == 0 else "", value) for number, value in enumerate(values)]
+
+
+def _field(name: str, text: str) -> str:
+    label = f"{name:<{_INDENT}}" if len(name) < _INDENT else f"{name} "
+    return textwrap.fill(
+        " ".join(text.split()) or "-",
+        WIDTH,
+        initial_indent=label,
+        subsequent_indent=" " * _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _fill(text: str, *, indent: int = 0, hanging: int = 0) -> str:
+    return textwrap.fill(
+        " ".join(text.split()),
+        WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + hanging),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,189 @@
+"""Reach every verdict of a run again from its files alone, on any machine, without the cluster."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest_gpucluster
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.plain import redact
+from pytest_gpucluster.report import deciding, record, suites, write
+from pytest_gpucluster.requirement import DeclarationError, Finding, Registry, Verdict
+
+_UNDECIDED = frozenset({Verdict.ENVIRONMENT.value, Verdict.INCONCLUSIVE.value})
+
+Read = Callable[[Path], Evidence]
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What became of a verification.
+
+    Attributes:
+        problems: one line for each file that is missing or changed and each verdict that is not reached again.
+        notes: what could not be checked, and does not speak against the run.
+        decided_again: how many verdicts were reached again.
+    """
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    decided_again: int
+
+    @property
+    def ok(self) -> bool:
+        """Report whether nothing speaks against the run."""
+        return not self.problems
+
+
+def verify(run_folder: Path, *, registry: Registry | None = None, read: Read | None = None) -> Verification:
+    """Check the files of a run against their sums and decide every row again from its evidence.
+
+    Args:
+        run_folder: the folder with `report.json` or `run.jsonl`.
+        registry: where the judges are; by default the shipped suites are imported.
+        read: reads an evidence file; by default `evidence.ingest.read`.
+
+    Raises:
+        RecordError: the folder holds no record that can be read.
+        SuiteError: a module of the suites cannot be imported.
+    """
+    report = record.load(run_folder)
+    check = _Check(
+        run_folder, report, suites.load_suites() if registry is None else registry, read or _reader()
+    )
+    return check.run()
+
+
+def _reader() -> Read:
+    from pytest_gpucluster.evidence import ingest  # noqa: PLC0415 - not needed to write a record
+
+    return ingest.read
+
+
+class _Check:
+    def __init__(self, folder: Path, report: Mapping[str, Any], registry: Registry, read: Read) -> None:
+        self.folder = folder
+        self.report = report
+        self.registry = registry
+        self.read = read
+        self.same_version = report["run"].get("plugin") == pytest_gpucluster.__version__
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self.changed: set[str] = set()
+        self.evidence: dict[str, Evidence | None] = {}
+        self.again = 0
+
+    def run(self) -> Verification:
+        if not self.same_version:
+            self.notes.append(
+                f"made by version {self.report['run'].get('plugin')}, "
+                f"checked by {pytest_gpucluster.__version__}: verdicts are compared, wording is not"
+            )
+        for item in (*self.report["scenarios"], *self.report["requirements"]):
+            self._file(item)
+        for row in self.report["requirements"]:
+            self._row(row)
+        self._journal()
+        self._sums()
+        return Verification(tuple(self.problems), tuple(self.notes), self.again)
+
+    def _file(self, item: Mapping[str, Any]) -> None:
+        name, recorded = item["evidence"], item["sha256"]
+        if not name or name in self.changed:
+            return
+        path = self.folder / name
+        if not path.is_file():
+            self.problems.append(f"{name}: the file is missing")
+        elif record.sha256(path) != recorded:
+            self.problems.append(f"{name}: the file was changed: its SHA-256 is not the recorded one")
+        else:
+            return
+        self.changed.add(name)
+
+    def _row(self, row: Mapping[str, Any]) -> None:
+        row_id, name = row["id"], row["evidence"]
+        if not name:
+            if row["verdict"] in {"pass", "fail"}:
+                self.problems.append(f"{row_id}: {row['verdict']} without evidence")
+            else:
+                self.notes.append(f"{row_id}: {row['verdict']} without evidence: nothing to decide again")
+            return
+        evidence = self._read(name)
+        if evidence is None:
+            return
+        try:
+            declared = self.registry.get(row_id)
+        except DeclarationError:
+            self.problems.append(f"{row_id}: cannot be decided again: no suite declares it ({row['where']})")
+            return
+        try:
+            finding = deciding.decide(declared, evidence)
+        except Exception as error:  # noqa: BLE001 - a judge that breaks on a changed file is one line, not the end
+            self.problems.append(f"{row_id}: the judge failed: {type(error).__name__}: {error}")
+            return
+        self.again += 1
+        if row["verdict"] in _UNDECIDED and finding.verdict is Verdict.PASS:
+            # A test that broke or never asked is not a pass whatever the evidence says; the record claims less.
+            self.notes.append(f"{row_id}: recorded as {row['verdict']}, the evidence alone says pass")
+            return
+        self.problems.extend(self._differences(row, finding))
+
+    def _read(self, name: str) -> Evidence | None:
+        if name not in self.evidence:
+            path = self.folder / name
+            try:
+                self.evidence[name] = self.read(path) if path.is_file() else None
+            except Exception as error:  # noqa: BLE001 - whatever a changed file does to the reader is one line
+                self.problems.append(f"{name}: cannot be read: {type(error).__name__}: {error}")
+                self.evidence[name] = None
+        return self.evidence[name]
+
+    def _differences(self, row: Mapping[str, Any], finding: Finding) -> Iterator[str]:
+        if finding.verdict.value != row["verdict"]:
+            yield f"{row['id']}: the record says {row['verdict']}, the evidence says {finding.verdict.value}"
+            return
+        if row["finding"]["verdict"] != row["verdict"]:
+            yield f"{row['id']}: the record says both {row['verdict']} and {row['finding']['verdict']}"
+        if not self.same_version:
+            return
+        now = json.loads(json.dumps(redact.clean(finding.as_dict()), default=str))
+        fields = [name for name in now if now[name] != row["finding"].get(name)]
+        if fields:
+            yield f"{row['id']}: the verdict is reached again, its {', '.join(fields)} is not"
+
+    def _journal(self) -> None:
+        """Compare the report with the journal that it was made from, where both are there."""
+        if not (self.folder / record.REPORT).is_file():
+            return
+        try:
+            folded = record.fold(self.folder / record.JOURNAL)
+        except record.RecordError as error:
+            self.problems.append(str(error))
+            return
+        now = {row["id"]: row["verdict"] for row in folded["requirements"]}
+        then = {row["id"]: row["verdict"] for row in self.report["requirements"]}
+        for row_id in sorted({*now, *then}):
+            if now.get(row_id) != then.get(row_id):
+                self.problems.append(
+                    f"{row_id}: {record.REPORT} says {then.get(row_id, 'nothing')}, "
+                    f"{record.JOURNAL} says {now.get(row_id, 'nothing')}"
+                )
+        if self.same_version and now == then and json.loads(json.dumps(folded, default=str)) != self.report:
+            self.problems.append(f"{record.REPORT}: is not what {record.JOURNAL} comes to")
+
+    def _sums(self) -> None:
+        path = self.folder / write.SUMS
+        if not path.is_file():
+            self.notes.append(f"{write.SUMS}: not there: the other files were not checked")
+            return
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            recorded, _, name = line.partition("  ")
+            if not name or name in self.changed:
+                continue
+            file = self.folder / name
+            if not file.is_file():
+                self.problems.append(f"{name}: the file is missing")
+            elif record.sha256(file) != recorded:
+                self.problems.append(f"{name}: the file was changed since the run")

@@ -1,0 +1,256 @@
+"""The session's log: all that was seen and done, stamped at receipt; the present state; the waking of waiters."""
+
+import dataclasses
+import json
+import pathlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+from pytest_gpucluster.evidence.model import Span
+from pytest_gpucluster.kube import clock as clocks
+from pytest_gpucluster.kube import errors
+from pytest_gpucluster.scenario import live
+
+Obj = dict[str, Any]
+
+OUTAGE = 20.0
+"""Seconds without any watch in sync after which a wait gives up: the API server is gone, not the gang."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the log: what a slice must know to choose it, and the line itself.
+
+    Attributes:
+        t: seconds since the session began.
+        type: line type.
+        kind: kind key of a watch line, else "".
+        uid: uid of the object.
+        namespace: its namespace.
+        name: its name.
+        refs: uids of owners.
+        about: uid of the involved object of an Event, else "".
+        node: the node of a bound Pod, else "".
+        scenario: scenario by label, or that wrote the note.
+        text: the line as JSON.
+    """
+
+    t: float
+    type: str
+    kind: str
+    uid: str
+    namespace: str
+    name: str
+    refs: tuple[str, ...]
+    about: str
+    node: str
+    scenario: str
+    text: str
+
+
+class SessionLog:
+    """Receives from all watch threads, writes `session-<worker>.jsonl`, keeps the live state, wakes waiters.
+
+    The time of a line is the time of its receipt, taken by the watch before parsing. A line is written in one write
+    and flushed, so that it outlives a kill.
+
+    Attributes:
+        condition: held while the state changes; notified with each line.
+        state: the present state.
+        problems: kinds that cannot be watched, and why.
+        listeners: called with each watch line (change, kind key, object) after the state has it; the lock is held,
+            so they must be quick.
+    """
+
+    def __init__(self, path: pathlib.Path, clock: clocks.Clock, *, scenario_label: str) -> None:
+        """Open the file for appending; time zero is now."""
+        self.path = path
+        self.condition = threading.Condition()
+        self.state = live.State()
+        self.problems: dict[str, errors.GpuClusterError] = {}
+        self.listeners: list[Callable[[str, str, Obj], None]] = []
+        self._clock = clock
+        self._label = scenario_label
+        self._entries: list[Entry] = []
+        self._spans: list[Span] = []
+        self._open: dict[str, Span] = {}
+        self._down: dict[str, tuple[float, str]] = {}
+        self._origin = clock.monotonic()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: IO[str] | None = path.open("a", encoding="utf-8")
+
+    def now(self) -> float:
+        """Return seconds since the session began."""
+        return self._clock.monotonic() - self._origin
+
+    def close(self) -> None:
+        """End the open spans and close the file; later lines are dropped."""
+        with self.condition:
+            for kind in list(self._open):
+                self._close_span(kind, self.now())
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    # -- what watches say (kube.watch.Sink); `t` is the clock's monotonic time ---------------------------------------
+
+    def line(self, change: str, kind: str, obj: Obj, t: float) -> None:
+        """Take a watch line."""
+        lean = _lean(kind, obj)
+        at = t - self._origin
+        text = json.dumps(
+            {"type": change, "t": round(at, 6), "kind": kind, "object": lean}, separators=(",", ":")
+        )
+        metadata = lean.get("metadata") or {}
+        entry = Entry(
+            t=at,
+            type=change,
+            kind=kind,
+            uid=live.uid_of(lean),
+            namespace=str(metadata.get("namespace") or ""),
+            name=str(metadata.get("name") or ""),
+            refs=live.owners_of(lean),
+            about=_about(kind, lean),
+            node=str((lean.get("spec") or {}).get("nodeName") or "") if kind == "Pod" else "",
+            scenario=str((metadata.get("labels") or {}).get(self._label) or ""),
+            text=text,
+        )
+        with self.condition:
+            self.state.apply(change, kind, lean)
+            self._keep(entry)
+            for listener in self.listeners:
+                listener(change, kind, lean)
+
+    def in_sync(self, kind: str, t: float, how: str) -> None:
+        """Begin a span."""
+        with self.condition:
+            self._close_span(kind, t - self._origin)
+            self._down.pop(kind, None)
+            self._open[kind] = Span(kind, t - self._origin, float("inf"), how)
+            self.condition.notify_all()
+
+    def out_of_sync(self, kind: str, t: float, why: str) -> None:
+        """End the span of a kind."""
+        with self.condition:
+            self._close_span(kind, t - self._origin)
+            self._down[kind] = (self.now(), why)
+            self.condition.notify_all()
+
+    def ended(self, kind: str, error: errors.GpuClusterError) -> None:
+        """Remember that a kind cannot be watched."""
+        with self.condition:
+            self._close_span(kind, self.now())
+            self.problems[kind] = error
+            self._down.pop(kind, None)
+            self.condition.notify_all()
+
+    # -- what the driver says ----------------------------------------------------------------------------------------
+
+    def add(self, type_: str, scenario: str, fields: Mapping[str, Any]) -> float:
+        """Append a NOTE, RESPONSE or LOG line of a scenario and return its time."""
+        with self.condition:
+            at = self.now()
+            data = {"type": type_, "t": round(at, 6), "scenario": scenario, **fields}
+            text = json.dumps(data, separators=(",", ":"), default=str)
+            self._keep(Entry(at, type_, "", "", "", "", (), "", "", scenario, text))
+            return at
+
+    # -- what is asked of it -----------------------------------------------------------------------------------------
+
+    def mark(self) -> int:
+        """Return how many lines there are: where a scenario begins."""
+        with self.condition:
+            return len(self._entries)
+
+    def entries(self) -> list[Entry]:
+        """Return the lines so far."""
+        with self.condition:
+            return list(self._entries)
+
+    def spans(self) -> list[Span]:
+        """Return the spans so far; open ones end at infinity."""
+        with self.condition:
+            return [*self._spans, *self._open.values()]
+
+    def until(self, check: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `check` holds, at most `seconds`; it runs with the lock held, after each change.
+
+        From the receipt of a line to the return is one notification and one check: nothing polls.
+        """
+        deadline = self._clock.monotonic() + seconds
+        with self.condition:
+            while not check():
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    return False
+                self._clock.wait(self.condition, min(left, OUTAGE))
+            return True
+
+    def in_sync_now(self, kinds: tuple[str, ...]) -> bool:
+        """Report whether each kind is in sync or cannot be watched at all."""
+        with self.condition:
+            return all(kind in self._open or kind in self.problems for kind in kinds)
+
+    def outage(self) -> str | None:
+        """Return why no kind is in sync for `OUTAGE` seconds, None when one is or was more lately."""
+        with self.condition:
+            if self._open or not self._down:
+                return None
+            if self.now() - max(t for t, _ in self._down.values()) < OUTAGE:
+                return None
+            return next(iter(self._down.values()))[1]
+
+    def trouble(self, kinds: tuple[str, ...]) -> str:
+        """Return what keeps kinds from being in sync, one line."""
+        with self.condition:
+            return "; ".join(
+                f"{k}: {self._down[k][1] if k in self._down else 'not listed yet'}"
+                for k in kinds
+                if k not in self._open and k not in self.problems
+            )
+
+    def _keep(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._write(entry.text)
+        self.condition.notify_all()
+
+    def _close_span(self, kind: str, end: float) -> None:
+        span = self._open.pop(kind, None)
+        if span is not None:
+            closed = dataclasses.replace(span, end=max(end, span.start))
+            self._spans.append(closed)
+            self._write(span_line(closed))
+
+    def _write(self, text: str) -> None:
+        if self._file is not None:
+            self._file.write(text + "\n")
+            self._file.flush()
+
+
+def span_line(span: Span) -> str:
+    """Return the line of a span; `end` null means to the end of the file."""
+    end = None if span.end == float("inf") else round(span.end, 6)
+    data = {"type": "SPAN", "kind": span.kind, "start": round(span.start, 6), "end": end, "how": span.how}
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _lean(kind: str, obj: Obj) -> Obj:
+    """Return an object without what no judge reads and nobody should store: field owners, image lists, secrets."""
+    metadata = obj.get("metadata") or {}
+    lean = obj
+    if "managedFields" in metadata:
+        lean = {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
+    if kind == "Node" and "images" in (obj.get("status") or {}):
+        lean = {**lean, "status": {k: v for k, v in obj["status"].items() if k != "images"}}
+    if kind == "Secret":
+        for part in ("data", "stringData"):
+            if part in obj:
+                lean = {**lean, part: dict.fromkeys(obj[part] or {}, "<redacted>")}
+    return lean
+
+
+def _about(kind: str, obj: Mapping[str, Any]) -> str:
+    if kind != "Event":
+        return ""
+    return str((obj.get("involvedObject") or obj.get("regarding") or {}).get("uid") or "")

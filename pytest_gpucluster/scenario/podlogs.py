@@ -1,0 +1,167 @@
+"""What containers wrote, as lines of evidence: followed while they run, or fetched when asked."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pytest_gpucluster.kube import errors, stream
+from pytest_gpucluster.scenario import live
+from pytest_gpucluster.scenario import site as sites
+
+Obj = dict[str, Any]
+Key = tuple[str, str]
+"""Pod uid and container name."""
+
+SETTLE_SECONDS = 5.0
+"""Seconds that `fetch` waits for a follower of a container that has ended to say its last line."""
+
+
+class LogReader:
+    """Takes down the logs of one scenario: each line once, one request per container.
+
+    Followers are threads, started by the watch line that shows a container started, ended by its end.
+    """
+
+    def __init__(self, site: sites.Site, scenario: str) -> None:
+        """Remember nothing yet."""
+        self._site = site
+        self._scenario = scenario
+        self._taken: dict[Key, int] = {}
+        self._complete: set[Key] = set()
+        self._followed: set[str] = set()
+        self._followers: dict[Key, threading.Thread] = {}
+        self._streams: dict[Key, stream.Stream] = {}
+        self._closed = False
+
+    # -- following ---------------------------------------------------------------------------------------------------
+
+    def follow(self, uid: str) -> None:
+        """Follow all containers of the pods that an object owns, present and future ones."""
+        log = self._site.log
+        with log.condition:
+            if not self._followed:
+                log.listeners.append(self._seen)
+            self._followed.add(uid)
+            own = log.state.by_uid(uid)
+            present = ([own] if own is not None else []) + list(log.state.owned_by(uid))
+            for place, obj in present:
+                self._seen("ADDED", place[0], obj)
+
+    def close(self) -> None:
+        """End all followers and wait for their threads."""
+        log = self._site.log
+        with log.condition:
+            self._closed = True
+            if self._seen in log.listeners:
+                log.listeners.remove(self._seen)
+            streams, threads = list(self._streams.values()), list(self._followers.values())
+        for opened in streams:
+            opened.stop()
+        for thread in threads:
+            thread.join(SETTLE_SECONDS)
+
+    def _seen(self, change: str, kind: str, obj: Obj) -> None:
+        """Start followers for what has started in a pod; the lock is held."""
+        if change == "DELETED" or kind != "Pod" or self._closed or not self._is_followed(obj):
+            return
+        for container, status in _containers(obj):
+            key = (live.uid_of(obj), container)
+            if _started(status) and key not in self._followers and key not in self._complete:
+                name = str(obj["metadata"]["name"])
+                thread = threading.Thread(
+                    target=self._follow, args=(name, key), name=f"log {name}", daemon=True
+                )
+                self._followers[key] = thread
+                thread.start()
+
+    def _is_followed(self, obj: Obj, depth: int = 5) -> bool:
+        """Report whether an object, or an owner of it at any depth, is followed."""
+        if live.uid_of(obj) in self._followed:
+            return True
+        for owner in live.owners_of(obj):
+            found = self._site.log.state.by_uid(owner)
+            if owner in self._followed or (found and depth and self._is_followed(found[1], depth - 1)):
+                return True
+        return False
+
+    def _follow(self, pod: str, key: Key) -> None:
+        """Read one container's log to its end; runs in the follower's thread."""
+        log, error = self._site.log, ""
+        try:
+            opened = self._site.api.follow_logs(pod, self._site.namespace, container=key[1])
+            with log.condition:
+                self._streams[key] = opened
+                if self._closed:
+                    opened.stop()
+            for line in opened.lines(text=True):
+                with log.condition:
+                    self._line(pod, key, line.decode("utf-8", "replace"))
+        except errors.GpuClusterError as failure:
+            error = str(failure)
+        with log.condition:
+            self._streams.pop(key, None)
+            del self._followers[key]
+            if not error and not self._closed:
+                self._complete.add(key)
+            self._note(pod, key, error)
+
+    # -- fetching ----------------------------------------------------------------------------------------------------
+
+    def fetch(self, pods: Iterable[Mapping[str, Any]]) -> None:
+        """Append what was not taken down yet, and a `logs` note per container asked; what cannot be read is noted."""
+        wanted = [(pod, container, status) for pod in pods for container, status in _containers(pod)]
+        ending = {(live.uid_of(pod), name) for pod, name, status in wanted if "terminated" in _state(status)}
+        log = self._site.log
+        log.until(lambda: not ending & self._followers.keys(), SETTLE_SECONDS)
+        for pod, container, status in wanted:
+            key = (live.uid_of(pod), container)
+            with log.condition:
+                known = key in self._complete or key in self._followers
+            if not known:
+                self._container(str(pod["metadata"]["name"]), key, status)
+
+    def _container(self, pod: str, key: Key, status: Mapping[str, Any]) -> None:
+        if not _started(status):
+            self._note(pod, key, "not started")
+            return
+        try:
+            text = self._site.api.logs(pod, self._site.namespace, container=key[1])
+        except errors.GpuClusterError as error:
+            self._note(pod, key, str(error))
+            return
+        for line in text.splitlines()[self._taken.get(key, 0) :]:
+            self._line(pod, key, line)
+        if "terminated" in _state(status):
+            self._complete.add(key)
+        self._note(pod, key)
+
+    def _line(self, pod: str, key: Key, line: str) -> None:
+        self._taken[key] = self._taken.get(key, 0) + 1
+        self._site.log.add(
+            "LOG", self._scenario, {"pod": pod, "uid": key[0], "container": key[1], "line": line}
+        )
+
+    def _note(self, pod: str, key: Key, error: str = "") -> None:
+        fields: Obj = {"note": "logs", "pod": pod, "uid": key[0], "container": key[1], "ok": not error}
+        self._site.log.add("NOTE", self._scenario, {**fields, **({"error": error} if error else {})})
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield name and status of each container of a pod, init containers first; {} without a status."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    known = {
+        str(s.get("name")): s
+        for part in ("initContainerStatuses", "containerStatuses")
+        for s in status.get(part) or []
+    }
+    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
+        name = str(container.get("name"))
+        yield name, known.get(name) or {}
+
+
+def _state(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    return status.get("state") or {}
+
+
+def _started(status: Mapping[str, Any]) -> bool:
+    return "running" in _state(status) or "terminated" in _state(status)

@@ -1,0 +1,349 @@
+"""A session: one worker's connection, namespace, watches and scenarios, from the first that runs to the cleanup."""
+
+import pathlib
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.kube import clock as clocks
+from pytest_gpucluster.kube import connection as connections
+from pytest_gpucluster.kube import errors, kinds, objects, watch
+from pytest_gpucluster.plain import names, times
+from pytest_gpucluster.scenario import log as logs
+from pytest_gpucluster.scenario import namespace as namespaces
+from pytest_gpucluster.scenario import site as sites
+from pytest_gpucluster.scenario import slice as slices
+from pytest_gpucluster.scenario import spec, stage
+from pytest_gpucluster.scenario import store as stores
+
+EXPIRES_AFTER = 2 * 3600.0
+"""Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
+SYNC_SECONDS = 20.0
+"""Seconds in which watches must be in sync before a scenario begins."""
+FREEZE_SECONDS = 5.0
+"""Seconds that freezing waits for a watch that is just being renewed."""
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+class Session:
+    """Runs scenarios and hands out their evidence; use it as a context manager.
+
+    Nothing is asked of the cluster before the first scenario that really runs: a worker that only loads evidence
+    makes no request, no namespace and no watch.
+
+    Attributes:
+        left_overs: what cleanup could not remove, of all scenarios so far and, after exit, of the session.
+    """
+
+    def __init__(
+        self,
+        cluster: sites.ClusterLike,
+        profile: sites.ProfileLike,
+        store: stores.RunStore,
+        *,
+        worker: str = "main",
+        clock: clocks.Clock | None = None,
+        overlay: sites.Overlay | None = None,
+        say: Callable[[str], None] = _say,
+    ) -> None:
+        """Prepare a session.
+
+        Args:
+            cluster: the cluster.
+            profile: what is declared of it.
+            store: the run's folder.
+            worker: name of the worker, part of the namespace's name.
+            clock: the one clock; tests replace it.
+            overlay: puts the profile's overlay on pods; None for `workload.overlay.apply_overlay`.
+            say: takes the one line that an interrupted cleanup says.
+        """
+        self.left_overs: list[errors.LeftOver] = []
+        self._cluster = cluster
+        self._profile = profile
+        self._store = store
+        self._worker = worker
+        self._clock = clock or clocks.RealClock()
+        self._overlay = overlay
+        self._say = say
+        self._connection: connections.Connection | None = None
+        self._log: logs.SessionLog | None = None
+        self._site: sites.Site | None = None
+        self._home: namespaces.Namespace | None = None
+        self._watches: dict[str, watch.KindWatch] = {}
+        self._refused: errors.EnvironmentProblem | None = None
+        self._interrupted = False
+
+    def __enter__(self) -> Self:
+        """Return the session; it connects when the first scenario runs."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the namespace, wait until it is gone, end the watches; see `left_overs`."""
+        self.close()
+
+    @property
+    def namespace(self) -> str | None:
+        """Return the session's namespace, None before the first scenario ran."""
+        return self._site.namespace if self._site is not None else None
+
+    @property
+    def requests(self) -> dict[str, object]:
+        """Return how many requests were made (`RequestCounter.summary`)."""
+        return self._connection.counter.summary() if self._connection is not None else {"total": 0}
+
+    def evidence(self, scenario: spec.Scenario) -> Evidence:
+        """Return the evidence of a scenario, which runs if nobody in the run has run it.
+
+        Trouble of the environment does not raise: the evidence's header has `problem` with verdict and text.
+        """
+        return self._store.evidence_for(scenario.name, lambda: self._run(scenario))
+
+    def close(self) -> None:
+        """Clean up; once, bounded by the budget `delete`, or not at all after a second Ctrl-C."""
+        try:
+            if self._home is not None and not self._interrupted:
+                home, self._home = self._home, None
+                left = home.remove(self._budget("delete"))
+                if home.made and not left:
+                    # The namespace is gone, and with it whatever of ours was slow to go.
+                    self.left_overs = [item for item in self.left_overs if item.namespace != home.name]
+                self.left_overs += left
+        except KeyboardInterrupt:
+            self._abandon()
+            raise
+        finally:
+            self._end_watches()
+
+    def check_clean(self) -> None:
+        """Raise when something of ours was left; for scripts, after the session was closed.
+
+        Raises:
+            CleanupFailed: names what is left and the command that removes it.
+        """
+        if self.left_overs:
+            raise errors.CleanupFailed(tuple(self.left_overs), self._store.run_id)
+
+    # -- one scenario ------------------------------------------------------------------------------------------------
+
+    def _run(self, scenario: spec.Scenario) -> slices.Slice:
+        try:
+            site = self._open()
+        except errors.EnvironmentProblem as error:
+            return slices.Slice(self._header(scenario, {}, _problem("environment", error)), (), ())
+        with self._store.turn():
+            first = site.log.mark()
+            made = stage.Stage(site, scenario.name, scenario.kinds)
+            problem = self._play(site, scenario, made)
+            return self._freeze(site, scenario, made, first, problem)
+
+    def _play(self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage) -> dict[str, Any] | None:
+        """Run a scenario to its end and clean up after it; return what kept it from its end, if anything did."""
+        problem: dict[str, Any] | None = None
+        try:
+            self._begin(site, scenario)
+            scenario.run(made)
+        except errors.EnvironmentProblem as error:
+            problem = _problem("environment", error)
+        except errors.ApiError as error:
+            passing = error.denied or error.code >= 500 or error.code == 429
+            problem = _problem("environment" if passing else "inconclusive", error)
+        except Exception as error:  # noqa: BLE001 (a scenario's own fault must still leave evidence and clean up)
+            problem = _problem("inconclusive", error)
+            problem["text"] = f"the scenario itself failed: {type(error).__name__}: {error}"
+            problem["trace"] = traceback.format_exc()
+        finally:
+            made.note("end")
+            self._clean(site, scenario, made)
+        return problem
+
+    def _clean(self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage) -> None:
+        try:
+            left = made.stack.run(self._budget("delete"))
+        except KeyboardInterrupt:
+            self._abandon()
+            raise
+        made.close()
+        for item in left:
+            made.note("left-over", kind=item.kind, name=item.name, why=item.why)
+        self.left_overs += left
+        site.log.until(lambda: site.log.in_sync_now(scenario.kinds), FREEZE_SECONDS)
+
+    def _freeze(
+        self,
+        site: sites.Site,
+        scenario: spec.Scenario,
+        made: stage.Stage,
+        first: int,
+        problem: dict[str, Any] | None,
+    ) -> slices.Slice:
+        seeds = [handle.uid for handle in made.handles]
+        roles: dict[str, list[dict[str, str]]] = {}
+        for handle in made.handles:
+            who = {"kind": handle.kind, "name": handle.name, "uid": handle.uid}
+            roles.setdefault(handle.role, []).append(who)
+        return slices.cut(
+            site.log.entries(),
+            site.log.spans(),
+            scenario=scenario.name,
+            first=first,
+            end=site.log.now(),
+            seeds=seeds,
+            context=frozenset(made.context),
+            header=self._header(scenario, {"roles": roles, **made.given}, problem),
+        )
+
+    def _header(
+        self, scenario: spec.Scenario, given: dict[str, Any], problem: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        profile, cluster = self._profile, self._cluster
+        standard = {
+            "scheduler": profile.scheduler,
+            "queue": profile.queue,
+            "gpu_resource": profile.gpu_resource,
+            "gpus_per_node": profile.gpus_per_node,
+            "scheduler_period": profile.scheduler_period,
+            "window": profile.window,
+            "bind_spread": profile.bind_spread,
+            "budgets": dict(profile.budgets),
+            "features": sorted(cluster.features),
+            "namespace": self.namespace or "",
+        }
+        source = {
+            "cluster": cluster.name,
+            "profile": profile.name,
+            "run": self._store.run_id,
+            "worker": self._worker,
+            "namespace": self.namespace or "",
+            "frozen": times.format_time(times.now()),
+            "requests": self.requests["total"],
+        }
+        header: dict[str, Any] = {
+            "scenario": scenario.name,
+            "clock": "receipt",
+            "given": {**standard, **given},
+            "source": source,
+        }
+        return header if problem is None else {**header, "problem": problem}
+
+    # -- connecting --------------------------------------------------------------------------------------------------
+
+    def _open(self) -> sites.Site:
+        """Connect and make the namespace, once; a refusal is remembered and costs no further request."""
+        if self._site is not None:
+            return self._site
+        if self._refused is not None:
+            raise self._refused
+        try:
+            self._site = self._connect()
+        except errors.EnvironmentProblem as problem:
+            self._refused = problem
+            raise
+        except errors.ApiError as error:
+            self._refused = errors.EnvironmentProblem(str(error))
+            raise self._refused from error
+        return self._site
+
+    def _connect(self) -> sites.Site:
+        from pytest_gpucluster.workload import overlay  # noqa: PLC0415
+
+        self._connection = connections.Connection.open(
+            pathlib.Path(self._cluster.kubeconfig), self._cluster.context, clock=self._clock
+        )
+        group = "scheduling.volcano.sh" if self._profile.scheduler == "volcano" else "scheduling.k8s.io"
+        api = objects.Objects(self._connection, prefer_group=group)
+        log = logs.SessionLog(
+            self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
+        )
+        self._log = log
+        expires = times.format_time(times.in_seconds(EXPIRES_AFTER))
+        home = namespaces.make(
+            api,
+            log,
+            run_id=self._store.run_id,
+            worker=self._worker,
+            expires=expires,
+            given=getattr(self._profile, "namespace", None),
+        )
+        self._home = home
+        return sites.Site(
+            self._profile,
+            self._cluster,
+            api,
+            log,
+            self._clock,
+            home.name,
+            self._store.run_id,
+            self._worker,
+            expires,
+            self._overlay or overlay.apply_overlay,
+            lambda info: self._follow(api, log, home.name, [info]),
+            ours=home.made,
+        )
+
+    def _begin(self, site: sites.Site, scenario: spec.Scenario) -> None:
+        """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage."""
+        self._follow(
+            site.api, site.log, site.namespace, [site.api.info_of_key(key) for key in scenario.kinds]
+        )
+        for key in scenario.kinds:
+            problem = site.log.problems.get(key)
+            if isinstance(problem, errors.ApiError):
+                answer = {"code": problem.code, "status": dict(problem.body)}
+                site.log.add(
+                    "RESPONSE", scenario.name, {"request": f"list {key}", "case": f"api:{key}", **answer}
+                )
+
+    def _follow(
+        self, api: objects.Objects, log: logs.SessionLog, namespace: str, wanted: list[kinds.KindInfo]
+    ) -> None:
+        """Start the watches that do not run yet and wait until all are in sync, or known not to be served.
+
+        Raises:
+            EnvironmentProblem: a watch that is not permitted, or not in sync in time.
+        """
+        keys = tuple(info.key for info in wanted)
+        for info in wanted:
+            if info.key not in self._watches:
+                target = watch.Target(info, namespace if info.namespaced else None)
+                self._watches[info.key] = watch.KindWatch(api, target, log)
+                self._watches[info.key].start()
+        if not log.until(lambda: log.in_sync_now(keys), SYNC_SECONDS):
+            raise errors.EnvironmentProblem(f"watches are not in sync: {log.trouble(keys)}")
+        for key in keys:
+            problem = log.problems.get(key)
+            if isinstance(problem, errors.EnvironmentProblem):
+                raise problem
+
+    def _end_watches(self) -> None:
+        for running in self._watches.values():
+            running.stop()
+        end = time.monotonic() + 3.0
+        for running in self._watches.values():
+            running.join(max(0.1, end - time.monotonic()))
+        self._watches.clear()
+        if self._log is not None:
+            self._log.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _abandon(self) -> None:
+        self._interrupted = True
+        self._say(
+            f"cleanup was interrupted; remove what is left with: gpucluster cleanup --run {self._store.run_id}"
+        )
+
+    def _budget(self, name: str) -> float:
+        return sites.budget(self._profile, name)
+
+
+def _problem(verdict: str, error: Exception) -> dict[str, Any]:
+    return {"verdict": verdict, "text": str(error)}

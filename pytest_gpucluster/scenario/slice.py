@@ -1,0 +1,121 @@
+"""Freezing: the part of the session's log that is one scenario's evidence."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_gpucluster.evidence.model import SCHEMA, WATCH_TYPES, Span
+from pytest_gpucluster.scenario import log as logs
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """One scenario's evidence, ready to be written.
+
+    Attributes:
+        header: first line.
+        spans: coverage, cut to the scenario's time.
+        lines: the lines as JSON, ordered by receipt.
+    """
+
+    header: Mapping[str, Any]
+    spans: tuple[Span, ...]
+    lines: tuple[str, ...]
+
+    def write(self, path: pathlib.Path) -> None:
+        """Write the file whole: nobody ever reads a half of it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.tmp")
+        header = json.dumps(
+            {"type": "HEADER", "schema": SCHEMA, **self.header}, separators=(",", ":"), default=str
+        )
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in (header, *map(logs.span_line, self.spans), *self.lines))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+
+
+def cut(
+    entries: Sequence[logs.Entry],
+    spans: Iterable[Span],
+    *,
+    scenario: str,
+    first: int,
+    end: float,
+    seeds: Iterable[str],
+    context: frozenset[tuple[str, str]],
+    header: Mapping[str, Any],
+) -> Slice:
+    """Return a scenario's slice of the log.
+
+    Taken are: its notes, answers and container logs; the watch lines of the closure over owner uids from `seeds` and
+    from objects that carry its label, whether they came before or after their owner; the Events about any of these;
+    and the objects of `context` and the nodes of its pods, with their last state from before the scenario.
+
+    Args:
+        entries: the log's lines.
+        spans: the log's spans.
+        scenario: its name.
+        first: index of its first line.
+        end: its end, in seconds; open spans are cut here.
+        seeds: uids of what it submitted.
+        context: (kind, name) of cluster-scoped objects around it.
+        header: header of the file.
+    """
+    own = entries[first:]
+    members = closure(own, seeds, scenario)
+    context |= {("Node", e.node) for e in own if e.node and e.uid in members}
+    chosen = [
+        *_before(entries[:first], context),
+        *(e for e in own if _belongs(e, members, scenario, context)),
+    ]
+    chosen.sort(key=lambda entry: entry.t)
+    start = own[0].t if own else end
+    return Slice(header, tuple(_clip(spans, start, end)), tuple(entry.text for entry in chosen))
+
+
+def closure(entries: Iterable[logs.Entry], seeds: Iterable[str], scenario: str) -> frozenset[str]:
+    """Return the uids of the seeds, of what carries the scenario's label, and of all that these own."""
+    owned: dict[str, set[str]] = {}
+    reached = set(seeds)
+    for entry in entries:
+        if entry.type not in WATCH_TYPES or not entry.uid:
+            continue
+        if entry.scenario == scenario:
+            reached.add(entry.uid)
+        for owner in entry.refs:
+            owned.setdefault(owner, set()).add(entry.uid)
+    frontier = list(reached)
+    while frontier:
+        for uid in owned.get(frontier.pop(), ()):
+            if uid not in reached:
+                reached.add(uid)
+                frontier.append(uid)
+    return frozenset(reached)
+
+
+def _belongs(
+    entry: logs.Entry, members: frozenset[str], scenario: str, context: frozenset[tuple[str, str]]
+) -> bool:
+    if entry.type not in WATCH_TYPES:
+        return entry.scenario == scenario
+    return entry.uid in members or entry.about in members or (entry.kind, entry.name) in context
+
+
+def _before(entries: Sequence[logs.Entry], context: frozenset[tuple[str, str]]) -> list[logs.Entry]:
+    """Return the last line of each context object from before the scenario."""
+    last: dict[tuple[str, str], logs.Entry] = {}
+    for entry in entries:
+        if entry.type in WATCH_TYPES and (entry.kind, entry.name) in context:
+            last[entry.kind, entry.name] = entry
+    return list(last.values())
+
+
+def _clip(spans: Iterable[Span], start: float, end: float) -> Iterable[Span]:
+    for span in spans:
+        if span.start < end and span.end > start:
+            yield dataclasses.replace(span, start=max(span.start, start), end=min(span.end, end))

@@ -1,0 +1,299 @@
+"""The stage: what a scenario may do to the cluster, and how it waits."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pytest_gpucluster.evidence.model import NOTES
+from pytest_gpucluster.kube import errors, kinds
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.scenario import cleanup, live, podlogs, slots, submit
+from pytest_gpucluster.scenario import site as sites
+
+Obj = dict[str, Any]
+Handle = submit.Handle
+Predicate = Callable[[live.Live], bool]
+Unless = Callable[[live.Live], bool | str]
+
+
+class Stage:
+    """What a scenario gets: verbs that record what they did, waits that wake on events and never raise.
+
+    Attributes:
+        name: the scenario's name.
+        given: what judges are told beside the standard facts; the scenario fills it.
+        live: the view that predicates get.
+    """
+
+    def __init__(self, site: sites.Site, name: str, kinds_watched: tuple[str, ...]) -> None:
+        """Set the stage for one scenario; the session does."""
+        self.name = name
+        self.given: dict[str, Any] = {}
+        self.live = live.Live(site.log.state, site.log.condition, site.namespace)
+        self.stack = cleanup.CleanupStack(site.log)
+        self.context: set[tuple[str, str]] = {("Queue", site.profile.queue)}
+        self._site = site
+        self._kinds = kinds_watched
+        self._submitter = submit.Submitter(site, name, self.stack)
+        self._reader = podlogs.LogReader(site, name)
+
+    @property
+    def handles(self) -> list[Handle]:
+        """Return what was created, in order."""
+        return self._submitter.handles
+
+    @property
+    def profile(self) -> sites.ProfileLike:
+        """Return the profile."""
+        return self._site.profile
+
+    @property
+    def cluster(self) -> sites.ClusterLike:
+        """Return the cluster."""
+        return self._site.cluster
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace in which everything of ours is made."""
+        return self._site.namespace
+
+    @property
+    def dialect(self) -> Any:
+        """Return how the declared scheduler wants a gang written (`workload.gang.Dialect`)."""
+        from pytest_gpucluster.workload import gang  # noqa: PLC0415 (only scenarios that write gangs)
+
+        return gang.dialect_for(self.profile.scheduler, self.profile.queue)
+
+    @property
+    def contrast(self) -> Any:
+        """Return how the default scheduler, which gates nothing, wants a gang written."""
+        from pytest_gpucluster.workload import gang  # noqa: PLC0415
+
+        return gang.dialect_for("default-scheduler", self.profile.queue)
+
+    def now(self) -> float:
+        """Return seconds since the session began: the time of evidence."""
+        return self._site.log.now()
+
+    def note(self, word: str, **fields: Any) -> float:
+        """Write a note of the fixed vocabulary and return its time.
+
+        Raises:
+            ValueError: a word that is not in the vocabulary; judges would not know it.
+        """
+        if word not in NOTES:
+            raise ValueError(f"unknown note {word!r}{names.did_you_mean(word, NOTES)}")
+        return self._site.log.add("NOTE", self.name, {"note": word, **fields})
+
+    # -- doing -------------------------------------------------------------------------------------------------------
+
+    def slots(self, nodes: int, per_node: int) -> slots.SlotPool:
+        """Put slots on nodes until cleanup; the nodes become context of the evidence.
+
+        Raises:
+            EnvironmentProblem: see `slots.place`.
+        """
+        pool = slots.place(self._site, self.live, self.stack, self.name, nodes=nodes, per_node=per_node)
+        self.context |= {("Node", name) for name in pool.nodes}
+        self.given["slots"] = {
+            "resource": pool.resource,
+            "total": pool.total,
+            "nodes": list(pool.nodes),
+            "per_node": per_node,
+        }
+        return pool
+
+    def submit(
+        self,
+        manifest: Obj,
+        *,
+        role: str = "subject",
+        dry_run: bool = False,
+        case: str | None = None,
+        expect_refusal: bool = False,
+    ) -> Handle:
+        """Create an object with our labels and the profile's overlay; record the answer.
+
+        Args:
+            manifest: a plain Kubernetes object; it is not changed.
+            role: subject, blocker or control.
+            dry_run: let the API server decide and store nothing.
+            case: name of the case, where one scenario submits several.
+            expect_refusal: whether the refusal is what the scenario is about; then even 403 is an answer.
+
+        Returns:
+            The handle; `ok` is False when it was refused, whoever refused it: the judge decides what that means.
+
+        Raises:
+            EnvironmentProblem: not permitted, or the API server is in trouble of its own.
+        """
+        return self._submitter.create(
+            manifest, role=role, dry_run=dry_run, case=case, expect_refusal=expect_refusal
+        )
+
+    def served(self, api_version: str, kind: str) -> bool:
+        """Report whether the API serves a kind, and record the answer under the case `api:KIND`.
+
+        A kind that is watched needs no request: its list was the question.
+
+        Raises:
+            EnvironmentProblem: not permitted, or the API server is in trouble.
+        """
+        key = names.kind_key(api_version, kind)
+        known = kinds.known(api_version, kind)
+        error: errors.GpuClusterError | None = None
+        if known is not None:
+            self._site.follow(known)
+            error = self._site.log.problems.get(key)
+        else:
+            try:
+                self._site.api.info(api_version, kind)
+            except errors.ApiError as answer:
+                error = answer
+        if error is not None and not (isinstance(error, errors.ApiError) and error.code == 404):
+            raise errors.EnvironmentProblem(str(error)) from error
+        answered = (
+            {"code": 404, "status": dict(error.body)} if isinstance(error, errors.ApiError) else {"code": 200}
+        )
+        fields = {"request": f"look up {kind} of {api_version}", "case": f"api:{key}", **answered}
+        self._site.log.add("RESPONSE", self.name, fields)
+        return error is None
+
+    def delete(
+        self, handle: Handle, *, note: str | None = None, wait: bool = True, grace: int | None = None
+    ) -> bool:
+        """Delete a submitted object; with `wait`, until it and what it owns are gone (budget `delete`).
+
+        The note (`room-made` where the deletion makes room, else `deleted-by-us`) is written *before* the request, so
+        that nothing which the deletion causes can be seen before it.
+
+        Returns:
+            Whether everything was gone in time; True without `wait`.
+        """
+        word = note or "deleted-by-us"
+        self.note(word, role=handle.role, kind=handle.kind, name=handle.name, uid=handle.uid)
+        info = self._info(handle)
+        self._site.api.delete(
+            info,
+            handle.name,
+            self.namespace if info.namespaced else None,
+            uid=handle.uid or None,
+            grace=grace,
+        )
+        if not wait:
+            return True
+        return self.wait(
+            f"{handle.kind}/{handle.name} and its pods to be gone",
+            lambda _: not self._submitter.remains(handle.kind, handle.name, handle.uid),
+            budget="delete",
+        )
+
+    def follow(self, handle: Handle) -> None:
+        """Take down what all containers of an object's pods write, from their start to their end, as they write it.
+
+        For pods that may be deleted before anybody could ask: a completed job takes its other members with it. One
+        request per container, the same as `logs`, which then only adds what was not followed.
+        """
+        self._reader.follow(handle.uid)
+
+    def logs(self, target: "str | Handle | Mapping[str, Any]") -> None:
+        """Fetch the logs of a pod (uid or object) or of all pods of a handle; lines already fetched stay once."""
+        if isinstance(target, Handle):
+            pods = self.live.pods_of(target)
+        elif isinstance(target, str):
+            found = self.live.by_uid(target)
+            pods = [] if found is None else [found]
+        else:
+            pods = [dict(target)]
+        self._reader.fetch(pods)
+
+    def close(self) -> None:
+        """End the followers of logs; the session does, after the cleanup."""
+        self._reader.close()
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def wait(self, what: str, predicate: Predicate, *, budget: str, unless: Unless | None = None) -> bool:
+        """Wait until `predicate(live)` holds; it is asked after each change, never by polling.
+
+        Args:
+            what: what is waited for, for the note.
+            predicate: cheap and without side effects; it runs with the log's lock held.
+            budget: name of the time allowed, from the profile.
+            unless: what makes waiting pointless; a returned text says why.
+
+        Returns:
+            True when it came true. False when the time ran out (note `timed-out`) or `unless` held (note `aborted`).
+
+        Raises:
+            EnvironmentProblem: a watched kind may not be watched, or the API server is gone.
+        """
+        seconds = self._site.budget(budget)
+        ended: list[bool | str] = []
+
+        def check() -> bool:
+            self._check_watches()
+            if predicate(self.live):
+                return True
+            why = unless(self.live) if unless is not None else False
+            if why:
+                ended.append(why)
+            return bool(why)
+
+        if not self._site.log.until(check, seconds):
+            self.note("timed-out", what=what, seconds=seconds, budget=budget, last=self._last())
+            return False
+        if ended:
+            self.note(
+                "aborted", what=what, why=ended[0] if isinstance(ended[0], str) else "it cannot come true"
+            )
+            return False
+        return True
+
+    def window(self, name: str, periods: float = 3, *, unless: Unless | None = None) -> bool:
+        """Stay for a window in which nothing may happen: the longer of `periods` scheduler periods and the profile's.
+
+        Returns:
+            Whether it was seen to its end; False when `unless` ended it (note `aborted`).
+
+        Raises:
+            EnvironmentProblem: as in `wait`.
+        """
+        seconds = max(periods * self.profile.scheduler_period, self.profile.window)
+        self.note("window-begin", window=name, seconds=seconds)
+        why: list[bool | str] = []
+
+        def check() -> bool:
+            self._check_watches()
+            found = unless(self.live) if unless is not None else False
+            why[:] = [found] if found else []
+            return bool(found)
+
+        early = self._site.log.until(check, seconds)
+        if early:
+            text = why[0] if isinstance(why[0], str) else "ended early"
+            self.note("aborted", what=f"window {name}", why=text)
+        self.note("window-end", window=name, **({"early": True} if early else {}))
+        return not early
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _info(self, handle: Handle) -> kinds.KindInfo:
+        body = handle.body
+        if body.get("kind") and body.get("apiVersion") and handle.ok:
+            return self._site.api.info(str(body["apiVersion"]), str(body["kind"]))
+        return self._site.api.info_of_key(handle.kind)
+
+    def _check_watches(self) -> None:
+        log = self._site.log
+        for kind in self._kinds:
+            error = log.problems.get(kind)
+            if isinstance(error, errors.EnvironmentProblem):
+                raise error
+        outage = log.outage()
+        if outage is not None:
+            raise errors.EnvironmentProblem(f"the API server is gone: {outage}")
+
+    def _last(self) -> str:
+        log = self._site.log
+        with log.condition:
+            return live.summary(log.state, {h.uid for h in self.handles if h.uid})

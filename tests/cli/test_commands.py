@@ -1,0 +1,179 @@
+"""What the commands do, in this process and without a cluster."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_gpucluster.cli import cleanup
+from pytest_gpucluster.kube.connection import Ask
+from pytest_gpucluster.report import suites
+from pytest_gpucluster.requirement import catalogue
+from tests.cli.conftest import Call
+from tests.report import sample
+
+
+def test_describe_lists_every_row_built_or_not(call: Call, sample_suites: None) -> None:
+    """Rows without a test are listed as not built."""
+    status, out, _ = call("describe", "requirements", "--json")
+    rows = {row["id"]: row for row in json.loads(out)}
+    assert status == 0
+    assert set(rows) == {row.id for row in catalogue.rows()}
+    assert rows["GANG-002"]["built"]
+    assert rows["GANG-002"]["presupposes"]
+    assert not rows["TRN-001"]["built"]
+
+
+def test_describe_shows_one_row_in_full(call: Call, sample_suites: None) -> None:
+    """The normative sentence, scenario and judge of a row are shown."""
+    _, out, _ = call("describe", "requirements", "GANG-002", "TRN-001")
+    assert "none MUST be bound" in out
+    assert "gang-scarce" in out
+    assert "not built: it has no test" in out
+
+
+def test_describe_counts_the_rows(call: Call, sample_suites: None) -> None:
+    """The table ends with how many rows have a test."""
+    _, out, _ = call("describe", "requirements")
+    assert out.splitlines()[-1] == "8 of 132 rows have a test"
+
+
+def test_describe_defects_names_the_rows_they_flip(
+    call: Call, sample_suites: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each planted defect is listed with what it does and the rows that it turns red."""
+    monkeypatch.setattr(suites, "flips", lambda: {"gang.binds-partially": {"GANG-002": "fail"}})
+    _, out, _ = call("describe", "defects")
+    lines = out.splitlines()
+    place = next(n for n, line in enumerate(lines) if line.startswith("gang.binds-partially: "))
+    assert lines[place + 1].strip() == "GANG-002 fail"
+    assert {"defect", "does", "flips"} == set(json.loads(call("describe", "defects", "--json")[1])[0])
+
+
+def test_describe_profile_shows_values_with_sources(call: Call) -> None:
+    """Each leaf of the effective profile names its source."""
+    _, out, _ = call("describe", "profile", "--set", "budgets.bind=31")
+    line = next(line for line in out.splitlines() if line.startswith("budgets.bind "))
+    assert line.split(maxsplit=2)[1:] == ["31.0", "option --gpucluster-set"]
+    assert json.loads(call("describe", "profile", "--json")[1])["profile"]["name"] == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("stream", "status", "head"),
+    [
+        ("gang-fits", 0, "PASS GANG-001"),
+        ("gang-scarce", 1, "VIOLATION GANG-002"),
+        ("gang-too-large", 3, "ENVIRONMENT REF-002"),
+        ("gang-fits", 3, "INCONCLUSIVE PLG-003"),
+        ("gang-fits", 4, "NOT APPLICABLE GANG-007"),
+    ],
+)
+def test_judge_tells_the_verdict_by_its_status(
+    call: Call, run: Path, stream: str, status: int, head: str
+) -> None:
+    """0 pass, 1 violation, 3 not decided, 4 not applicable; the text is that of a failing test."""
+    row_id = head.rsplit(maxsplit=1)[-1]
+    got, out, err = call("judge", run / "evidence" / f"{stream}.jsonl", "--requirement", row_id)
+    assert (got, err) == (status, "")
+    assert out.startswith(head)
+    assert f"-k {row_id}" in out
+
+
+def test_judge_takes_what_it_is_told_over_the_header(call: Call, run: Path) -> None:
+    """`--given` overrides the evidence's own header, as YAML."""
+    path = run / "evidence" / "gang-scarce.jsonl"
+    _, out, _ = call("judge", path, "--requirement", "GANG-002", "--given", "n=7", "--given", "a.b=[1, 2]")
+    assert "3 of 7 members were bound" in out
+
+
+def test_judge_prints_json(call: Call, run: Path) -> None:
+    """The finding as plain data, with what became of the presuppositions."""
+    path = run / "evidence" / "gang-scarce.jsonl"
+    _, out, _ = call("judge", path, "--requirement", "GANG-002", "--json")
+    data = json.loads(out)
+    assert (data["id"], data["verdict"]) == ("GANG-002", "fail")
+    assert data["presupposed"][0]["held"] is True
+
+
+def test_judge_without_what_it_must_be_told_is_a_mistake(call: Call, run: Path) -> None:
+    """A judge that misses something ends in one line that says what it was told."""
+    path = sample.write_evidence(run / "x.jsonl", sample.evidence_lines("gang-scarce", partial=True)[1:])
+    status, _, err = call("judge", path, "--requirement", "GANG-002")
+    assert status == 2
+    assert "GANG-002 cannot be decided on this evidence with what it was told (nothing): KeyError: 'n'" in err
+
+
+def test_evidence_that_cannot_be_read_is_a_mistake(call: Call, run: Path) -> None:
+    """File and line are named."""
+    (run / "x.jsonl").write_text("[]\n[]\n")
+    status, _, err = call("judge", run / "x.jsonl", "--requirement", "GANG-002")
+    assert status == 2
+    assert "x.jsonl" in err
+
+
+def test_report_writes_all_forms_again(call: Call, run: Path) -> None:
+    """The forms are made anew from the journal and named one a line."""
+    (run / "report.html").unlink()
+    status, out, _ = call("report", run)
+    assert status == 0
+    assert [Path(line).name for line in out.splitlines()] == [
+        "report.json", "report.html", "junit.xml", "SHA256SUMS"
+    ]  # fmt: skip
+
+
+def test_report_says_what_it_could_not_write(call: Call, run: Path) -> None:
+    """Status 1 and one line when a form is missing."""
+    (run / "report.html").unlink()
+    (run / "report.html").mkdir()
+    status, _, err = call("report", run)
+    assert status == 1
+    assert "report.html: not written" in err
+
+
+def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, run: Path) -> None:
+    """0 for an untouched run, 1 with one line for each thing that differs."""
+    status, out, _ = call("verify", run)
+    assert (status, out.splitlines()[-1]) == (0, "7 verdicts decided again from evidence: all as recorded")
+    (run / "evidence" / "fabric.jsonl").unlink()
+    status, out, _ = call("verify", run)
+    assert status == 1
+    assert "differs: evidence/fabric.jsonl: the file is missing" in out
+
+
+def test_cleanup_of_the_embedded_cluster_has_nothing_to_do(call: Call) -> None:
+    """The embedded cluster ends with its run."""
+    status, out, _ = call("cleanup", "--cluster", "embedded", "--all-expired")
+    assert status == 0
+    assert "ends with its run" in out
+
+
+def test_cleanup_takes_run_and_cluster_from_a_run_folder(call: Call, run: Path) -> None:
+    """The folder of a run says which cluster and which run."""
+    status, _, err = call("cleanup", run)
+    assert status == 2
+    assert "unknown cluster 'prod-a'" in err
+    assert call("cleanup", run, "--run", "x")[0] == 2
+
+
+def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
+    """Changes are answered without a request; reading would be a request."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1", "kind": "Config", "current-context": "x",
+                "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "x", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            }
+        )
+    )  # fmt: skip
+    connection = cleanup.connect(str(kubeconfig), "x", dry_run=True)
+    try:
+        for method in ("DELETE", "PATCH", "POST", "PUT"):
+            assert (
+                connection.call(Ask("delete", "Namespace", method, "/api/v1/namespaces/x", "delete it")) == {}
+            )
+        assert sum(connection.counter.summary()["requests"].values()) == 0  # type: ignore[attr-defined]
+    finally:
+        connection.close()

@@ -1,0 +1,157 @@
+"""A journal folds into one report in which nothing is left out."""
+
+import importlib.resources
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_gpucluster.report import record
+from pytest_gpucluster.requirement import Finding, Verdict, catalogue
+from tests.report import sample
+
+SCHEMA = json.loads(
+    importlib.resources.files("pytest_gpucluster.report").joinpath("schema.json").read_text(encoding="utf-8")
+)
+
+
+def folded(folder: Path) -> dict[str, Any]:
+    """Return the report of a run, checked against the schema."""
+    report = record.fold(folder / record.JOURNAL)
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(report)))
+    return report
+
+
+def journal(folder: Path, **start: Any) -> record.Journal:
+    """Return the journal of a run that has started."""
+    made = record.Journal(folder / record.JOURNAL, clock=sample.Clock())
+    given: dict[str, Any] = {
+        "run": "r",
+        "plugin": "1",
+        "command": [],
+        "cluster": {},
+        "profile": {},
+        "sources": {},
+    }
+    made.run_start(**{**given, **start})
+    return made
+
+
+def test_the_report_is_as_it_was(run: Path, golden: Callable[[str, str], None]) -> None:
+    """The fixed run folds to the stored report, which has the shape of the schema."""
+    golden("report.json", json.dumps(folded(run), indent=1, ensure_ascii=False) + "\n")
+
+
+def test_every_row_of_the_catalogue_stands_in_one_list(run: Path) -> None:
+    """A row is decided, not run or not built, and never two of these."""
+    report = folded(run)
+    places = [row["id"] for name in ("requirements", "not_run", "not_built") for row in report[name]]
+    assert sorted(places) == sorted(row.id for row in catalogue.rows())
+
+
+def test_rows_come_in_the_order_of_the_catalogue(run: Path) -> None:
+    """The order of decisions, which is that of workers, does not show."""
+    ids = [row["id"] for row in folded(run)["requirements"]]
+    assert ids == ["GANG-001", "GANG-002", "GANG-007", "REF-001", "REF-002", "PLG-003", "FAB-006"]
+
+
+def test_a_run_that_was_killed_says_so_and_lists_what_it_did_not_reach(tmp_path: Path) -> None:
+    """Without an end the run is interrupted, and rows without a decision name that as their reason."""
+    made = journal(tmp_path)
+    made.declared(sample.make_suite().registry)
+    report = folded(tmp_path)
+    assert report["run"]["killed"]
+    assert {row["why"] for row in report["not_run"]} == {"the run was killed before it"}
+    assert report["answer"]["word"] == "undecided"
+
+
+def test_a_row_that_nobody_asked_for_is_not_selected(tmp_path: Path) -> None:
+    """A declared row of a whole run without any event is listed with that reason."""
+    made = journal(tmp_path)
+    made.declared(sample.make_suite().registry)
+    made.run_end(exit_status=5, interrupted=False)
+    assert {row["why"] for row in folded(tmp_path)["not_run"]} == {"not selected"}
+
+
+def test_a_repeated_row_keeps_its_earlier_verdicts(tmp_path: Path) -> None:
+    """The last decision counts, what came before it stays visible and leaves the answer open."""
+    made = journal(tmp_path)
+    row = sample.make_suite().registry.get("GANG-001")
+    for verdict in (Verdict.FAIL, Verdict.PASS):
+        made.requirement(row, Finding(verdict, "-", "-"))
+    made.run_end(exit_status=0, interrupted=False)
+    report = folded(tmp_path)
+    assert [(r["verdict"], r["earlier"]) for r in report["requirements"]] == [("pass", ["fail"])]
+    assert report["answer"]["word"] == "undecided"
+
+
+@pytest.mark.parametrize(("expires", "waived"), [("2026-11-28", True), ("2026-11-27", False)])
+def test_a_waiver_holds_to_its_last_day(tmp_path: Path, expires: str, waived: bool) -> None:
+    """A waived violation is neither green nor a no; one whose waiver has expired is a no."""
+    waiver = {"id": "GANG-001", "reason": "old firmware", "owner": "ops", "expires": expires}
+    made = journal(tmp_path, profile={"waivers": [waiver]})
+    suite = sample.make_suite()
+    made.requirement(suite.registry.get("GANG-001"), Finding(Verdict.FAIL, "-", "-"))
+    made.requirement(suite.registry.get("GANG-002"), Finding(Verdict.PASS, "-", "-"))
+    made.run_end(exit_status=1, interrupted=False)
+    report = folded(tmp_path)
+    assert (report["requirements"][0]["waiver"] is not None) is waived
+    assert report["answer"]["word"] == ("undecided" if waived else "no")
+
+
+def test_a_clean_run_is_trusted_for_what_was_tested(tmp_path: Path) -> None:
+    """Every MUST row with a test passed, the run ended: yes."""
+    made = journal(tmp_path)
+    made.requirement(sample.make_suite().registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
+    made.cleanup([])
+    made.run_end(exit_status=0, interrupted=False, requests={"list Pod": 3})
+    report = folded(tmp_path)
+    assert report["answer"] == {"word": "yes", "reasons": []}
+    assert report["requests"] == {"total": 3, "by": {"list Pod": 3}}
+
+
+def test_no_passed_row_is_no_yes(tmp_path: Path) -> None:
+    """The absence of a failure is not a pass."""
+    made = journal(tmp_path)
+    made.run_end(exit_status=0, interrupted=False)
+    assert folded(tmp_path)["answer"]["word"] == "undecided"
+
+
+def test_facts_of_a_cluster_stand_beside_its_name(tmp_path: Path) -> None:
+    """Versions and nodes that a provider observed are part of the identity."""
+    journal(tmp_path, cluster={"name": "c", "facts": {"versions": {"kubernetes": "v1.37.0"}}})
+    assert folded(tmp_path)["cluster"] == {"name": "c", "versions": {"kubernetes": "v1.37.0"}}
+
+
+def test_a_broken_event_costs_itself_only(run: Path) -> None:
+    """An event that is incomplete or unknown is told and left out."""
+    before = folded(run)
+    with (run / record.JOURNAL).open("a") as file:
+        file.write('{"event":"requirement","id":"GANG-001"}\n{"event":"poem"}\nno json\n')
+    after = folded(run)
+    assert after["requirements"] == before["requirements"]
+    assert len(after["problems"]) == 3
+
+
+def test_a_newer_schema_is_refused_with_its_number(tmp_path: Path) -> None:
+    """A reader does not guess at what a later version means."""
+    (tmp_path / record.JOURNAL).write_text('{"event":"run-start","at":"x","schema":2}\n')
+    with pytest.raises(record.RecordError, match="has schema 2, this version reads up to 1"):
+        record.fold(tmp_path / record.JOURNAL)
+
+
+@pytest.mark.parametrize("text", ["", '{"event":"run-end"}\n'])
+def test_a_journal_without_a_start_is_no_run(tmp_path: Path, text: str) -> None:
+    """Without the start nothing says what was tested."""
+    (tmp_path / record.JOURNAL).write_text(text)
+    with pytest.raises(record.RecordError, match="holds no start of a run"):
+        record.fold(tmp_path / record.JOURNAL)
+
+
+def test_a_journal_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """The error names the file."""
+    with pytest.raises(record.RecordError, match=r"run\.jsonl: cannot be read: No such file"):
+        record.load(tmp_path)

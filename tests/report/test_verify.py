@@ -1,0 +1,175 @@
+"""A run is verified from its files alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pytest_gpucluster
+from pytest_gpucluster.report import deciding, record, verify, write
+from pytest_gpucluster.requirement import Finding, Registry, Verdict
+from tests.report import sample
+
+
+@pytest.fixture
+def written(run: Path) -> Path:
+    """Give the sample run with its reports, made by the version that verifies it."""
+    journal = run / record.JOURNAL
+    journal.write_text(
+        journal.read_text().replace('"plugin":"0.1.0"', f'"plugin":"{pytest_gpucluster.__version__}"')
+    )
+    assert len(write.write_all(run)) == 4
+    return run
+
+
+def check(folder: Path) -> verify.Verification:
+    """Verify with the sample suite."""
+    return verify.verify(folder, registry=sample.make_suite().registry, read=sample.read)
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change a JSON file in place."""
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+
+
+def row_of(report: dict[str, Any], row_id: str) -> dict[str, Any]:
+    """Return a decided row."""
+    rows: list[dict[str, Any]] = report["requirements"]
+    return next(row for row in rows if row["id"] == row_id)
+
+
+def test_an_untouched_run_is_verified(written: Path) -> None:
+    """Every verdict, finding and sum is reached again."""
+    found = check(written)
+    assert found.problems == ()
+    assert found.decided_again == 7
+
+
+def test_a_changed_evidence_file_is_named(written: Path) -> None:
+    """Evidence that was touched has another sum, and the verdict that it now gives differs from the record's."""
+    path = written / "evidence" / "gang-scarce.jsonl"
+    sample.write_evidence(path, sample.evidence_lines("gang-scarce"))
+    assert check(written).problems == (
+        "evidence/gang-scarce.jsonl: the file was changed: its SHA-256 is not the recorded one",
+        "GANG-002: the record says fail, the evidence says pass",
+    )
+
+
+def test_a_missing_evidence_file_is_named(written: Path) -> None:
+    """A row without its evidence is not verified."""
+    (written / "evidence" / "fabric.jsonl").unlink()
+    assert check(written).problems == ("evidence/fabric.jsonl: the file is missing",)
+
+
+def test_a_changed_verdict_is_named(written: Path) -> None:
+    """A report in which a violation was made green is contradicted by evidence, journal and sum."""
+    edit(written / "report.json", lambda report: row_of(report, "GANG-002").update(verdict="pass"))
+    assert check(written).problems == (
+        "GANG-002: the record says pass, the evidence says fail",
+        "GANG-002: report.json says pass, run.jsonl says fail",
+        "report.json: the file was changed since the run",
+    )
+
+
+def test_a_changed_finding_is_named(written: Path) -> None:
+    """A number that was made prettier is found although the verdict stays."""
+    edit(
+        written / "report.json",
+        lambda report: row_of(report, "FAB-006")["finding"].update(observed="179 GB/s"),
+    )
+    assert check(written).problems[0] == "FAB-006: the verdict is reached again, its observed is not"
+
+
+def test_a_row_taken_out_is_named(written: Path) -> None:
+    """A report that lost a row no longer agrees with the journal."""
+    edit(written / "report.json", lambda report: report["requirements"].pop(1))
+    assert "GANG-002: report.json says nothing, run.jsonl says fail" in check(written).problems
+
+
+def test_a_changed_answer_is_named(written: Path) -> None:
+    """The answer at the top of the page must follow from the rows."""
+    edit(written / "report.json", lambda report: report["answer"].update(word="yes", reasons=[]))
+    assert check(written).problems[0] == "report.json: is not what run.jsonl comes to"
+
+
+def test_a_changed_page_is_named(written: Path) -> None:
+    """The page is covered by the sums."""
+    page = written / write.PAGE
+    page.write_text(page.read_text().replace("violation", "pass"))
+    assert check(written).problems == ("report.html: the file was changed since the run",)
+
+
+def test_another_version_compares_verdicts_only(written: Path) -> None:
+    """Words may change between versions, verdicts may not."""
+    for name in ("report.json", "run.jsonl"):
+        path = written / name
+        path.write_text(
+            path.read_text().replace(f'"plugin":"{pytest_gpucluster.__version__}"', '"plugin":"0.0.1"')
+        )
+    edit(written / "report.json", lambda report: report["run"].update(plugin="0.0.1"))
+    edit(written / "report.json", lambda report: row_of(report, "FAB-006")["finding"].update(observed="x"))
+    (written / write.SUMS).unlink()
+    found = check(written)
+    assert found.problems == ()
+    assert "made by version 0.0.1" in found.notes[0]
+
+
+def test_a_row_that_no_suite_declares_cannot_be_verified(written: Path) -> None:
+    """Nothing is taken on trust."""
+    found = verify.verify(written, registry=Registry(), read=sample.read)
+    assert found.decided_again == 0
+    assert len(found.problems) == 7
+    assert "GANG-001: cannot be decided again: no suite declares it" in found.problems[0]
+
+
+def test_evidence_that_cannot_be_read_is_one_line(written: Path) -> None:
+    """A file that is no evidence any more does not end the verification."""
+    (written / "evidence" / "fabric.jsonl").write_text("poem\n")
+    problems = check(written).problems
+    assert len(problems) == 2
+    assert problems[1].startswith("evidence/fabric.jsonl: cannot be read: ")
+
+
+def test_a_pass_without_evidence_is_a_problem(tmp_path: Path) -> None:
+    """What nobody can look at again is not verified; what was never decided is only noted."""
+    suite = sample.make_suite()
+    journal = record.Journal(tmp_path / record.JOURNAL)
+    journal.run_start(run="r", plugin="1", command=[], cluster={}, profile={}, sources={})
+    journal.requirement(suite.registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
+    journal.requirement(suite.registry.get("REF-002"), Finding(Verdict.ENVIRONMENT, "-", "-"))
+    found = check(tmp_path)
+    assert found.problems == ("GANG-001: pass without evidence",)
+    assert "REF-002: environment without evidence: nothing to decide again" in found.notes
+
+
+def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
+    """A record that claims less than the evidence shows is no fraud; one that hides a violation is."""
+    rows = [("GANG-001", "inconclusive"), ("GANG-002", "inconclusive")]
+    journal = record.Journal(written / record.JOURNAL)
+    for row_id, verdict in rows:
+        journal.requirement(
+            sample.make_suite().registry.get(row_id),
+            Finding(Verdict(verdict), "-", "the test ended without asking"),
+            evidence=written
+            / "evidence"
+            / ("gang-fits.jsonl" if row_id == "GANG-001" else "gang-scarce.jsonl"),
+        )
+    write.write_all(written)
+    found = check(written)
+    assert found.notes == ("GANG-001: recorded as inconclusive, the evidence alone says pass",)
+    assert found.problems == ("GANG-002: the record says inconclusive, the evidence says fail",)
+
+
+def test_a_problem_of_the_scenario_is_decided_again(tmp_path: Path) -> None:
+    """A scenario that was not run to its end outranks the judge, unless a violation was seen."""
+    row = sample.make_suite().registry.get("GANG-002")
+    problem = {"verdict": "environment", "text": "creating pods was forbidden (403)"}
+    for partial, verdict in ((False, Verdict.ENVIRONMENT), (True, Verdict.FAIL)):
+        lines = sample.evidence_lines("gang-scarce", partial=partial)
+        lines[0]["problem"] = problem
+        path = sample.write_evidence(tmp_path / f"{partial}.jsonl", lines)
+        assert deciding.decide(row, sample.read(path)).verdict is verdict

@@ -1,0 +1,288 @@
+"""The stage on a fake clock: waits, windows, submitting, deleting, logs."""
+
+import json
+
+import pytest
+
+from pytest_gpucluster.kube import errors
+
+JOB = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "g", "labels": {"mine": "1"}},
+    "spec": {"tasks": [{"name": "w", "template": {"spec": {"containers": []}}}]},
+}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "main"}]},
+}
+VC = "Job.batch.volcano.sh"
+
+
+def test_wait_wakes_on_the_line_that_makes_it_true(theatre):
+    """A wait ends at the moment of the line that makes its predicate true."""
+    theatre.later(3.0, "ADDED", "Pod", "a")
+    theatre.later(4.0, "ADDED", "Pod", "b")
+    theatre.later(5.0, "ADDED", "Pod", "c")
+    assert theatre.stage.wait("two pods", lambda live: len(live.objects("Pod")) == 2, budget="bind")
+    assert theatre.stage.now() == 4.0
+    assert theatre.notes() == []
+
+
+def test_wait_that_is_true_already_takes_no_time(theatre):
+    """A predicate that holds is not waited for."""
+    assert theatre.stage.wait("nothing", lambda _: True, budget="bind")
+    assert theatre.stage.now() == 0.0
+
+
+def test_expired_wait_notes_what_it_last_saw_and_returns_false(theatre):
+    """A wait that expires writes what, how long and the last state, and does not raise."""
+    handle = theatre.stage.submit(JOB)
+    theatre.see("ADDED", VC, "g", status={"state": {"phase": "Pending"}})
+    theatre.see("ADDED", "Pod", "g-0", owner=handle.uid, spec={"nodeName": "n"}, status={"phase": "Running"})
+    theatre.see("ADDED", "Pod", "g-1", owner=handle.uid, spec={}, status={"phase": "Pending"})
+    event = {"involvedObject": {"uid": "uid-g-1"}, "reason": "Unschedulable", "message": "no\nroom"}
+    theatre.see("ADDED", "Event", "e", **event)
+    assert not theatre.stage.wait("both bound", lambda _: False, budget="bind")
+    assert theatre.stage.now() == 10.0
+    note = theatre.notes()[-1]
+    assert (note["note"], note["what"], note["seconds"], note["budget"]) == (
+        "timed-out",
+        "both bound",
+        10.0,
+        "bind",
+    )
+    assert note["last"] == (
+        f"1 pods Pending, unbound; 1 pods Running, bound; {VC}/g Pending; Unschedulable: no room"
+    )
+
+
+def test_aborted_wait_says_why(theatre):
+    """A wait that can no longer come true ends early with a note."""
+    theatre.later(1.0, "ADDED", "Pod", "a", status={"phase": "Failed"})
+
+    def failed(live):
+        return "a pod failed" if live.get("Pod", "a") else False
+
+    assert not theatre.stage.wait("success", lambda _: False, budget="run", unless=failed)
+    assert theatre.notes() == [{"t": 1.0, "note": "aborted", "what": "success", "why": "a pod failed"}]
+
+
+def test_unknown_budget_and_note_are_named_with_the_nearest(theatre):
+    """A misspelled budget or note is an error of the scenario that names the nearest."""
+    with pytest.raises(ValueError, match="did you mean 'bind'"):
+        theatre.stage.wait("x", lambda _: True, budget="bnd")
+    with pytest.raises(ValueError, match="did you mean 'room-made'"):
+        theatre.stage.note("roommade")
+
+
+@pytest.mark.parametrize(
+    ("periods", "profile", "seconds"), [(3, 0.15, 0.15), (100, 0.15, 5.0), (3, 5.0, 5.0)]
+)
+def test_window_is_the_longer_of_periods_and_profile(theatre, periods, profile, seconds):
+    """A window lasts the longer of the scheduler's periods and the profile's window, whatever happens in it."""
+    theatre.site.profile.window = profile
+    theatre.later(0.1, "ADDED", "Pod", "a")
+    assert theatre.stage.window("scarce", periods)
+    begin, end = theatre.notes()
+    assert (begin["note"], begin["window"]) == ("window-begin", "scarce")
+    assert end["note"] == "window-end"
+    assert end["t"] - begin["t"] == pytest.approx(seconds)
+
+
+def test_window_may_end_early_and_says_so(theatre):
+    """A window that loses its point ends with a note, and its end is marked."""
+    theatre.later(0.1, "ADDED", "Pod", "a")
+    assert not theatre.stage.window("w", unless=lambda live: bool(live.objects("Pod")))
+    assert [n["note"] for n in theatre.notes()] == ["window-begin", "aborted", "window-end"]
+    assert theatre.notes()[-1]["early"] is True
+
+
+def test_forbidden_watch_ends_a_wait(theatre):
+    """A kind that may not be watched is a problem of the environment, at once."""
+    theatre.clock.at(101.0, lambda: theatre.log.ended("Pod", errors.EnvironmentProblem("not allowed")))
+    with pytest.raises(errors.EnvironmentProblem, match="not allowed"):
+        theatre.stage.wait("x", lambda _: False, budget="bind")
+    assert theatre.stage.now() == 1.0
+
+
+def test_server_that_is_gone_ends_a_wait_before_its_budget(theatre):
+    """When no watch is in sync for long, the wait ends: the API server is gone, not the gang."""
+    theatre.site.profile.budgets = {"torch": 600.0}
+    theatre.log.in_sync("Pod", 100.0, "list")
+    theatre.clock.at(101.0, lambda: theatre.log.out_of_sync("Pod", 101.0, "cannot connect"))
+    with pytest.raises(errors.EnvironmentProblem, match="the API server is gone: cannot connect"):
+        theatre.stage.wait("x", lambda _: False, budget="torch")
+    assert theatre.stage.now() < 45
+
+
+def test_submit_labels_object_and_pods_and_applies_the_overlay(theatre):
+    """Object and pods carry run, scenario and role, pods the overlay; the caller's manifest is not changed."""
+    theatre.site.profile.overlay = {"spec": {"tolerations": [{"key": "gpu"}]}}
+    before = json.dumps(JOB)
+    handle = theatre.stage.submit(JOB, role="blocker")
+    assert (handle.kind, handle.name, handle.uid, handle.ok) == (VC, "g", "uid-g", True)
+    made = theatre.api.created[0]
+    labels = {
+        "gpucluster.dev/run": "run-1",
+        "gpucluster.dev/scenario": "play",
+        "gpucluster.dev/role": "blocker",
+    }
+    assert made["metadata"]["labels"] == {"mine": "1", **labels}
+    assert made["metadata"]["annotations"] == {"gpucluster.dev/expires": "2030-01-01T00:00:00Z"}
+    assert made["metadata"]["namespace"] == "ns"
+    template = made["spec"]["tasks"][0]["template"]
+    assert template["metadata"]["labels"] == labels
+    assert "name" not in template["metadata"]
+    assert template["spec"]["tolerations"] == [{"key": "gpu"}]
+    assert json.dumps(JOB) == before
+    assert [n["note"] for n in theatre.notes()] == ["submitted"]
+
+
+def test_refusal_is_an_answer_not_an_exception(theatre):
+    """A refused create gives a handle that says so, an answer and a note, and nothing to clean up."""
+    body = {"kind": "Status", "message": 'admission webhook "v" denied the request: no'}
+    theatre.api.answer = errors.ApiError(403, "Forbidden", body["message"], body=body)
+    handle = theatre.stage.submit(JOB, case="bad", expect_refusal=True)
+    assert (handle.ok, handle.code, handle.uid) == (False, 403, "")
+    assert theatre.notes()[0]["note"] == "refused"
+    answer = next(json.loads(e.text) for e in theatre.log.entries() if e.type == "RESPONSE")
+    assert (answer["case"], answer["code"], answer["status"]) == ("bad", 403, body)
+    assert theatre.stage.stack.run(1.0) == []
+    assert theatre.api.asked == [("create", "Job", "g")]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "environment"),
+    [
+        (403, "jobs is forbidden: User cannot create", True),
+        (403, "exceeded quota: q", False),
+        (401, "Unauthorized", True),
+        (429, "too many", True),
+        (500, "etcd is down", True),
+        (500, 'failed calling webhook "v": connection refused', False),
+        (422, "invalid", False),
+        (404, "the server could not find the requested resource", False),
+    ],
+)
+def test_who_refused_decides_whether_it_is_the_environment(theatre, code, message, environment):
+    """Missing permission and a server in trouble are the environment's; all else is an answer for the judge."""
+    theatre.api.answer = errors.ApiError(code, "R", message, body={"message": message})
+    if environment:
+        with pytest.raises(errors.EnvironmentProblem):
+            theatre.stage.submit(JOB)
+    else:
+        assert theatre.stage.submit(JOB).code == code
+    assert [e.type for e in theatre.log.entries()] == ["RESPONSE", "NOTE"]
+
+
+def test_dry_run_creates_nothing(theatre):
+    """A dry run is answered and recorded; nothing is registered for cleanup."""
+    handle = theatre.stage.submit(JOB, dry_run=True, case="dry-run")
+    assert handle.ok
+    assert handle.uid == ""
+    assert len(theatre.stage.stack) == 0
+    assert theatre.notes() == []
+
+
+def test_note_of_a_deletion_comes_before_its_effects(theatre):
+    """Room is noted before the request that makes it, and the wait lasts until object and pods are gone."""
+    handle = theatre.stage.submit(JOB)
+    theatre.see("ADDED", VC, "g")
+    theatre.see("ADDED", "Pod", "g-0", owner="uid-g")
+    theatre.later(1.0, "DELETED", VC, "g")
+    theatre.later(2.0, "DELETED", "Pod", "g-0", owner="uid-g")
+    assert theatre.stage.delete(handle, note="room-made")
+    assert theatre.stage.now() == 2.0
+    assert theatre.notes()[-1] == {
+        "t": 0.0, "note": "room-made", "role": "subject", "kind": VC, "name": "g", "uid": "uid-g",
+    }  # fmt: skip
+
+
+def test_deletion_is_not_over_before_it_was_seen(theatre):
+    """An object that the watch has not shown yet is not taken for gone."""
+    handle = theatre.stage.submit(JOB)
+    theatre.later(1.0, "ADDED", VC, "g")
+    theatre.later(2.0, "DELETED", VC, "g")
+    assert theatre.stage.delete(handle)
+    assert theatre.stage.now() == 2.0
+
+
+def test_logs_are_fetched_once_per_state(theatre):
+    """Lines come once; a container that ended is not asked again; one that has not started is noted."""
+    theatre.stage.submit(POD)
+    theatre.see("ADDED", "Pod", "p", spec=POD["spec"], status={"phase": "Pending"})
+    theatre.stage.logs("uid-p")
+    assert theatre.notes()[-1]["error"] == "not started"
+    running = {"name": "main", "state": {"running": {}}}
+    theatre.see("MODIFIED", "Pod", "p", spec=POD["spec"], status={"containerStatuses": [running]})
+    theatre.stage.logs(theatre.stage.handles[0])
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
+    theatre.see("MODIFIED", "Pod", "p", spec=POD["spec"], status={"containerStatuses": [ended]})
+    theatre.stage.logs(theatre.stage.handles[0])
+    theatre.stage.logs(theatre.stage.handles[0])
+    assert [e.text for e in theatre.log.entries() if e.type == "LOG"] == [
+        json.dumps(
+            {
+                "type": "LOG",
+                "t": 0.0,
+                "scenario": "play",
+                "pod": "p",
+                "uid": "uid-p",
+                "container": "main",
+                "line": x,
+            },
+            separators=(",", ":"),
+        )
+        for x in ("one", "two")
+    ]
+    assert sum(asked[0] == "log" for asked in theatre.api.asked) == 2
+
+
+def test_cleanup_is_last_in_first_out_and_names_what_stays(theatre):
+    """Objects go in reverse order; what is not gone at the deadline is a left-over with its reason."""
+    for name in ("a", "b"):
+        theatre.stage.submit({**POD, "metadata": {"name": name}})
+        theatre.see("ADDED", "Pod", name)
+    theatre.later(1.0, "DELETED", "Pod", "b")
+    theatre.later(2.0, "MODIFIED", "Pod", "a", meta={"deletionTimestamp": "now", "finalizers": ["x/y"]})
+    left = theatre.stage.stack.run(5.0)
+    assert theatre.api.asked[2:] == [("delete", "Pod", "b"), ("delete", "Pod", "a")]
+    assert [str(item) for item in left] == ["Pod/a in ns: deleting, held by x/y"]
+    assert theatre.stage.now() == 5.0
+    assert theatre.stage.stack.run(5.0) == []
+
+
+def test_slots_go_after_the_pods_that_hold_them(theatre):
+    """Slots are set with one request a node, and unset only when the pods are gone."""
+    gpu = {"nvidia.com/gpu": "8"}
+    ready = [{"type": "Ready", "status": "True"}]
+    for name in ("n2", "n1", "n0"):
+        theatre.see("ADDED", "Node", name, namespace="", status={"allocatable": gpu, "conditions": ready})
+    resource = "slots.gpucluster.dev/play.run-1"
+    for name in ("n0", "n1"):
+        status = {"allocatable": {**gpu, resource: "8"}, "conditions": ready}
+        theatre.later(0.5, "MODIFIED", "Node", name, namespace="", status=status)
+    pool = theatre.stage.slots(2, 8)
+    assert (pool.resource, pool.total, pool.nodes) == (resource, 16, ("n0", "n1"))
+    theatre.stage.submit(POD)
+    theatre.see("ADDED", "Pod", "p")
+    theatre.later(1.0, "DELETED", "Pod", "p")
+    assert theatre.stage.stack.run(5.0) == []
+    assert [a for a in theatre.api.asked if a[0] != "create"] == [
+        ("patch", "Node", "n0"), ("patch", "Node", "n1"), ("delete", "Pod", "p"), ("patch", "Node", "n1"),
+        ("patch", "Node", "n0"),
+    ]  # fmt: skip
+
+
+def test_slots_need_nodes_and_permission_of_the_profile(theatre):
+    """Too few usable nodes, or a profile without slots, is a problem of the environment in one line."""
+    with pytest.raises(
+        errors.EnvironmentProblem, match="2 nodes are needed that are Ready and schedulable; 0 of 0"
+    ):
+        theatre.stage.slots(2, 8)
+    theatre.site.profile.slots = False
+    with pytest.raises(errors.EnvironmentProblem, match="does not permit slots"):
+        theatre.stage.slots(2, 8)
