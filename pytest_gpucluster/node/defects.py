@@ -1,0 +1,31 @@
+"""Planted departures of the nodes from documented behaviour, one seam each."""
+
+from collections.abc import Collection
+
+from pytest_gpucluster.plain.names import did_you_mean
+
+DNS_SILENT = "network.dns-silent"
+HOSTNAME_LOOPBACK = "node.hostname-loopback"
+KEEPS_EXIT_ZERO = "node.keeps-exit-zero"
+SLOW_START = "node.slow-start"
+
+DEFECTS: dict[str, str] = {
+    DNS_SILENT: "service and pod names never resolve",
+    HOSTNAME_LOOPBACK: "the pod's own host name maps to 127.0.0.1 in /etc/hosts, so that gloo listens on loopback",
+    KEEPS_EXIT_ZERO: "a container's non-zero exit code is reported as 0",
+    SLOW_START: "one pod of each gang is started 3 s late",
+}
+
+SLOW_START_SECONDS = 3.0
+
+
+def check(names: Collection[str]) -> frozenset[str]:
+    """Return the names of defects to plant as a set.
+
+    Raises:
+        ValueError: when a name is not in the table.
+    """
+    for name in names:
+        if name not in DEFECTS:
+            raise ValueError(f"unknown defect {name!r} of the nodes{did_you_mean(name, DEFECTS)}")
+    return frozenset(names)

@@ -1,0 +1,347 @@
+"""One pod on a node: admission, network, volumes, containers, end."""
+
+import asyncio
+import logging
+import shutil
+import signal
+from typing import Any
+
+from pytest_gpucluster.node import status
+from pytest_gpucluster.node.api import ApiError, wait_until_present
+from pytest_gpucluster.node.containers import ContainerLoop, PodContext
+from pytest_gpucluster.node.defects import SLOW_START_SECONDS
+from pytest_gpucluster.node.devices import AdmissionError
+from pytest_gpucluster.node.dns import has_ended
+from pytest_gpucluster.node.names import hostname
+from pytest_gpucluster.node.network import PodNetwork
+from pytest_gpucluster.node.runtime import PlayedNode, Runtime
+from pytest_gpucluster.node.volumes import VolumeError, Volumes
+from pytest_gpucluster.node.writer import StatusWriter, delete_pod
+from pytest_gpucluster.plain.quantities import parse_quantity
+from pytest_gpucluster.plain.times import format_time, now
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+DEADLINE_TEXT = "Pod was active on the node longer than the specified deadline"
+
+
+class PodWorker:
+    """Runs one pod from the moment it is bound until it is gone from the API server.
+
+    Attributes:
+        pod: The pod as last seen.
+        loops: Its containers, init containers first.
+    """
+
+    def __init__(self, runtime: Runtime, node: PlayedNode, pod: Object, *, slow: bool = False) -> None:
+        """Describe; `run` does the work.
+
+        Args:
+            runtime: What pods share.
+            node: The node it is bound to.
+            pod: The pod.
+            slow: Plant `node.slow-start` on this pod.
+        """
+        self.pod = pod
+        self.loops: list[ContainerLoop] = []
+        self._runtime = runtime
+        self._node = node
+        self._slow = slow
+        self._writer = StatusWriter(runtime.api, pod)
+        self._stop = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._deleted = asyncio.Event()
+        self._grace = 30.0
+        self._network: asyncio.Task[PodNetwork] | None = None
+        self._folder = runtime.work / "pods" / pod["metadata"]["uid"]
+        self._found: dict[tuple[str, str], Object] = {}
+        self._conditions: dict[str, Object] = {}
+        self._start_time = format_time(now())
+        self._ip = ""
+        self._initialized = False
+        self._over = False
+        self._end_reason = ("", "")
+
+    @property
+    def uid(self) -> str:
+        """Return the uid of the pod."""
+        return str(self.pod["metadata"]["uid"])
+
+    def update(self, pod: Object) -> None:
+        """Take note of a newer version of the pod."""
+        self.pod = pod
+        if pod["metadata"].get("deletionTimestamp") and not self._deleted.is_set():
+            self._deleted.set()
+            self._end(float(pod["metadata"].get("deletionGracePeriodSeconds") or 0))
+
+    def vanished(self) -> None:
+        """Take note that the pod is gone from the API server: end at once."""
+        self._writer.gone = True
+        self._deleted.set()
+        self._at_once.set()
+        self._end(0)
+
+    async def run(self) -> None:
+        """Run the pod to its end, then remove it from the API server when it is to be deleted."""
+        writing = asyncio.create_task(self._writer.run())
+        try:
+            if not has_ended(self.pod):
+                await self._live_and_end()
+            await self._deleted.wait()
+            if not self._writer.gone:
+                await delete_pod(self._runtime.api, self.pod)
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+    def _end(self, grace: float) -> None:
+        self._grace = grace
+        self._stop.set()
+
+    async def _live_and_end(self) -> None:
+        try:
+            devices = self._node.devices.admit(self.uid, self._gpus_wanted())
+        except AdmissionError as error:
+            await self._reject(error)
+            return
+        self._make_loops(devices)
+        live = asyncio.create_task(self._live())
+        stop = asyncio.create_task(self._stop.wait())
+        timer = self._start_deadline()
+        try:
+            await asyncio.wait({live, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not live.done():
+                await self._terminate(live)
+        finally:
+            stop.cancel()
+            if timer is not None:
+                timer.cancel()
+            await asyncio.gather(live, stop, return_exceptions=True)
+            await self._release()
+        failure = None if live.cancelled() else live.exception()
+        if failure is not None:
+            log.error("pod %s", self.pod["metadata"]["name"], exc_info=failure)
+            self._end_reason = ("NodeError", f"the node could not run the pod: {failure}")
+        self._over = True
+        self.refresh()
+        if not self._writer.gone:
+            await self._writer.flush()
+
+    def _gpus_wanted(self) -> dict[str, int]:
+        resource = self._runtime.config.gpu_resource
+        wanted = {}
+        for container in self.pod["spec"]["containers"]:
+            resources = container.get("resources") or {}
+            limits = resources.get("limits") or resources.get("requests") or {}
+            wanted[container["name"]] = int(parse_quantity(limits.get(resource, "0")))
+        return wanted
+
+    def _make_loops(self, devices: dict[str, list[str]]) -> None:
+        everything = [device for held in devices.values() for device in held]
+        spec = self.pod["spec"]
+        for init, containers in ((True, spec.get("initContainers") or []), (False, spec["containers"])):
+            for container in containers:
+                # Init containers use the devices that the others will have, as with a kubelet.
+                own = everything if init else devices.get(container["name"], [])
+                loop = ContainerLoop(
+                    self._runtime, self.pod, container, init=init, devices=own, changed=self.refresh
+                )
+                if spec.get("initContainers"):
+                    loop.state.state = status.waiting("PodInitializing")
+                self.loops.append(loop)
+
+    def _start_deadline(self) -> asyncio.TimerHandle | None:
+        seconds = self.pod["spec"].get("activeDeadlineSeconds")
+        if seconds is None:
+            return None
+        return asyncio.get_running_loop().call_later(float(seconds), self._deadline)
+
+    def _deadline(self) -> None:
+        if not self._stop.is_set():
+            self._end_reason = ("DeadlineExceeded", DEADLINE_TEXT)
+            self._runtime.events.post(self.pod, "Normal", "DeadlineExceeded", DEADLINE_TEXT)
+            self._end(float(self.pod["spec"].get("terminationGracePeriodSeconds", 30)))
+
+    async def _live(self) -> None:
+        if self._slow:
+            await asyncio.sleep(SLOW_START_SECONDS)
+        self.refresh()
+        async with self._runtime.gate:
+            self._network = asyncio.create_task(self._runtime.network.add(hostname(self.pod)))
+            network = await asyncio.shield(self._network)
+        self._ip = network.ip
+        context = await self._context(network)
+        await self._make_volumes(context.volumes)
+        init = [loop for loop in self.loops if loop.init]
+        sidecars: list[asyncio.Task[None]] = []
+        try:
+            for loop in init:
+                if loop.sidecar:
+                    sidecars.append(asyncio.create_task(loop.live(context)))
+                    await asyncio.wait(
+                        {sidecars[-1], asyncio.create_task(loop.began.wait())},
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    continue
+                await loop.live(context)
+                if loop.state.exit_code != 0:
+                    return
+            self._initialized = True
+            await asyncio.gather(*(loop.live(context) for loop in self.loops if not loop.init))
+        finally:
+            for loop in init:
+                loop.ending.set()
+                if loop.running is not None:
+                    loop.running.signal(signal.SIGTERM)
+            if sidecars:
+                await asyncio.wait(
+                    sidecars, timeout=float(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
+                )
+                for loop in init:
+                    if loop.running is not None:
+                        loop.running.kill()
+                await asyncio.gather(*sidecars, return_exceptions=True)
+
+    async def _context(self, network: PodNetwork) -> PodContext:
+        addresses = {
+            "status.podIP": network.ip, "status.podIPs": network.ip,
+            "status.hostIP": self._node.ip, "status.hostIPs": self._node.ip,
+        }  # fmt: skip
+        shm = self._folder / "shm"
+        shm.mkdir(parents=True)
+        shm.chmod(0o1777)
+        volumes = Volumes(
+            self.pod, self._folder / "volumes", addresses=addresses, fetch=self._fetch, token=self._token
+        )
+        return PodContext(self.pod, self._folder, network, volumes, addresses, self._fetch, self._found.clear)
+
+    async def _make_volumes(self, volumes: Volumes) -> None:
+        told: set[str] = set()
+        while True:
+            try:
+                await volumes.make()
+            except VolumeError as error:
+                if str(error) not in told:
+                    told.add(str(error))
+                    self._runtime.events.post(self.pod, "Warning", "FailedMount", str(error))
+                if error.missing is None:
+                    await self._stop.wait()
+                    raise
+                namespace = self.pod["metadata"]["namespace"]
+                collection = f"/api/v1/namespaces/{namespace}/{error.missing.resource}"
+                await wait_until_present(self._runtime.api, collection, error.missing.name)
+                self._found.clear()
+            else:
+                return
+
+    async def _fetch(self, resource: str, name: str) -> Object | None:
+        known = self._found.get((resource, name))
+        if known is not None:
+            return known
+        path = f"/api/v1/namespaces/{self.pod['metadata']['namespace']}/{resource}/{name}"
+        try:
+            self._found[resource, name] = await self._runtime.api.get(path)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        return self._found[resource, name]
+
+    async def _token(self, source: Object) -> str:
+        account = self.pod["spec"].get("serviceAccountName") or "default"
+        path = f"/api/v1/namespaces/{self.pod['metadata']['namespace']}/serviceaccounts/{account}/token"
+        spec = {"expirationSeconds": source.get("expirationSeconds") or 3600}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        try:
+            answer = await self._runtime.api.create(path, body)
+        except ApiError as error:
+            log.info("no token for service account %s: %s", account, error)
+            return ""
+        return str((answer.get("status") or {}).get("token", ""))
+
+    async def _terminate(self, live: "asyncio.Task[None]") -> None:
+        for loop in self.loops:
+            loop.ending.set()
+        running = [loop for loop in self.loops if loop.running is not None]
+        if not running:
+            live.cancel()
+            return
+        for loop in running:
+            if loop.running is not None:
+                loop.running.signal(signal.SIGTERM)
+            if not self._writer.gone:
+                text = f"Stopping container {loop.spec['name']}"
+                self._runtime.events.post(self.pod, "Normal", "Killing", text)
+        at_once = asyncio.create_task(self._at_once.wait())
+        await asyncio.wait({live, at_once}, timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
+        at_once.cancel()
+        for loop in self.loops:
+            if loop.running is not None:
+                loop.running.kill()
+
+    async def _release(self) -> None:
+        """Give back devices and network before the end is told, so that a successor finds them free."""
+        self._node.devices.release(self.uid)
+        if self._network is not None:
+            try:
+                network = await self._network
+            except Exception as error:  # noqa: BLE001 - told as the pod's failure already
+                log.info("network of %s: %s", self.pod["metadata"]["name"], error)
+            else:
+                await self._runtime.network.remove(network)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _reject(self, error: AdmissionError) -> None:
+        self._runtime.events.post(self.pod, "Warning", error.reason, error.message)
+        generation = self.pod["metadata"].get("generation")
+        # As recorded with kubelet v1.34.3: no conditions, not even PodScheduled, and no container statuses.
+        self._writer.want(
+            {
+                "phase": "Failed",
+                "reason": error.reason,
+                "message": f"Pod was rejected: {error.message}",
+                "startTime": self._start_time,
+                "conditions": None,
+                **({"observedGeneration": generation} if generation is not None else {}),
+            }
+        )
+        await self._writer.flush()
+
+    def refresh(self) -> None:
+        """Compute the status and have it written."""
+        restart = self.pod["spec"].get("restartPolicy") or "Always"
+        reason, message = self._end_reason
+        view = status.PodView(
+            init=[loop.state for loop in self.loops if loop.init],
+            main=[loop.state for loop in self.loops if not loop.init],
+            restart_policy=restart,
+            networked=bool(self._ip),
+            initialized=self._initialized or not any(loop.init for loop in self.loops),
+            over=self._over,
+            reason=reason,
+            message=message,
+        )
+        generation = self.pod["metadata"].get("generation")
+        on_server = self.pod.get("status", {}).get("conditions") or []
+        conditions = status.merge_conditions(
+            status.conditions(view), self._conditions, on_server, format_time(now()), generation
+        )
+        self._conditions = {c["type"]: c for c in conditions if c["type"] in status.KUBELET_CONDITIONS}
+        wanted: Object = {
+            "phase": status.phase(view),
+            "conditions": conditions,
+            "startTime": self._start_time,
+            "hostIP": self._node.ip,
+            "hostIPs": [{"ip": self._node.ip}],
+            "containerStatuses": [c.as_status() for c in view.main],
+        }
+        if view.init:
+            wanted["initContainerStatuses"] = [c.as_status() for c in view.init]
+        if self._ip:
+            wanted |= {"podIP": self._ip, "podIPs": [{"ip": self._ip}]}
+        if reason and self._over:
+            wanted |= {"reason": reason, "message": message}
+        if generation is not None:
+            wanted["observedGeneration"] = generation
+        self._writer.want(wanted)

@@ -1,0 +1,191 @@
+"""The status of a pod as a kubelet writes it, computed from the states of its containers. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
+KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+
+
+@dataclass
+class ContainerState:
+    """Where one container stands.
+
+    Attributes:
+        name: Its name.
+        image: Image as written in the pod.
+        state: The `state` of its status.
+        last: The `lastState` of its status.
+        restarts: How often it was started again.
+        ready: Whether it is ready.
+        container_id: Id of the present or last run, empty before the first.
+    """
+
+    name: str
+    image: str
+    state: Object
+    last: Object = field(default_factory=dict)
+    restarts: int = 0
+    ready: bool = False
+    container_id: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Report whether it runs."""
+        return "running" in self.state
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit code of the run that ended, None while it runs or waits."""
+        ended = self.state.get("terminated")
+        return int(ended["exitCode"]) if ended else None
+
+    def as_status(self) -> Object:
+        """Return the entry in `containerStatuses`."""
+        status: Object = {
+            "name": self.name,
+            "image": self.image,
+            "imageID": "",
+            "ready": self.ready,
+            "started": self.running,
+            "restartCount": self.restarts,
+            "state": self.state,
+            "lastState": self.last,
+        }
+        if self.container_id:
+            status["containerID"] = self.container_id
+        return status
+
+
+@dataclass(frozen=True)
+class PodView:
+    """All that the status of a pod depends on.
+
+    Attributes:
+        init: Init containers, in order.
+        main: Containers, in order.
+        restart_policy: Always, OnFailure or Never.
+        networked: Whether the pod has its network.
+        initialized: Whether all init containers succeeded.
+        over: Whether nothing runs or will run any more.
+        reason: Reason of an end that the node brought about, such as DeadlineExceeded.
+        message: Its text.
+    """
+
+    init: Sequence[ContainerState]
+    main: Sequence[ContainerState]
+    restart_policy: str
+    networked: bool
+    initialized: bool
+    over: bool
+    reason: str = ""
+    message: str = ""
+
+
+def phase(view: PodView) -> str:
+    """Return the phase of a pod."""
+    if view.reason and view.over:
+        return "Failed"
+    if view.over:
+        ended = [*view.init, *view.main] if not view.initialized else list(view.main)
+        return "Succeeded" if all(c.exit_code == 0 for c in ended) else "Failed"
+    if not view.initialized:
+        return "Pending"
+    began = [c.running or c.exit_code is not None or bool(c.last) for c in view.main]
+    return "Running" if all(began) else "Pending"
+
+
+def conditions(view: PodView) -> dict[str, Object]:
+    """Return the kubelet's conditions by type, without times."""
+    current = phase(view)
+    found: dict[str, Object] = {
+        "PodReadyToStartContainers": _yes_or_no(view.networked and not view.over),
+        "Initialized": _initialized(view, current),
+    }
+    unready = [c.name for c in view.main if not c.ready]
+    if current in ("Succeeded", "Failed"):
+        ready: Object = {
+            "status": "False",
+            "reason": "PodCompleted" if current == "Succeeded" else "PodFailed",
+        }
+    elif not unready and view.initialized:
+        ready = {"status": "True"}
+    else:
+        names = " ".join(unready)
+        ready = {
+            "status": "False",
+            "reason": "ContainersNotReady",
+            "message": f"containers with unready status: [{names}]",
+        }
+    found["Ready"] = dict(ready)
+    found["ContainersReady"] = dict(ready)
+    found["PodScheduled"] = {"status": "True"}
+    return found
+
+
+def _yes_or_no(value: bool) -> Object:
+    return {"status": "True" if value else "False"}
+
+
+def _initialized(view: PodView, current: str) -> Object:
+    if current == "Succeeded":
+        return {"status": "True", "reason": "PodCompleted"}
+    if view.initialized:
+        return {"status": "True"}
+    names = " ".join(c.name for c in view.init if c.exit_code != 0)
+    return {
+        "status": "False",
+        "reason": "ContainersNotInitialized",
+        "message": f"containers with incomplete status: [{names}]",
+    }
+
+
+def merge_conditions(
+    computed: Mapping[str, Object],
+    own_before: Mapping[str, Object],
+    on_server: Sequence[Object],
+    moment: str,
+    generation: int | None,
+) -> list[Object]:
+    """Return the list of conditions to write.
+
+    Args:
+        computed: From `conditions`.
+        own_before: What was written last, by type; the time of an unchanged status is kept.
+        on_server: What the API server shows; types of others are kept, and the time of PodScheduled.
+        moment: Now.
+        generation: Generation of the pod's spec, if it has one.
+    """
+    before = {c["type"]: c for c in on_server if c["type"] == "PodScheduled"} | dict(own_before)
+    merged = []
+    for kind in KUBELET_CONDITIONS:
+        entry = {"type": kind, **computed[kind], "lastProbeTime": None}
+        old = before.get(kind)
+        same = old is not None and old["status"] == entry["status"] and old.get("lastTransitionTime")
+        entry["lastTransitionTime"] = old["lastTransitionTime"] if old is not None and same else moment
+        if generation is not None:
+            entry["observedGeneration"] = generation
+        merged.append(entry)
+    return merged + [c for c in on_server if c["type"] not in KUBELET_CONDITIONS]
+
+
+def terminated(
+    exit_code: int, *, container_id: str, started: str, finished: str, reason: str = "", message: str = ""
+) -> Object:
+    """Return a `terminated` state."""
+    state: Object = {
+        "exitCode": exit_code,
+        "reason": reason or ("Completed" if exit_code == 0 else "Error"),
+        "startedAt": started,
+        "finishedAt": finished,
+        "containerID": container_id,
+    }
+    if message:
+        state["message"] = message
+    return {"terminated": state}
+
+
+def waiting(reason: str, message: str = "") -> Object:
+    """Return a `waiting` state."""
+    return {"waiting": {"reason": reason, **({"message": message} if message else {})}}

@@ -1,0 +1,133 @@
+"""Names and addresses between real pods, and planted trouble with them."""
+
+from collections.abc import Callable
+
+from tests.node.harness import PODS, SERVICES, Nodes
+
+LOOK = (
+    "python3 -c 'import socket, sys; "
+    "print(*sorted({a[4][0] for a in socket.getaddrinfo(sys.argv[1], None, socket.AF_UNSPEC)}))' %s"
+)
+BARRIER = """
+import os, socket, sys, time
+rank, world, name = int(os.environ["RANK"]), int(os.environ["WORLD"]), os.environ["MASTER"]
+if rank == 0:
+    server = socket.create_server(("", 29500), backlog=64)
+    peers = [server.accept()[0] for _ in range(world - 1)]
+    for peer in peers:
+        peer.sendall(b"go")
+else:
+    while True:
+        try:
+            peer = socket.create_connection((name, 29500), timeout=5)
+            break
+        except OSError:
+            time.sleep(0.05)
+    assert peer.recv(2) == b"go"
+sys.stdout.write(f"rank {rank} passed\\n")
+"""
+
+
+def headless(nodes: Nodes, name: str, **spec: object) -> None:
+    """Create a headless service over the pods of a job."""
+    body = {"metadata": {"name": name}, "spec": {"clusterIP": "None", "selector": {"job": name}, **spec}}
+    nodes.api.create(SERVICES, {"kind": "Service", **body})
+
+
+def member(nodes: Nodes, job: str, index: int, script: str, **spec: object) -> str:
+    """Create a pod of a job, with a name in its service."""
+    name = f"{job}-{index}"
+    nodes.run(name, script, metadata={"labels": {"job": job}}, hostname=name, subdomain=job, **spec)
+    return name
+
+
+def test_pods_find_each_other_by_name(nodes: Nodes) -> None:
+    """Short and full names of a pod resolve to its address; the own name does through /etc/hosts."""
+    headless(nodes, "find")
+    target = member(nodes, "find", 0, "exec sleep 60")
+    ip = nodes.wait_phase(target, "Running")["podIP"]
+    names = ["find-0.find", "find-0.find.default", "find-0.find.default.svc.cluster.local", "find"]
+    for number, name in enumerate(names):
+        assert nodes.output(f"looks-{number}", LOOK % name) == f"{ip}\n"
+    script = "hostname -f; cat /etc/hosts; cat /etc/resolv.conf"
+    said = nodes.output("hosts", script, hostname="hosts", subdomain="find")
+    own = nodes.pod("hosts")["status"]["podIP"]
+    assert said.startswith("hosts.find.default.svc.cluster.local\n")
+    assert f"{own}\thosts.find.default.svc.cluster.local\thosts\n" in said
+    search = "search default.svc.cluster.local svc.cluster.local cluster.local"
+    assert f"{search}\nnameserver 10.88.0.1\noptions ndots:5\n" in said
+
+
+def test_unknown_names_fail_fast(nodes: Nodes) -> None:
+    """A name that does not exist fails at once, through the whole search list."""
+    nodes.run("unknown", LOOK % "nosuch.example")
+    assert nodes.wait_end("unknown", 5)["phase"] == "Failed"
+    assert "Name or service not known" in nodes.logs("unknown")[1]
+
+
+def test_eight_pods_meet_at_a_barrier(nodes: Nodes) -> None:
+    """Eight pods on two nodes meet over TCP by name."""
+    headless(nodes, "meet", publishNotReadyAddresses=True)
+    script = f"exec python3 -c '{BARRIER}'"
+    for rank in range(8):
+        env = [
+            {"name": k, "value": v}
+            for k, v in (("RANK", str(rank)), ("WORLD", "8"), ("MASTER", "meet-0.meet"))
+        ]
+        member(nodes, "meet", rank, script, container={"env": env}, nodeName=f"gpu-{rank % 2}")
+    for rank in range(8):
+        status = nodes.wait_end(f"meet-{rank}", 60)
+        assert status["phase"] == "Succeeded", nodes.logs(f"meet-{rank}")
+        assert nodes.logs(f"meet-{rank}")[1] == f"rank {rank} passed\n"
+
+
+def test_many_addresses_come_over_tcp(nodes: Nodes) -> None:
+    """A service with more pods than fit in a datagram is answered whole."""
+    headless(nodes, "many")
+    ready = [{"type": "Ready", "status": "True"}]
+    for index in range(33):
+        body = {
+            "kind": "Pod", "metadata": {"name": f"many-{index}", "labels": {"job": "many"}},
+            "spec": {"nodeName": "elsewhere", "containers": []},
+            "status": {"phase": "Running", "podIP": f"10.1.0.{index + 1}", "conditions": ready},
+        }  # fmt: skip
+        nodes.api.create(PODS, body)
+    assert len(nodes.output("asks-many", LOOK % "many").split()) == 33
+
+
+def test_dns_silent(start: Callable[..., Nodes]) -> None:
+    """Planted network.dns-silent: the name of a ready pod does not resolve."""
+    nodes = start(defects=["network.dns-silent"])
+    headless(nodes, "mute")
+    nodes.wait_phase(member(nodes, "mute", 0, "exec sleep 60"), "Running")
+    nodes.run("asks", LOOK % "mute-0.mute")
+    assert nodes.wait_end("asks")["phase"] == "Failed"
+
+
+def test_hostname_loopback(start: Callable[..., Nodes]) -> None:
+    """Planted node.hostname-loopback: the pod's own name is 127.0.0.1 to itself."""
+    nodes = start(defects=["node.hostname-loopback"])
+    assert nodes.output("loop", LOOK % "loop") == "127.0.0.1\n"
+
+
+def test_keeps_exit_zero(start: Callable[..., Nodes]) -> None:
+    """Planted node.keeps-exit-zero: a failing process is reported as a success."""
+    nodes = start(defects=["node.keeps-exit-zero"])
+    nodes.run("liar", "exit 3")
+    status = nodes.wait_end("liar")
+    assert (status["phase"], status["containerStatuses"][0]["state"]["terminated"]["exitCode"]) == (
+        "Succeeded",
+        0,
+    )
+
+
+def test_slow_start(start: Callable[..., Nodes]) -> None:
+    """Planted node.slow-start: one pod of a gang begins three seconds after the others."""
+    nodes = start(defects=["node.slow-start"])
+    meta = {"annotations": {"scheduling.k8s.io/group-name": "gang"}}
+    for index in range(3):
+        nodes.run(f"gang-{index}", "date +%s.%N", metadata=meta)
+    for index in range(3):
+        nodes.wait_end(f"gang-{index}")
+    times = sorted(float(nodes.logs(f"gang-{index}")[1]) for index in range(3))
+    assert times[1] - times[0] < 2.5 < times[2] - times[1]

@@ -1,0 +1,99 @@
+"""Node objects, leases, slots and GPUs on the API server."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster.plain.names import ANNOTATION_KUBELET_SOCKET
+from tests.node.harness import PODS, Nodes
+
+
+def gpus(count: int) -> dict[str, object]:
+    """Return a container that asks for GPUs and says which it got."""
+    return {"container": {"resources": {"limits": {"nvidia.com/gpu": str(count)}}}}
+
+
+def test_node_objects(nodes: Nodes) -> None:
+    """Each node is Ready with its resources, labels and address, and says where its logs are served."""
+    node = nodes.api.get("/api/v1/nodes/gpu-1")
+    assert node is not None
+    wanted = {"cpu": "96", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    assert node["status"]["capacity"] == node["status"]["allocatable"] == wanted
+    assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
+    assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "gpu-1"
+    assert node["metadata"]["annotations"][ANNOTATION_KUBELET_SOCKET] == nodes.ready["kubelet_socket"]
+    assert {"type": "InternalIP", "address": "10.88.0.3"} in node["status"]["addresses"]
+    assert nodes.ready["nodes"] == ["gpu-0", "gpu-1"]
+
+
+def test_leases_are_renewed(start: Callable[..., Nodes]) -> None:
+    """Each node's lease exists and its time moves."""
+    nodes = start(lease_seconds=1)
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/gpu-0"
+    lease = nodes.api.wait(lambda: nodes.api.get(path))
+    first = lease["spec"]["renewTime"]
+    nodes.api.wait(lambda: nodes.api.get(path)["spec"]["renewTime"] > first)
+
+
+def test_slots_are_copied_to_allocatable(nodes: Nodes) -> None:
+    """A foreign extended resource patched into capacity appears in allocatable, changes and vanishes with it."""
+    path, slot = "/api/v1/nodes/gpu-0", "slots.gpucluster.dev/x"
+
+    def allocatable() -> dict[str, str]:
+        return nodes.api.get(path)["status"]["allocatable"]
+
+    nodes.api.patch(path, {"status": {"capacity": {slot: "3"}}})
+    nodes.api.wait(lambda: allocatable().get(slot) == "3")
+    nodes.api.patch(path, {"status": {"capacity": {slot: "2"}}})
+    nodes.api.wait(lambda: allocatable().get(slot) == "2")
+    nodes.api.patch(path, {"status": {"capacity": {slot: None}}})
+    nodes.api.wait(lambda: slot not in allocatable())
+    assert allocatable()["nvidia.com/gpu"] == "8"
+
+
+def test_gpus_are_given_and_returned(start: Callable[..., Nodes]) -> None:
+    """A pod sees the GPUs that it was given; they are free again when it has ended."""
+    nodes = start()
+    for attempt in range(2):
+        said = nodes.output(f"eight-{attempt}", "echo $NVIDIA_VISIBLE_DEVICES", **gpus(8))
+        assert sorted(said.strip().split(",")) == [f"GPU-fake-{i}" for i in range(8)]
+
+
+def test_shortage_is_refused_at_admission(start: Callable[..., Nodes]) -> None:
+    """A pod bound to a node without free GPUs is refused: Failed, UnexpectedAdmissionError, no container."""
+    nodes = start()
+    nodes.run("holds", "exec sleep 60", **gpus(7))
+    nodes.wait_phase("holds", "Running")
+    nodes.run("short-of-gpus", "true", **gpus(2))
+    status = nodes.wait_end("short-of-gpus")
+    assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
+    assert "containerStatuses" not in status
+
+
+def test_topology_refusal_as_recorded(start: Callable[..., Nodes]) -> None:
+    """Five GPUs under single-numa-node: the status, the event and the answer to a log request of kubelet v1.34.3."""
+    nodes = start(topology_policy="single-numa-node")
+    nodes.run("five", "true", **gpus(5))
+    status = nodes.wait_end("five")
+    text = "Resources cannot be allocated with Topology locality"
+    assert status.pop("startTime")
+    assert status == {
+        "phase": "Failed",
+        "reason": "TopologyAffinityError",
+        "message": f"Pod was rejected: {text}",
+    }
+    nodes.api.wait(lambda: ("Warning", "TopologyAffinityError", text) in nodes.api.events("five"))
+    assert nodes.logs("five") == (400, 'container "c" in pod "five" is not available')
+    nodes.api.delete(f"{PODS}/five")
+    nodes.api.wait(lambda: nodes.phase("five") == "gone")
+
+
+def test_ended_pods_of_an_earlier_life_are_left_alone(nodes: Nodes) -> None:
+    """A pod that is in a final phase when first seen is not run again; when deleted it is removed."""
+    body = {
+        "kind": "Pod", "metadata": {"name": "old"}, "status": {"phase": "Failed"},
+        "spec": {"nodeName": "gpu-0", "containers": [{"name": "c", "image": "test", "command": ["true"]}]},
+    }  # fmt: skip
+    nodes.api.create(PODS, body)
+    nodes.output("after-old", "true")
+    assert [o["status"] for _, o in nodes.history("old")] == [{"phase": "Failed"}]
+    nodes.api.delete(f"{PODS}/old")
+    nodes.api.wait(lambda: nodes.phase("old") == "gone")
