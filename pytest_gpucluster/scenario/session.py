@@ -17,8 +17,11 @@ from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
-from pytest_gpucluster.scenario import spec, stage
+from pytest_gpucluster.scenario import spec, stage, submit
 from pytest_gpucluster.scenario import store as stores
+
+PODS_RUN = "pods-run"
+"""Feature of a cluster whose pods really run."""
 
 EXPIRES_AFTER = 2 * 3600.0
 """Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
@@ -51,6 +54,7 @@ class Session:
         worker: str = "main",
         clock: clocks.Clock | None = None,
         overlay: sites.Overlay | None = None,
+        keep: bool = False,
         say: Callable[[str], None] = _say,
     ) -> None:
         """Prepare a session.
@@ -62,6 +66,7 @@ class Session:
             worker: name of the worker, part of the namespace's name.
             clock: the one clock; tests replace it.
             overlay: puts the profile's overlay on pods; None for `workload.overlay.apply_overlay`.
+            keep: leave the namespace and the objects of scenarios where they are, to look at them.
             say: takes the one line that an interrupted cleanup says.
         """
         self.left_overs: list[errors.LeftOver] = []
@@ -71,6 +76,7 @@ class Session:
         self._worker = worker
         self._clock = clock or clocks.RealClock()
         self._overlay = overlay
+        self._keep = keep
         self._say = say
         self._connection: connections.Connection | None = None
         self._log: logs.SessionLog | None = None
@@ -110,7 +116,7 @@ class Session:
     def close(self) -> None:
         """Clean up; once, bounded by the budget `delete`, or not at all after a second Ctrl-C."""
         try:
-            if self._home is not None and not self._interrupted:
+            if self._home is not None and not self._interrupted and not self._keep:
                 home, self._home = self._home, None
                 left = home.remove(self._budget("delete"))
                 if home.made and not left:
@@ -156,6 +162,8 @@ class Session:
         except errors.ApiError as error:
             passing = error.denied or error.code >= 500 or error.code == 429
             problem = _problem("environment" if passing else "inconclusive", error)
+        except submit.MalformedManifest as error:
+            problem = _problem("inconclusive", error)
         except Exception as error:  # noqa: BLE001 (a scenario's own fault must still leave evidence and clean up)
             problem = _problem("inconclusive", error)
             problem["text"] = f"the scenario itself failed: {type(error).__name__}: {error}"
@@ -167,7 +175,7 @@ class Session:
 
     def _clean(self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage) -> None:
         try:
-            left = made.stack.run(self._budget("delete"))
+            left = [] if self._keep else made.stack.run(self._budget("delete"))
         except KeyboardInterrupt:
             self._abandon()
             raise
@@ -290,7 +298,14 @@ class Session:
         )
 
     def _begin(self, site: sites.Site, scenario: spec.Scenario) -> None:
-        """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage."""
+        """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage.
+
+        Raises:
+            EnvironmentProblem: pods do not run on this cluster and the scenario needs them to.
+        """
+        if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
+            facts = getattr(self._cluster, "facts", {})
+            raise errors.EnvironmentProblem(str(facts.get("pods_run_problem") or "pods do not run on this cluster"))
         self._follow(
             site.api, site.log, site.namespace, [site.api.info_of_key(key) for key in scenario.kinds]
         )

@@ -51,6 +51,24 @@ class _Wish:
     expect_refusal: bool
 
 
+class MalformedManifest(Exception):  # noqa: N818 (what is wrong, not that something is)
+    """A manifest that names no object; the text says which field is missing."""
+
+
+def _check(manifest: Mapping[str, Any]) -> None:
+    metadata = manifest.get("metadata")
+    named = metadata if isinstance(metadata, Mapping) else {}
+    fields = {
+        "apiVersion": manifest.get("apiVersion"),
+        "kind": manifest.get("kind"),
+        "metadata.name": named.get("name") or named.get("generateName"),
+    }
+    missing = [field for field, value in fields.items() if not value or not isinstance(value, str)]
+    if missing:
+        kind, name = fields["kind"] or "object", fields["metadata.name"] or "(no name)"
+        raise MalformedManifest(f"malformed manifest {kind}/{name}: {', '.join(missing)} missing")
+
+
 class Submitter:
     """Creates what one scenario submits and knows what is still there of it.
 
@@ -71,8 +89,10 @@ class Submitter:
         """Create an object and record the answer; see `Stage.submit`.
 
         Raises:
+            MalformedManifest: without apiVersion, kind or a name nobody can be asked.
             EnvironmentProblem: not permitted, or the API server is in trouble of its own.
         """
+        _check(manifest)
         made = self._prepare(manifest, role)
         info = self._site.api.info(str(made.get("apiVersion")), str(made.get("kind")))
         wish = _Wish(info, str(made["metadata"].get("name", "")), role, dry_run, case, expect_refusal)

@@ -41,10 +41,12 @@ def run(stage: Stage) -> None:
         return
     # Followed from the start: when the master ends the workers are deleted, and their logs with them.
     stage.follow(gang)
-    stage.wait("all members are bound", all_bound(gang, members), budget="bind")
-    stage.wait("the master has ended", finished(gang, 1), budget="run")
-    stage.wait("the job has ended", job_ended(gang), budget="finish")
-    stage.window("after the end")
+    if (
+        stage.wait("all members are bound", all_bound(gang, members), budget="bind")
+        and stage.wait("the master has ended", finished(gang, 1), budget="run")
+        and stage.wait("the job has ended", job_ended(gang), budget="finish")
+    ):
+        stage.window("after the end")
     stage.delete(gang)
 
 
@@ -54,9 +56,9 @@ def run_without_policy(stage: Stage) -> None:
     gang = stage.submit(stage.dialect.write(_lingering(stage)), role="subject")
     if not gang.ok:
         return
-    stage.wait("all members are bound", all_bound(gang, 3), budget="bind")
-    stage.wait("the master has ended", finished(gang, 1), budget="run")
-    stage.window("after the master")
+    bound = stage.wait("all members are bound", all_bound(gang, 3), budget="bind")
+    if bound and stage.wait("the master has ended", finished(gang, 1), budget="run"):
+        stage.window("after the master")
     stage.delete(gang)
 
 

@@ -47,12 +47,14 @@ def run_scarce(stage: Stage, dialect: Dialect, role: str) -> None:
     resource, blocker = _fill(stage)
     wanted = _gang(stage.name, image(stage, "python"), resource, members=MEMBERS, size=SIZE, command=HOLD)
     gang = stage.submit(dialect.write(wanted), role=role)
-    if gang.ok:
-        stage.wait("all members exist", exist(gang, MEMBERS), budget="enqueue")
+    # A gang without members was refused before the gang gate: making room would show nothing about gangs.
+    made = gang.ok and stage.wait("all members exist", exist(gang, MEMBERS), budget="enqueue")
+    if made:
         stage.window("scarce")
     stage.delete(blocker, note="room-made", wait=False)
-    if gang.ok:
+    if made:
         stage.wait("all members are bound", all_bound(gang, MEMBERS), budget="bind")
+    if gang.ok:
         stage.delete(gang)
 
 
@@ -80,26 +82,33 @@ def run_two_gangs(stage: Stage) -> None:
     ]
     if not all(gang.ok for gang in gangs):
         return
-    stage.wait(
+    if _contend(stage, gangs):
+        ended = [job_ended(gang) for gang in gangs]
+        finals = [finished(gang, 4) for gang in gangs]
+        stage.wait(
+            "both gangs have run to their end",
+            lambda live: all(done(live) for done in ended) or all(done(live) for done in finals),
+            budget="finish",
+        )
+    for gang in gangs:
+        stage.delete(gang)
+
+
+def _contend(stage: Stage, gangs: list[Handle]) -> bool:
+    """Watch both gangs want the same room; returns whether one of them got it."""
+    made = stage.wait(
         "all members of both exist",
         lambda live: all(len(live.pods_of(gang)) == 4 for gang in gangs),
         budget="enqueue",
     )
-    stage.wait(
+    won = made and stage.wait(
         "one gang is bound whole",
         lambda live: any(bound(live.pods_of(gang)) == 4 for gang in gangs),
         budget="bind",
     )
-    stage.window("contention")
-    both_ended = [job_ended(gang) for gang in gangs]
-    all_ended = [finished(gang, 4) for gang in gangs]
-    stage.wait(
-        "both gangs have run to their end",
-        lambda live: all(done(live) for done in both_ended) or all(done(live) for done in all_ended),
-        budget="finish",
-    )
-    for gang in gangs:
-        stage.delete(gang)
+    if made:
+        stage.window("contention")
+    return won
 
 
 scarce_gang = Scenario(

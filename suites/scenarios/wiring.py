@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import PayloadCommand, finished, image, payloads_of, told
+from .common import PayloadCommand, exist, finished, image, payloads_of, told
 
 CASES: dict[str, dict[str, tuple[str, ...]]] = {
     "no-plugin": {},
@@ -32,8 +32,9 @@ def run(stage: Stage) -> None:
         )
         jobs.append(stage.submit(stage.dialect.write(spec), role=case))
     made = [job for job in jobs if job.ok]
-    done = [finished(job, 3) for job in made]
-    stage.wait("all members have ended", lambda live: all(each(live) for each in done), budget="run")
+    there, done = [exist(job, 3) for job in made], [finished(job, 3) for job in made]
+    if stage.wait("all members exist", lambda live: all(each(live) for each in there), budget="enqueue"):
+        stage.wait("all members have ended", lambda live: all(each(live) for each in done), budget="run")
     for job in made:
         stage.logs(job)
     for job in made:

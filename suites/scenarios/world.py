@@ -1,8 +1,9 @@
 """One world of torch ranks: the documented manifest's shape and its robust form."""
 
 import dataclasses
+from collections.abc import Callable
 
-from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
 from .common import image, job_ended, payloads_of, told
@@ -73,6 +74,19 @@ def _smoke(name: str, args: tuple[str, ...], plugins: dict[str, tuple[str, ...]]
     )
 
 
+def gave_up(gang: Handle) -> Callable[[Live], str]:
+    """Tell when an agent has used up its own restarts and was started anew: the world does not form."""
+
+    def check(live: Live) -> str:
+        for pod in live.pods_of(gang):
+            for status in (pod.get("status") or {}).get("containerStatuses") or []:
+                if status.get("restartCount"):
+                    return f"torchrun in {pod['metadata']['name']} gave up after its restarts"
+        return ""
+
+    return check
+
+
 def run(stage: Stage) -> None:
     """Run both forms one after the other: two cores carry one world at a time."""
     told(
@@ -98,7 +112,7 @@ def run(stage: Stage) -> None:
         )
         if gang.ok:
             stage.follow(gang)
-            stage.wait(f"the {role} world has ended", job_ended(gang), budget="torch")
+            stage.wait(f"the {role} world has ended", job_ended(gang), budget="torch", unless=gave_up(gang))
             stage.delete(gang)
 
 

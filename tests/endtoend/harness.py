@@ -1,0 +1,84 @@
+"""Runs the real suite in processes of its own and looks at what is left behind."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def suite_command(report_dir: pathlib.Path, *args: str) -> list[str]:
+    """Return the command that runs the suite."""
+    return [
+        sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider",
+        f"--gpucluster-report-dir={report_dir}", *args,
+    ]  # fmt: skip
+
+
+def run_suite(
+    report_dir: pathlib.Path, *args: str, timeout: float = 240, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the suite to its end."""
+    done = subprocess.run(
+        suite_command(report_dir, *args),
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    # Shown by pytest when the test fails.
+    sys.stdout.write(done.stdout + done.stderr)
+    return done
+
+
+def run_folder(report_dir: pathlib.Path) -> pathlib.Path:
+    """Return the folder of the one run."""
+    folders = [path for path in report_dir.iterdir() if path.is_dir() and not path.is_symlink()]
+    assert len(folders) == 1, folders
+    return folders[0]
+
+
+def report_of(report_dir: pathlib.Path) -> dict[str, Any]:
+    """Return the record of the one run."""
+    loaded: dict[str, Any] = json.loads((run_folder(report_dir) / "report.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def verdicts(report: dict[str, Any]) -> dict[str, str]:
+    """Return requirement id -> verdict of the rows that were decided."""
+    return {row["id"]: row["verdict"] for row in report["requirements"]}
+
+
+def processes_below(mark: str) -> dict[int, str]:
+    """Return pid -> command of the living processes whose command line or environment names `mark`."""
+    found: dict[int, str] = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            environment = (entry / "environ").read_bytes().decode(errors="replace")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state != "Z" and (mark in command or mark in environment):
+            found[int(entry.name)] = command
+    return found
+
+
+def gpucluster(*args: str) -> subprocess.CompletedProcess[str]:
+    """Run the `gpucluster` command."""
+    code = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *args],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

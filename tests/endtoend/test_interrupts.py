@@ -1,0 +1,65 @@
+"""A run that is ended at any moment leaves no process and an intact journal."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.endtoend import harness
+
+pytestmark = pytest.mark.slow
+
+MOMENTS = {
+    "starting": 0.3,
+    "cluster comes up": 1.5,
+    "first scenarios": 3.5,
+    "in the middle": 6.0,
+}
+"""Name of a moment -> seconds after the first sign of the run."""
+
+
+def _begin(report_dir: pathlib.Path, mark: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        harness.suite_command(report_dir, "-k", "not RDZV"),
+        cwd=harness.ROOT,
+        env={**os.environ, "GPUCLUSTER_TEST_MARK": mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _await_none(mark: str, seconds: float = 20) -> None:
+    """Wait until no process of the run lives; every one carries the mark in its environment."""
+    ends = time.monotonic() + seconds
+    left = harness.processes_below(mark)
+    while left and time.monotonic() < ends:
+        # The kernel tears a sandbox down by itself; there is no event for the last of its processes.
+        time.sleep(0.05)
+        left = harness.processes_below(mark)
+    assert not left, left
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path):
+    """No process is left, the journal reads, and a report can be made of what was decided."""
+    mark = f"mark-{tmp_path.name}-{how.name}"
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text()
+    with _begin(tmp_path, mark) as process:
+        time.sleep(MOMENTS[moment])
+        process.send_signal(how)
+        output, _ = process.communicate(timeout=60)
+    _await_none(mark)
+    assert pathlib.Path("/proc/self/mountinfo").read_text() == mounts
+    assert "Traceback" not in output, output[-3000:]
+    if how is not signal.SIGKILL:
+        assert process.returncode in {0, 2, 130, -how.value}, output[-2000:]
+    journals = list(tmp_path.glob("*/run.jsonl"))
+    for journal in journals:
+        folded = harness.gpucluster("report", str(journal.parent))
+        assert folded.returncode == 0, folded.stderr
+        assert (journal.parent / "report.html").is_file()

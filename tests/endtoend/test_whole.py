@@ -1,0 +1,175 @@
+"""The whole suite on the embedded cluster: golden record, workers, kubectl, the wheel, verify."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests.endtoend import harness
+
+pytestmark = pytest.mark.slow
+
+GOLDEN = pathlib.Path(__file__).with_name("golden.json")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Run the suite without the torch row once; returns the report folder."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = harness.run_suite(folder, "-k", "not RDZV")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return folder
+
+
+def test_the_record_is_the_golden_one(whole):
+    """Ids, verdicts, what was required, presuppositions, currency and gates are as reviewed."""
+    report = harness.report_of(whole)
+    rows = [
+        {
+            "id": row["id"],
+            "verdict": row["verdict"],
+            "level": row["level"],
+            "scenario": row["scenario"],
+            "required": row["finding"]["required"],
+            "currency": row["finding"]["currency"],
+            "gate": (row["finding"].get("refusal") or {}).get("meaning"),
+            "numbers": sorted(number["name"] for number in row["finding"]["numbers"]),
+        }
+        for row in report["requirements"]
+    ]
+    rows.sort(key=lambda row: row["id"])
+    if os.environ.get("GPUCLUSTER_UPDATE_GOLDEN"):
+        GOLDEN.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    assert rows == json.loads(GOLDEN.read_text(encoding="utf-8"))
+
+
+def test_nothing_is_left_and_requests_are_within_the_budget(whole):
+    """At most eight API requests a decided requirement, all counted from connect to the end of cleanup."""
+    report = harness.report_of(whole)
+    assert report["cleanup"]["left_overs"] == []
+    assert report["requests"]["total"] <= 8 * len(report["requirements"])
+
+
+def test_verify_reaches_the_same_verdicts(whole):
+    """From the files alone, and a changed evidence file is found."""
+    folder = harness.run_folder(whole)
+    agreed = harness.gpucluster("verify", str(folder))
+    assert agreed.returncode == 0, agreed.stdout + agreed.stderr
+
+
+def test_verify_finds_a_changed_file(whole, tmp_path):
+    """Evidence that was touched after the run is named."""
+    copied = tmp_path / "run"
+    shutil.copytree(harness.run_folder(whole), copied, symlinks=True)
+    evidence = copied / "evidence" / "scarce.jsonl"
+    evidence.write_text(evidence.read_text().replace("gpu-1", "gpu-2"))
+    found = harness.gpucluster("verify", str(copied))
+    assert found.returncode == 1
+    assert "scarce.jsonl" in found.stdout + found.stderr
+
+
+def test_evidence_is_judged_again_without_a_cluster(whole):
+    """`gpucluster judge` reads a frozen slice and says the same."""
+    path = harness.run_folder(whole) / "evidence" / "scarce.jsonl"
+    judged = harness.gpucluster("judge", str(path), "--requirement", "GANG-002", "--json")
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert json.loads(judged.stdout)["verdict"] == "pass"
+
+
+def test_two_workers_run_each_scenario_once(tmp_path):
+    """Under -n 2 the workers share one cluster and one store."""
+    done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG")
+    assert done.returncode == 0, done.stdout[-4000:]
+    report = harness.report_of(tmp_path)
+    assert set(harness.verdicts(report).values()) == {"pass"}
+    names = [scenario["name"] for scenario in report["scenarios"]]
+    assert len(names) == len(set(names))
+    journal = (harness.run_folder(tmp_path) / "run.jsonl").read_text().splitlines()
+    ran = [json.loads(line)["name"] for line in journal if json.loads(line).get("event") == "scenario"]
+    assert sorted(ran) == sorted(set(ran))
+
+
+def test_kubectl_sees_a_job_run_and_complete(tmp_path):
+    """`gpucluster serve` with kubectl: apply, watch it Running, then Completed, read logs, delete."""
+    kubeconfig = tmp_path / "kubeconfig"
+    code = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
+    kubectl = pathlib.Path(sys.executable).with_name("kubectl")
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(tmp_path)}
+
+    def ask(*args: str, timeout: float = 60) -> str:
+        done = subprocess.run(
+            [str(kubectl), *args],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--kubeconfig", str(kubeconfig)],
+        cwd=harness.ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("export KUBECONFIG=")
+        ask("apply", "-f", str(harness.ROOT / "fixtures" / "manifests" / "gang-smoke.yaml"))
+        phase = "--for=jsonpath={.status.state.phase}="
+        ask("wait", "vcjob/gang-smoke", f"{phase}Running", "--timeout=30s")
+        ask("wait", "vcjob/gang-smoke", f"{phase}Completed", "--timeout=30s")
+        assert "gang-smoke" in ask("get", "vcjob")
+        assert '"event":"barrier"' in ask("logs", "gang-smoke-master-0")
+        ask("delete", "-f", str(harness.ROOT / "fixtures" / "manifests" / "gang-smoke.yaml"))
+        assert "gang-smoke" not in ask("get", "vcjob,pods")
+        server.communicate(timeout=30)
+    assert server.returncode == 0
+
+
+def test_an_installed_wheel_runs_the_suite(tmp_path):
+    """suites, payloads and fixtures are in the wheel, and --pyargs runs them from there."""
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            tmp_path,
+            ".",
+        ],
+        cwd=harness.ROOT,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    site = tmp_path / "site"
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        wheel.extractall(site)
+    command = [
+        sys.executable, "-P", "-m", "pytest", "--pyargs", "pytest_gpucluster.suites", "-q", "-k", "REF-003",
+        f"--gpucluster-report-dir={tmp_path / 'reports'}", "-p", "no:cacheprovider",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert harness.verdicts(harness.report_of(tmp_path / "reports")) == {"REF-003": "pass"}
+    assert list((site / "pytest_gpucluster" / "data" / "manifests").glob("*.yaml"))
