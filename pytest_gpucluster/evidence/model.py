@@ -83,7 +83,8 @@ class Line:
         """Return the key by which findings refer to this line, such as `Pod/x@12.345`."""
         if self.kind:
             return f"{self.kind}/{self.name}@{self.t:.3f}"
-        return f"{self.type}:{self.data.get('note') or self.data.get('request') or ''}@{self.t:.3f}"
+        said = next((self.data[k] for k in ("note", "case", "request", "pod") if self.data.get(k)), "")
+        return f"{self.type}:{said}@{self.t:.3f}"
 
 
 @dataclasses.dataclass(frozen=True)

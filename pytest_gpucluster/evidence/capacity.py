@@ -1,0 +1,100 @@
+"""Whether a gang fits: free places on nodes, where the evidence has the nodes.
+
+Pods alone do not tell what is free; Node objects together with the pods bound to them do.
+"""
+
+import dataclasses
+from fractions import Fraction
+
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import pods
+
+
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """Free room of one resource on one node at the end of the evidence."""
+
+    node: str
+    capacity: Fraction
+    allocatable: Fraction
+    used: Fraction
+
+    @property
+    def free(self) -> Fraction:
+        """Return what is left; below zero where devices were lost under running pods."""
+        return self.allocatable - self.used
+
+
+def rooms(evidence: Evidence, resource: str) -> tuple[Room, ...]:
+    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted."""
+    used: dict[str, Fraction] = {}
+    for pod in pods(evidence):
+        if pod.bound is not None and pod.deleted is None and pod.phase not in {"Succeeded", "Failed"}:
+            used[pod.node] = used.get(pod.node, Fraction(0)) + fields.requested(pod.last, resource)
+    newest = {line.name: line for line in evidence.of_kind("Node")}
+    found = []
+    for name, line in newest.items():
+        spec = fields.sub(line.object, "spec")
+        ready = fields.condition(line.object, "Ready").get("status", "True")
+        if line.type == "DELETED" or spec.get("unschedulable") or spec.get("taints") or ready != "True":
+            continue
+        amounts = [
+            fields.quantity(fields.sub(line.object, "status", part).get(resource, 0))
+            for part in ("capacity", "allocatable")
+        ]
+        found.append(Room(name, amounts[0], amounts[1], used.get(name, Fraction(0))))
+    return tuple(found)
+
+
+def member_request(gang: Gang) -> tuple[str, Fraction] | None:
+    """Return (resource, amount) that each needed member asks for, None where members differ or ask for none."""
+    asked = {
+        (resource, fields.requested(pod.last, resource))
+        for pod in gang.pods
+        for resource in fields.scarce_resources(pod.last)
+    }
+    if not gang.pods:
+        for group in gang.groups[-1:]:
+            for resource, total in fields.sub(group.last, "spec", "minResources").items():
+                if "/" in resource and not resource.startswith(("requests.", "limits.", "count/")):
+                    asked.add((resource, fields.quantity(total) / max(gang.minimum, 1)))
+    return next(iter(asked)) if len(asked) == 1 else None
+
+
+def fits_on(evidence: Evidence, gang: Gang) -> tuple[tuple[str, ...], tuple[Room, ...]] | None:
+    """Return (nodes on which the needed members fit, all rooms); None where they do not or it cannot be told.
+
+    A queue's capability that the gang would exceed, and node selectors or affinities of its pods, are reasons not to
+    tell.
+    """
+    request = member_request(gang)
+    if request is None or not evidence.of_kind("Node"):
+        return None
+    resource, amount = request
+    if (
+        amount <= 0
+        or any(_choosy(pod.last) for pod in gang.pods)
+        or _above_capability(evidence, gang, resource, amount)
+    ):
+        return None
+    every = rooms(evidence, resource)
+    places = [room.node for room in every for _ in range(max(0, int(room.free // amount)))]
+    if len(places) < gang.minimum:
+        return None
+    return tuple(dict.fromkeys(places[: gang.minimum])), every
+
+
+def _choosy(pod: fields.Object) -> bool:
+    spec = fields.sub(pod, "spec")
+    return bool(spec.get("nodeSelector") or spec.get("affinity") or spec.get("topologySpreadConstraints"))
+
+
+def _above_capability(evidence: Evidence, gang: Gang, resource: str, amount: Fraction) -> bool:
+    queue = next((line for line in reversed(evidence.of_kind("Queue")) if line.name == gang.queue), None)
+    if queue is None:
+        return False
+    limit = fields.sub(queue.object, "spec", "capability").get(resource)
+    held = fields.quantity(fields.sub(queue.object, "status", "allocated").get(resource, 0))
+    return limit is not None and held + amount * gang.minimum > fields.quantity(limit)

@@ -1,0 +1,95 @@
+"""Reading of Kubernetes objects that may lack any field: absent, null and of another type all read as empty."""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from pytest_gpucluster.plain import quantities
+
+Object = Mapping[str, Any]
+
+
+def sub(obj: object, *path: str) -> Object:
+    """Return the mapping at a path, empty where something is missing."""
+    for key in path:
+        obj = obj.get(key) if _is_mapping(obj) else None  # type: ignore[attr-defined]
+    return obj if _is_mapping(obj) else {}  # type: ignore[return-value]
+
+
+def _is_mapping(obj: object) -> bool:
+    """Report whether something is a mapping; the check against `dict` is many times cheaper and mostly enough."""
+    return isinstance(obj, dict) or isinstance(obj, Mapping)  # noqa: SIM101
+
+
+def items(obj: object, *path: str) -> list[Object]:
+    """Return the mappings of the list at a path, none where something is missing."""
+    value = sub(obj, *path[:-1]).get(path[-1]) if path else obj
+    return [one for one in value if _is_mapping(one)] if isinstance(value, list | tuple) else []
+
+
+def text(obj: object, *path: str) -> str:
+    """Return the text at a path, "" where something is missing."""
+    value = sub(obj, *path[:-1]).get(path[-1])
+    return "" if value is None else str(value)
+
+
+def number(obj: object, *path: str) -> int | None:
+    """Return the whole number at a path, None where there is none."""
+    value = sub(obj, *path[:-1]).get(path[-1])
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and value.strip().isdigit():
+        return int(value)
+    return None
+
+
+def owner(obj: Object) -> Object:
+    """Return the controlling owner reference, else the first one, else an empty mapping."""
+    refs = items(obj, "metadata", "ownerReferences")
+    return next((ref for ref in refs if ref.get("controller")), refs[0] if refs else {})
+
+
+def group_of(api_version: str) -> str:
+    """Return the API group of an apiVersion, "" for the core group."""
+    return api_version.partition("/")[0] if "/" in api_version else ""
+
+
+def condition(obj: Object, kind: str) -> Object:
+    """Return a condition of an object by type, empty where there is none."""
+    return next((c for c in items(obj, "status", "conditions") if c.get("type") == kind), {})
+
+
+def containers(obj: Object) -> Iterator[Object]:
+    """Yield the regular containers of a pod."""
+    yield from items(obj, "spec", "containers")
+
+
+def requested(pod: Object, resource: str) -> Fraction:
+    """Return how much of a resource a pod asks for (requests, else limits), 0 for what cannot be read."""
+    total = Fraction(0)
+    for container in containers(pod):
+        wanted = sub(container, "resources", "requests").get(resource)
+        if wanted is None:
+            wanted = sub(container, "resources", "limits").get(resource)
+        if wanted is not None:
+            total += quantity(wanted)
+    return total
+
+
+def quantity(value: object) -> Fraction:
+    """Return a quantity, 0 for what is none."""
+    try:
+        return quantities.parse_quantity(value)  # type: ignore[arg-type]
+    except quantities.QuantityError:
+        return Fraction(0)
+
+
+def scarce_resources(pod: Object) -> tuple[str, ...]:
+    """Return the extended resources (GPUs, slots) that a pod asks for, in order of the containers."""
+    found: dict[str, None] = {}
+    for container in containers(pod):
+        for part in ("limits", "requests"):
+            found.update({str(key): None for key in sub(container, "resources", part) if "/" in str(key)})
+    return tuple(found)

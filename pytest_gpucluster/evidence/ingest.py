@@ -1,0 +1,260 @@
+"""Read evidence from files: frozen slices, recorded streams, and what kubectl prints."""
+
+import contextlib
+import dataclasses
+import gc
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_gpucluster.evidence import kubectl
+from pytest_gpucluster.evidence.errors import EvidenceError
+from pytest_gpucluster.evidence.model import EVERY_KIND, SCHEMA, WATCH_TYPES, Evidence, Line, Span
+from pytest_gpucluster.plain import names
+
+TYPES = WATCH_TYPES | {"HEADER", "NOTE", "RESPONSE", "LOG", "SPAN"}
+SIBLINGS = {"events.jsonl": "responses.jsonl"}
+_CREATED = re.compile(r"^create \S+/(?P<name>\S+) -> (?P<code>\d+)")
+
+
+@dataclasses.dataclass
+class _Read:
+    """What was read of one or more files so far."""
+
+    lines: list[tuple[float | None, str, Mapping[str, Any]]] = dataclasses.field(default_factory=list)
+    header: dict[str, Any] = dataclasses.field(default_factory=dict)
+    spans: list[Span] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    frozen: bool = False
+
+
+def read(paths: str | Path | Iterable[str | Path]) -> Evidence:
+    """Read one evidence from files.
+
+    Accepts frozen slices, recorded streams (a `responses.jsonl` beside an `events.jsonl` is read with it; a folder
+    stands for both), the output of `kubectl get KIND -w --output-watch-events -o json` (one file a kind; all are
+    merged) and of `kubectl get ... -o json`.
+
+    Raises:
+        EvidenceError: one line that says which file and line, what is wrong and what is expected.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise EvidenceError("no evidence file named; expected at least one path")
+    with _no_collection():
+        return _read_all(_with_siblings([Path(p) for p in given]))
+
+
+def _read_all(paths: Sequence[Path]) -> Evidence:
+    jsonl = _Read()
+    printed: list[kubectl.Printed] = []
+    for path in paths:
+        text = _text(path)
+        if _is_lines(text):
+            _read_lines(path, text, jsonl)
+        else:
+            printed.append(kubectl.parse(path, text))
+    if printed and jsonl.lines:
+        raise EvidenceError(
+            f"{printed[0].path}: kubectl output cannot be merged with a recorded stream: they have different clocks"
+        )
+    if printed:
+        return kubectl.evidence(printed)
+    return _evidence(jsonl)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the cycle collector: parsed JSON has no cycles, and looking for some takes longer than parsing it.
+
+    What was read then goes to the oldest generation at once (freeze and unfreeze do that without a look at it), or
+    the collector would go through all of it three times while it grows old.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
+        if was:
+            gc.enable()
+
+
+def _with_siblings(paths: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            here = [path / name for name in ("events.jsonl", "responses.jsonl") if (path / name).is_file()]
+            if not here:
+                raise EvidenceError(f"{path}: no events.jsonl or responses.jsonl in this folder")
+            found += here
+            continue
+        found.append(path)
+        sibling = path.with_name(SIBLINGS[path.name]) if path.name in SIBLINGS else None
+        if sibling is not None and sibling.is_file():
+            found.append(sibling)
+    return list(dict.fromkeys(found))
+
+
+def _text(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise EvidenceError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise EvidenceError(f"{path}: not UTF-8 text (byte {error.start}); expected JSON lines") from None
+    if not text.strip():
+        raise EvidenceError(f"{path}: empty; expected JSON lines or kubectl output")
+    return text
+
+
+def _is_lines(text: str) -> bool:
+    """Report whether the first line is a whole evidence line (not a kubectl object)."""
+    first = text.lstrip().partition("\n")[0]
+    try:
+        obj = json.loads(first)
+    except json.JSONDecodeError:
+        return not re.match(r"\{\s*$", first)
+    if not isinstance(obj, dict):
+        return True
+    return not (
+        ("apiVersion" in obj and "kind" in obj)
+        or ("object" in obj and "t" not in obj and "request" not in obj)
+    ) or str(obj.get("type")) in ("HEADER", "SPAN", "LOG", "RESPONSE")
+
+
+def _read_lines(path: Path, text: str, into: _Read) -> None:
+    raw = text.split("\n")
+    last = len(raw) - 1
+    while last > 0 and not raw[last].strip():
+        last -= 1
+    case_times: dict[str, float] = _case_times(into)
+    for number, one in enumerate(raw[: last + 1], start=1):
+        if not one.strip():
+            continue
+        try:
+            obj = json.loads(one)
+        except json.JSONDecodeError as error:
+            if number - 1 == last and number > 1:
+                into.notes.append(f"{path.name}: the last line ({number}) is cut off and was left out")
+                return
+            raise EvidenceError(
+                f"{path}:{number}: not JSON ({error.msg}, column {error.colno}); expected one JSON object a line"
+            ) from None
+        if not isinstance(obj, dict):
+            raise EvidenceError(
+                f"{path}:{number}: {type(obj).__name__} found; expected a JSON object with a `type`"
+            )
+        _take(path, number, obj, into, case_times)
+
+
+def _case_times(into: _Read) -> dict[str, float]:
+    """Return when the driver of a recording created each object, from its free notes."""
+    found: dict[str, float] = {}
+    for t, kind, obj in into.lines:
+        if kind == "NOTE" and t is not None:
+            match = _CREATED.match(str(obj.get("text", "")))
+            if match:
+                found.setdefault(match["name"], t)
+    return found
+
+
+def _take(path: Path, number: int, obj: dict[str, Any], into: _Read, case_times: Mapping[str, float]) -> None:
+    kind = obj.get("type")
+    if kind is None and "code" in obj and ("request" in obj or "case" in obj):
+        kind = "RESPONSE"
+    if kind not in TYPES:
+        raise EvidenceError(
+            f"{path}:{number}: unknown line type {kind!r}{names.did_you_mean(str(kind), TYPES)}"
+        )
+    if kind == "HEADER":
+        _take_header(path, number, obj, into)
+        return
+    if kind == "SPAN":
+        into.spans.append(_span(path, number, obj))
+        return
+    if kind in WATCH_TYPES and not isinstance(obj.get("object"), dict):
+        raise EvidenceError(f"{path}:{number}: {kind} line without an `object`; expected a Kubernetes object")
+    t = obj.get("t")
+    if kind == "RESPONSE" and t is None:
+        t = case_times.get(str(obj.get("case")))
+    elif isinstance(t, bool) or not isinstance(t, int | float) or not math.isfinite(t):
+        raise EvidenceError(f"{path}:{number}: `t` is {t!r}; expected seconds as a number")
+    into.lines.append((t, str(kind), obj))
+
+
+def _take_header(path: Path, number: int, obj: dict[str, Any], into: _Read) -> None:
+    schema = obj.get("schema", SCHEMA)
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise EvidenceError(f"{path}:{number}: evidence schema {schema!r}; this version reads up to {SCHEMA}")
+    into.frozen = True
+    into.header.update({key: value for key, value in obj.items() if key != "type"})
+
+
+def _span(path: Path, number: int, obj: Mapping[str, Any]) -> Span:
+    start, end = obj.get("start"), obj.get("end")
+    if not isinstance(start, int | float) or not isinstance(end, int | float | None) or not obj.get("kind"):
+        raise EvidenceError(
+            f"{path}:{number}: malformed SPAN; expected kind, start in seconds, end in seconds or null"
+        )
+    return Span(
+        str(obj["kind"]), float(start), math.inf if end is None else float(end), str(obj.get("how", ""))
+    )
+
+
+def _evidence(read_: _Read) -> Evidence:
+    last = 0.0
+    timed: list[tuple[float, str, Mapping[str, Any]]] = []
+    for t, kind, obj in read_.lines:
+        last = last if t is None else float(t)
+        timed.append((last, kind, obj))
+    timed.sort(key=lambda item: item[0])
+    lines = [make_line(t, kind, obj, index) for index, (t, kind, obj) in enumerate(timed)]
+    if not lines and not read_.frozen:
+        raise EvidenceError("no whole line of evidence in the files named")
+    header = dict(read_.header)
+    if read_.notes:
+        header["reading"] = list(read_.notes)
+    spans = read_.spans
+    if not read_.frozen and not spans:
+        # A recording was watched from its first line to its last, for every kind, also those that never came.
+        spans = [Span(EVERY_KIND, lines[0].t, lines[-1].t, "recording")]
+    return Evidence(lines, header=header, spans=spans)
+
+
+def make_line(t: float, kind: str, obj: Mapping[str, Any], index: int) -> Line:
+    """Return a line of evidence from its JSON object."""
+    if kind not in WATCH_TYPES:
+        return Line(t, kind, "", {}, {k: v for k, v in obj.items() if k not in ("t", "type")}, index)
+    target = with_uid(obj["object"])
+    key = str(obj.get("kind") or names.kind_key_of(dict(target)))
+    data = {k: v for k, v in obj.items() if k not in ("t", "type", "kind", "object")}
+    return Line(t, kind, key, target, data, index)
+
+
+def with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object that has a uid; one that came without gets `Kind/namespace/name` for one."""
+    metadata = obj.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("uid"):
+        return obj
+    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    metadata["uid"] = f"{obj.get('kind')}/{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    return {**obj, "metadata": metadata}
+
+
+def lines_of(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of an evidence file, header and spans first: what `read` reads back."""
+    yield {"type": "HEADER", "schema": SCHEMA, **evidence.header}
+    for span in evidence.spans:
+        end = None if math.isinf(span.end) else span.end
+        yield {"type": "SPAN", "kind": span.kind, "start": span.start, "end": end, "how": span.how}
+    for line in evidence.lines:
+        if line.type in WATCH_TYPES:
+            yield {"t": line.t, "type": line.type, "kind": line.kind, "object": line.object, **line.data}
+        else:
+            yield {"t": line.t, "type": line.type, **line.data}

@@ -1,0 +1,248 @@
+"""What became of the objects that stand for a gang: Volcano and batch Jobs, PodGroups, and the events about them."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.plain import names
+
+NATIVE_GROUP = "scheduling.k8s.io"
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """A reason that a component gave: who, about what, which reason, when."""
+
+    t: float
+    reporter: str
+    obj: str
+    type: str
+    reason: str
+    message: str
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupStory:
+    """The life of one PodGroup object, of Volcano or of Kubernetes itself.
+
+    Attributes:
+        native: the PodGroup of scheduling.k8s.io.
+        minimum: minMember (Volcano) or gang.minCount (native); 0 where the group states none.
+        phases: (t, phase, key), one per change; no phase at all means that no scheduler has looked at it.
+        conditions: conditions that are not fulfilled placement, one per change, as things said.
+    """
+
+    uid: str
+    name: str
+    namespace: str
+    native: bool
+    minimum: int
+    queue: str
+    owner_uid: str
+    created: float
+    deleted: float | None
+    phases: tuple[tuple[float, str, str], ...]
+    conditions: tuple[Said, ...]
+    last: fields.Object
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class JobStory:
+    """The life of one Volcano Job or batch Job.
+
+    Attributes:
+        kind: kind key.
+        phases: (t, phase, key), one per change; of a batch Job: Complete or Failed.
+        tasks: the task entries of a Volcano Job.
+    """
+
+    uid: str
+    name: str
+    namespace: str
+    kind: str
+    created: float
+    deleted: float | None
+    phases: tuple[tuple[float, str, str], ...]
+    last: fields.Object
+    key: str
+
+    @property
+    def tasks(self) -> list[fields.Object]:
+        """Return spec.tasks."""
+        return fields.items(self.last, "spec", "tasks")
+
+    @property
+    def size(self) -> int:
+        """Return how many pods the Job asks for at a time, 0 where it does not say."""
+        if self.kind == names.VC_JOB:
+            return sum(fields.number(task, "replicas") or 0 for task in self.tasks)
+        parallelism = fields.number(self.last, "spec", "parallelism")
+        parallelism = 1 if parallelism is None else parallelism
+        completions = fields.number(self.last, "spec", "completions")
+        return parallelism if completions is None else min(parallelism, completions)
+
+    @property
+    def plugins(self) -> fields.Object:
+        """Return spec.plugins of a Volcano Job."""
+        return fields.sub(self.last, "spec", "plugins")
+
+    def phase_time(self, phase: str) -> float | None:
+        """Return when a phase was first seen."""
+        return next((t for t, name, _ in self.phases if name == phase), None)
+
+    @property
+    def phase(self) -> str:
+        """Return the last phase."""
+        return self.phases[-1][1] if self.phases else ""
+
+
+def _changes(lines: tuple[Line, ...], read: str) -> tuple[tuple[float, str, str], ...]:
+    found: list[tuple[float, str, str]] = []
+    for line in lines:
+        status = fields.sub(line.object, "status")
+        if read == "batch":
+            phase = next(
+                (
+                    str(c.get("type"))
+                    for c in fields.items(status, "conditions")
+                    if c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
+                ),
+                "",
+            )
+        else:
+            phase = fields.text(status, "state", "phase") if read == "job" else fields.text(status, "phase")
+        if phase and (not found or found[-1][1] != phase):
+            found.append((line.t, phase, line.key))
+    return tuple(found)
+
+
+def _deleted(lines: tuple[Line, ...]) -> float | None:
+    return lines[-1].t if lines[-1].type == "DELETED" else None
+
+
+def _conditions(lines: tuple[Line, ...]) -> tuple[Said, ...]:
+    found: list[Said] = []
+    seen: set[tuple[str, str, str, str]] = set()
+    for line in lines:
+        for c in fields.items(line.object, "status", "conditions"):
+            mark = (
+                str(c.get("type")),
+                str(c.get("status")),
+                str(c.get("reason") or ""),
+                str(c.get("message") or ""),
+            )
+            if mark in seen:
+                continue
+            seen.add(mark)
+            found.append(
+                Said(line.t, "", f"PodGroup/{line.name}", f"{mark[0]}={mark[1]}", mark[2], mark[3], line.key)
+            )
+    return tuple(found)
+
+
+def _group(lines: tuple[Line, ...]) -> GroupStory:
+    last = lines[-1].object
+    native = fields.group_of(fields.text(last, "apiVersion")) == NATIVE_GROUP
+    minimum = (
+        fields.number(last, "spec", "schedulingPolicy", "gang", "minCount")
+        if native
+        else fields.number(last, "spec", "minMember")
+    )
+    return GroupStory(
+        uid=lines[-1].uid,
+        name=lines[-1].name,
+        namespace=fields.text(last, "metadata", "namespace"),
+        native=native,
+        minimum=minimum or 0,
+        queue=fields.text(last, "spec", "queue"),
+        owner_uid=fields.text(fields.owner(last), "uid"),
+        created=lines[0].t,
+        deleted=_deleted(lines),
+        phases=_changes(lines, "group"),
+        conditions=_conditions(lines),
+        last=last,
+        key=lines[0].key,
+    )
+
+
+def _job(kind: str, lines: tuple[Line, ...]) -> JobStory:
+    last = lines[-1].object
+    return JobStory(
+        uid=lines[-1].uid,
+        name=lines[-1].name,
+        namespace=fields.text(last, "metadata", "namespace"),
+        kind=kind,
+        created=lines[0].t,
+        deleted=_deleted(lines),
+        phases=_changes(lines, "job" if kind == names.VC_JOB else "batch"),
+        last=last,
+        key=lines[0].key,
+    )
+
+
+def read_groups(evidence: Evidence) -> tuple[GroupStory, ...]:
+    """Return the story of every PodGroup, in order of first appearance."""
+    return tuple(_group(evidence.history(uid)) for uid in evidence.uids("PodGroup") if uid)
+
+
+def read_jobs(evidence: Evidence) -> tuple[JobStory, ...]:
+    """Return the story of every Volcano Job and batch Job, in order of first appearance."""
+    found = [
+        _job(kind, evidence.history(uid))
+        for kind in (names.VC_JOB, names.BATCH_JOB)
+        for uid in evidence.uids(kind)
+        if uid
+    ]
+    return tuple(sorted(found, key=lambda job: job.created))
+
+
+def event_said(line: Line) -> Said:
+    """Return an Event line as something said; both event APIs are read."""
+    obj = line.object
+    about = fields.sub(obj, "involvedObject") or fields.sub(obj, "regarding")
+    reporter = (
+        fields.text(obj, "source", "component")
+        or fields.text(obj, "reportingComponent")
+        or fields.text(obj, "reportingController")
+        or fields.text(obj, "deprecatedSource", "component")
+    )
+    message = fields.text(obj, "message") or fields.text(obj, "note")
+    return Said(
+        line.t, reporter, f"{about.get('kind')}/{about.get('name')}", fields.text(obj, "type"),
+        fields.text(obj, "reason"), message, line.key,
+    )  # fmt: skip
+
+
+def read_events(evidence: Evidence) -> Mapping[str, tuple[Said, ...]]:
+    """Return what was said, by uid of the object and by `Kind/namespace/name` for events that carry no uid.
+
+    An aggregated event says the same again with every rise of its count: each line counts at its own time.
+    """
+    found: dict[str, list[Said]] = {}
+    for line in evidence.of_kind("Event"):
+        if line.type == "DELETED":
+            continue
+        about = fields.sub(line.object, "involvedObject") or fields.sub(line.object, "regarding")
+        key = str(about.get("uid") or f"{about.get('kind')}/{about.get('namespace')}/{about.get('name')}")
+        found.setdefault(key, []).append(event_said(line))
+    return {key: tuple(said) for key, said in found.items()}
+
+
+def said_about(evidence: Evidence, kind: str, namespace: str, name: str, uid: str) -> tuple[Said, ...]:
+    """Return the events about one object, in order."""
+    events = evidence.derived(read_events)
+    found = (*events.get(uid, ()), *events.get(f"{kind}/{namespace}/{name}", ()))
+    return tuple(sorted(found, key=lambda said: said.t))
+
+
+def groups(evidence: Evidence) -> tuple[GroupStory, ...]:
+    """Return the story of every PodGroup; read once per evidence."""
+    return evidence.derived(read_groups)
+
+
+def jobs(evidence: Evidence) -> tuple[JobStory, ...]:
+    """Return the story of every Volcano Job and batch Job; read once per evidence."""
+    return evidence.derived(read_jobs)

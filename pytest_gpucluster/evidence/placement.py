@@ -1,0 +1,73 @@
+"""Half placement: the thing that a gang scheduler must never do, measured from binds alone."""
+
+import dataclasses
+
+from pytest_gpucluster.evidence.gangs import Gang, Generation, Step
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory
+
+
+@dataclasses.dataclass(frozen=True)
+class Half:
+    """A span in which a gang held some places, but fewer than it needs.
+
+    Attributes:
+        seconds: the longest stretch of it in which the watch of pods was in sync.
+        held: the most places held in it.
+        open: it lasted until the evidence ends.
+        gap: the watch of pods was not in sync for a part of it.
+        members: the members that were bound in it.
+        missing: the members that existed and were not bound in it.
+    """
+
+    gang: Gang
+    generation: Generation
+    start: float
+    end: float
+    seconds: float
+    held: int
+    open: bool
+    gap: bool
+    members: tuple[PodStory, ...]
+    missing: tuple[PodStory, ...]
+    key: str
+
+
+def halves(evidence: Evidence, gang: Gang) -> tuple[Half, ...]:
+    """Return the spans in which an attempt of a gang was half placed, before it was whole for the first time.
+
+    What happens to a gang after it was whole is another matter: the gang rule admits, it does not keep whole.
+    An attempt that starts with members left over from the attempt before is not judged for the same reason.
+    """
+    found = []
+    for gen in gang.generations:
+        carried = gen.number > 1 and any(p.created < gen.start and p.bound is not None for p in gen.members)
+        if gen.minimum <= 1 or carried:
+            continue
+        begin: Step | None = None
+        most = 0
+        for step in gen.steps:
+            if step.held >= gen.minimum:
+                break
+            if step.held > 0:
+                begin, most = begin or step, max(most, step.held)
+            elif begin is not None:
+                found.append(_half(evidence, (gang, gen), (begin, step.t), most))
+                begin, most = None, 0
+        if begin is not None:
+            end = gen.whole if gen.whole is not None else min(gen.end, evidence.end)
+            found.append(_half(evidence, (gang, gen), (begin, end), most))
+    return tuple(found)
+
+
+def _half(evidence: Evidence, whose: tuple[Gang, Generation], span: tuple[Step, float], held: int) -> Half:
+    (gang, gen), (begin, end) = whose, span
+    gaps = evidence.gaps("Pod", begin.t, end) if end > begin.t else ()
+    edges = [begin.t, *(edge for gap in gaps for edge in gap), end]
+    stretches = [b - a for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    bound = tuple(p for p in gen.members if p.bound is not None and p.bound < end)
+    missing = tuple(p for p in gen.members if p.created <= end and (p.bound is None or p.bound >= end))
+    return Half(
+        gang=gang, generation=gen, start=begin.t, end=end, seconds=max(stretches), held=held,
+        open=gen.whole is None and end >= evidence.end, gap=bool(gaps), members=bound, missing=missing, key=begin.key,
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""Judges of the gang family: whole or not at all."""
+
+from pytest_gpucluster.evidence import capacity, gates, payload
+from pytest_gpucluster.evidence.gangs import Gang, Generation
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import barrier, say, terms
+from pytest_gpucluster.judge.half import half_placed, halves, lasting
+from pytest_gpucluster.judge.pair import two_gangs
+from pytest_gpucluster.judge.scarce import all_or_nothing
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+__all__ = ["all_or_nothing", "half_placed_control", "runs_whole", "two_gangs"]
+
+WHOLE = "every member of the gang is bound, and all meet at a barrier; minMember equals minAvailable"
+MISCOUNTED = Cause(
+    "the scheduler's accounting refuses a gang that fits, for example because pods still use devices that their node "
+    "no longer counts (an unhealthy GPU)",
+    "drain or repair the node whose pods use more than it has allocatable, or raise the queue's limit meanwhile",
+)
+CONTRAST = "under a scheduler without the gang rule the gang is half placed, and that is seen"
+
+
+def runs_whole(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge GANG-001: a gang that fits runs whole."""
+    named = terms.cast(evidence, given, "subject")
+    gangs = named if named is not None else [g for g in terms.everyone(evidence) if g.minimum > 1]
+    if not gangs:
+        return say.finding(Verdict.INCONCLUSIVE, WHOLE, terms.nothing(evidence))
+    bad = half_placed(evidence, given, gangs, WHOLE)
+    if bad is not None:
+        return bad
+    findings = [_runs(evidence, given, gang, arranged=named is not None) for gang in gangs]
+    if named is not None:
+        order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
+    else:
+        order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def _runs(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool) -> Finding:
+    gen = next((g for g in gang.generations if g.whole is not None), gang.generations[-1])
+    if gen.whole is None:
+        return _never_whole(evidence, given, gang, gen, arranged=arranged)
+    stated = _minimum_differs(gang, gen)
+    if stated is not None:
+        return stated
+    bound = (
+        f"{gang.name}: {say.part(gen.most_held, gen.minimum)} members bound by t={gen.whole:.2f} s "
+        f"(spread {gen.spread or 0.0:.2f} s)"
+    )
+    met = barrier.met(evidence, given, gang, gen, needed=arranged or bool(payload.words(evidence).words))
+    number = Number("bind spread", gen.spread, "s", origin="first to last needed bind")
+    return say.finding(
+        met.verdict, WHOLE, f"{bound}; {met.text}{_explained(gen)}", gang, causes=met.causes, numbers=(number,),
+        evidence=(gen.steps[0].key, *met.keys), currency=terms.currency(evidence, given, gang), violation=met.violation,
+    )  # fmt: skip
+
+
+def _explained(gen: Generation) -> str:
+    """Return why the PodGroup may read badly although the gang was whole: a member that ended is not missing."""
+    phase = gen.group.phases[-1][1] if gen.group and gen.group.phases else ""
+    ended = [pod for pod in gen.members if pod.finished is not None and pod.phase == "Succeeded"]
+    if phase != "Unknown" or not ended:
+        return ""
+    return f"; PodGroup phase Unknown only counts that {say.listed([pod.name for pod in ended], 3)} ended with exit 0"
+
+
+def _minimum_differs(gang: Gang, gen: Generation) -> Finding | None:
+    group = gen.group
+    if group is None or group.native or gang.job is None or gang.job.kind != names.VC_JOB:
+        return None
+    if group.minimum == gen.minimum:
+        return None
+    return say.finding(
+        Verdict.FAIL,
+        WHOLE,
+        f"PodGroup {group.name} has minMember {group.minimum}, the Job's minAvailable is {gen.minimum}",
+        gang,
+        violation=True,
+        causes=(
+            Cause(
+                "the controllers did not carry minAvailable over to the PodGroup, or the admission that defaults it "
+                "is absent",
+                "check the Volcano admission webhooks, and state minAvailable on the Job",
+            ),
+        ),
+        evidence=(group.key, gang.job.key),
+    )
+
+
+def _never_whole(
+    evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation, *, arranged: bool
+) -> Finding:
+    reading = gates.read(evidence, gang, gen)
+    expired = terms.timed_out(evidence, gen.start) if arranged else None
+    unseen = reading.unseen is not None and terms.silent(
+        evidence, given, gen.start, gen.start + reading.unseen
+    )
+    text = f"{gang.title} was never whole: {say.part(gen.most_held, gen.minimum)} members bound; "
+    text += _why_not(reading, unseen=unseen)
+    keys = tuple(said.key for said in reading.refusals[:4])
+    fits = capacity.fits_on(evidence, gang) if reading.refusals and not expired else None
+    if fits is not None:
+        nodes, rooms = fits
+        odd = [
+            f"{r.node} has capacity {r.capacity}, allocatable {r.allocatable}, {r.used} in use"
+            for r in rooms
+            if r.free < 0
+        ]
+        text += f"; yet it fits on {say.listed(nodes, 4)}{'; ' + say.listed(odd, 2) if odd else ''}"
+        return say.finding(Verdict.FAIL, WHOLE, text, gang, causes=(MISCOUNTED,), evidence=keys)
+    if expired is not None:
+        causes: tuple[Cause, ...] = (say.SCHEDULER_SILENT,) if unseen else (say.NO_ROOM,)
+        text += f"; waited for: {expired[0]}"
+        return say.finding(Verdict.FAIL, WHOLE, text, gang, causes=causes, evidence=(*keys, expired[1]))
+    causes = (say.SCHEDULER_SILENT,) if unseen else ()
+    return say.finding(
+        Verdict.INCONCLUSIVE, WHOLE, f"{text}; nothing shows that it fits", gang, evidence=keys, causes=causes
+    )
+
+
+def _why_not(reading: gates.Reading, *, unseen: bool) -> str:
+    if unseen:
+        return f"its PodGroup had no phase for {reading.unseen:.1f} s: not seen by the scheduler"
+    if reading.held is not None and reading.held.said is not None:
+        return f"held at placement by {reading.scheduler.name} ({reading.held.said.message[:160]})"
+    if reading.enqueue:
+        said = reading.enqueue[-1]
+        return f"refused at enqueue by {said.reporter} ({said.message[:160]})"
+    return "no scheduler gave a reason"
+
+
+def half_placed_control(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge GANG-008: the contrast is half placed and the detector says so."""
+    named = terms.cast(evidence, given, "contrast")
+    gangs = [
+        gang
+        for gang in (named if named is not None else terms.everyone(evidence))
+        if gang.minimum > 1 and not terms.gang_scheduler(gang)
+    ]
+    if not gangs:
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            CONTRAST,
+            "no gang in the evidence whose pods a scheduler without gang rule places",
+        )
+    found = lasting(evidence, given, halves(evidence, gangs))
+    if not found:
+        gang = gangs[0]
+        text = f"{gang.title} was not half placed: {say.part(gang.generations[-1].most_held, gang.minimum)} bound"
+        return say.finding(
+            Verdict.INCONCLUSIVE, CONTRAST, f"{text}; the control does not show the failure", gang
+        )
+    worst = found[0]
+    causes = say.causes_of_half(worst)
+    return say.finding(
+        Verdict.PASS,
+        CONTRAST,
+        f"shown: {say.describe_half(worst)}; fix: {causes[0].fix}",
+        worst.gang,
+        causes=causes,
+        evidence=tuple(half.key for half in found[:8]),
+        numbers=(Number("members bound", worst.held, "pods", worst.generation.minimum, "minAvailable"),),
+        currency=terms.currency(evidence, given, worst.gang),
+    )

@@ -1,0 +1,278 @@
+"""Judges of the lifecycle family: how a Job ends when its master does."""
+
+import dataclasses
+from collections.abc import Callable
+
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+COMPLETES = (
+    "when the task with TaskCompleted -> CompleteJob ends with 0, deletion of every other member is asked for, they "
+    "are gone after their grace, and the Job is Completed"
+)
+LINGERS = "without TaskCompleted -> CompleteJob the other members keep running after the master has ended"
+
+ACT_WITHIN = 10.0
+"""Seconds in which the controllers act on a completed task where no budget is given; recorded: 0.03 to 0.4 s."""
+
+GONE_SLACK = 10.0
+"""Seconds beyond the grace period in which a deleted pod must be gone; recorded on kubelets: 1 to 3 s."""
+
+POLICY = Cause(
+    "no policy tells Volcano that the end of the master ends the Job",
+    "give the master task `policies: [{event: TaskCompleted, action: CompleteJob}]`",
+)
+CONTROLLERS = Cause(
+    "the controllers did not act on TaskCompleted",
+    "check vc-controller-manager and its log, and that the policy stands on the task that ends",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """A task of a Job all of whose pods ended with 0 while pods of other tasks were there.
+
+    Attributes:
+        t: when the last pod of the task was seen Succeeded.
+        others: pods of other tasks that existed then and had not finished.
+        policy: the task, or the Job, has TaskCompleted -> CompleteJob; None where the evidence does not say.
+    """
+
+    gang: Gang
+    task: str
+    t: float
+    pods: tuple[PodStory, ...]
+    others: tuple[PodStory, ...]
+    policy: bool | None
+
+
+def _completes(policies: list[fields.Object]) -> bool:
+    return any(
+        policy.get("action") == "CompleteJob"
+        and "TaskCompleted" in (policy.get("event"), *(policy.get("events") or ()))
+        for policy in policies
+    )
+
+
+def policy_of(gang: Gang, task: str) -> bool | None:
+    """Return whether the end of a task completes the Job; None where the Job's tasks are not in the evidence."""
+    if gang.job is None or not gang.job.tasks:
+        return None
+    if _completes(fields.items(gang.job.last, "spec", "policies")):
+        return True
+    return any(
+        one.get("name") == task and _completes(fields.items(one, "policies")) for one in gang.job.tasks
+    )
+
+
+def ended_tasks(gang: Gang) -> list[Ended]:
+    """Return the tasks that ended with 0 while others ran, by time."""
+    by_task: dict[str, list[PodStory]] = {}
+    for pod in gang.pods:
+        if pod.task:
+            by_task.setdefault(pod.task, []).append(pod)
+    replicas = {
+        str(t.get("name")): fields.number(t, "replicas") or 0 for t in (gang.job.tasks if gang.job else [])
+    }
+    found = []
+    for task, mine in by_task.items():
+        done = [
+            p
+            for p in mine
+            if p.finished is not None and p.phase == "Succeeded" and not any(c for _, c in p.exit_codes)
+        ]
+        if not done or len({p.slot for p in done}) < replicas.get(task, 1):
+            continue
+        t = max(p.finished or 0.0 for p in done)
+        others = tuple(
+            p for name, pods in by_task.items() if name != task for p in pods
+            if p.created <= t and not p.going(t) and (p.finished is None or p.finished > t)
+        )  # fmt: skip
+        found.append(Ended(gang, task, t, tuple(done), others, policy_of(gang, task)))
+    return sorted(found, key=lambda one: one.t)
+
+
+def _jobs(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
+    named = terms.cast(evidence, given, "subject")
+    gangs = named if named is not None else terms.everyone(evidence)
+    return tuple(gang for gang in gangs if gang.kind == names.VC_JOB)
+
+
+def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-001."""
+    jobs = _jobs(evidence, given)
+    if not jobs:
+        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, terms.nothing(evidence, "Volcano Job"))
+    arranged = terms.of(evidence, given).arranged
+    findings: list[Finding] = []
+    for gang in jobs:
+        acted = bool(gang.job and gang.job.phase_time("Completing") is not None)
+        findings += [
+            _completed(evidence, given, one)
+            for one in ended_tasks(gang)
+            if one.others and (one.policy or (one.policy is None and acted))
+        ]
+    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
+    if findings:
+        return min(findings, key=lambda finding: order.index(finding.verdict))
+    with_policy = [gang for gang in jobs if _any_policy(gang)]
+    if not with_policy:
+        text = f"{jobs[0].title} has no TaskCompleted -> CompleteJob policy"
+        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, jobs[0], causes=(POLICY,))
+    gang = with_policy[0]
+    expired = terms.timed_out(evidence) if arranged else None
+    if expired and not any(p.phase == "Succeeded" for p in gang.pods):
+        text = f"no task of {gang.title} ended with 0 (waited for {expired[0]}): the policy was not put to the test"
+        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
+    text = f"no task of {gang.title} with the policy ended with 0 while another member was still running"
+    return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
+
+
+def _any_policy(gang: Gang) -> bool:
+    if gang.job is None:
+        return False
+    tasks = gang.job.tasks
+    return _completes(fields.items(gang.job.last, "spec", "policies")) or any(
+        _completes(fields.items(task, "policies")) for task in tasks
+    )
+
+
+def _completed(evidence: Evidence, given: terms.Given, one: Ended) -> Finding:
+    budget = terms.seconds(given, "complete", "finish") or ACT_WITHIN
+    until = _due(evidence, given, one, budget)
+    master = say.listed([pod.name for pod in one.pods], 2)
+    start = f"{master} ended with 0 at t={one.t:.2f} s"
+    asked = {
+        pod.name: min((t for t in (pod.deleting, pod.deleted, pod.finished) if t is not None), default=None)
+        for pod in one.others
+    }
+    keys = (*(pod.keys["finished"] for pod in one.pods[:2]), *_end_keys(one.others))
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        waits = [t - one.t for t in asked.values() if t is not None]
+        number = Number("deletion asked after", max(waits, default=None), "s", budget, "budget to complete")
+        return say.finding(
+            verdict, COMPLETES, f"{start}; {text}", one.gang, where=say.places(one.others), evidence=keys,
+            numbers=(number,), **more,
+        )  # fmt: skip
+
+    idle = [name for name, t in asked.items() if t is None or t > until]
+    if idle and evidence.end >= until:
+        text = f"{say.listed(idle, 4)} left running {evidence.end - one.t:.1f} s later, no deletion asked for"
+        return found(Verdict.FAIL, text, violation=True, causes=(CONTROLLERS,))
+    if idle:
+        return found(
+            Verdict.INCONCLUSIVE, f"the evidence ends before deletion of {say.listed(idle, 4)} was due"
+        )
+    return _gone(evidence, one, found)
+
+
+def _due(evidence: Evidence, given: terms.Given, one: Ended, budget: float) -> float:
+    """Return by when deletion must have been asked for: the budget, a window after Completed, or an expired wait."""
+    limits = terms.of(evidence, given)
+    due = [one.t + budget + limits.grain]
+    completed = one.gang.job.phase_time("Completed") if one.gang.job else None
+    if completed is not None:
+        due.append(completed + limits.window)
+    due += [note.t for note in evidence.notes("timed-out") if note.t >= one.t]
+    return min(due)
+
+
+def _end_keys(pods: tuple[PodStory, ...]) -> tuple[str, ...]:
+    found = [
+        pod.keys[what] for pod in pods for what in ("deleting", "deleted", "finished") if what in pod.keys
+    ]
+    return tuple(found[:8])
+
+
+def _gone(evidence: Evidence, one: Ended, found: Callable[..., Finding]) -> Finding:
+    """Judge whether the members whose deletion was asked for are gone, and the Job Completed."""
+    left = [
+        pod
+        for pod in one.others
+        if pod.deleted is None and pod.finished is None and pod.phase not in ("Succeeded", "Failed")
+    ]
+    for pod in left:
+        over = evidence.end - (pod.deleting or one.t) - pod.grace
+        if over > GONE_SLACK:
+            text = f"{pod.name} still there {over:.0f} s after its grace period of {pod.grace:.0f} s"
+            return found(Verdict.FAIL, text)
+    gone = [pod.deleted for pod in one.others if pod.deleted is not None]
+    grace = max((pod.grace for pod in one.others), default=0.0)
+    text = f"deletion of {say.listed([pod.name for pod in one.others], 4)} asked within {_longest(one):.1f} s"
+    if gone:
+        text += f", gone at t={max(gone):.0f} s (grace period {grace:.0f} s)"
+    job = one.gang.job
+    if left:
+        return found(
+            Verdict.INCONCLUSIVE,
+            f"{text}; {say.listed([p.name for p in left], 4)} still terminating at the end",
+        )
+    if job is not None and job.phase == "Completed":
+        return found(Verdict.PASS, f"{text}; Job Completed at t={job.phase_time('Completed') or 0.0:.2f} s")
+    if job is not None and job.phase in ("Failed", "Aborted", "Terminated"):
+        return found(Verdict.FAIL, f"{text}; but the Job ended {job.phase}", causes=(CONTROLLERS,))
+    expired = terms.timed_out(evidence, one.t)
+    if expired:
+        return found(Verdict.FAIL, f"{text}; the Job never became Completed (waited for {expired[0]})")
+    return found(Verdict.INCONCLUSIVE, f"{text}; the Job was not seen Completed")
+
+
+def _longest(one: Ended) -> float:
+    return max(
+        (min(t for t in (p.deleting, p.deleted, p.finished) if t is not None) - one.t for p in one.others),
+        default=0.0,
+    )
+
+
+def lingers_without_policy_control(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-002: the control shows workers that outlive their master."""
+    limits = terms.of(evidence, given)
+    jobs = _jobs(evidence, given)
+    best: tuple[float, Ended] | None = None
+    for gang in jobs:
+        for one in ended_tasks(gang):
+            if one.policy is not False or not one.others:
+                continue
+            stay = min(_stays(evidence, one, pod) for pod in one.others)
+            if best is None or stay > best[0]:
+                best = (stay, one)
+    if best is None:
+        text = "no task without the policy ended while other members ran"
+        return say.finding(Verdict.INCONCLUSIVE, LINGERS, text, jobs[0] if jobs else None)
+    stay, one = best
+    text = (
+        f"{say.listed([p.name for p in one.pods], 2)} ended with 0 at t={one.t:.2f} s; "
+        f"{say.listed([p.name for p in one.others], 4)} ran on for {stay:.1f} s, nobody asked for their deletion"
+    )
+    gaps = evidence.gaps("Pod", one.t, one.t + stay)
+    shown = stay >= limits.window and not gaps
+    more = (
+        ""
+        if shown
+        else f"; shorter than the window of {limits.window:.2f} s"
+        if not gaps
+        else "; gap in the watch"
+    )
+    return say.finding(
+        Verdict.PASS if shown else Verdict.INCONCLUSIVE,
+        LINGERS,
+        f"{'shown: ' if shown else ''}{text}{more}",
+        one.gang,
+        where=say.places(one.others),
+        causes=(POLICY,),
+        evidence=tuple(pod.keys["finished"] for pod in one.pods[:4]),
+        numbers=(Number("lingered", stay, "s", limits.window, "three scheduler periods or the window"),),
+    )
+
+
+def _stays(evidence: Evidence, one: Ended, pod: PodStory) -> float:
+    if pod.running is None:
+        return 0.0
+    ends = [t for t in (pod.finished, pod.deleting, pod.deleted) if t is not None and t > one.t]
+    return min([*ends, evidence.end]) - one.t

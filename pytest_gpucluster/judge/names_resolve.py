@@ -1,0 +1,162 @@
+"""PLG-003: the svc plugin is forced on, and the master's name resolves from every member."""
+
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.judge import pytorch, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "the headless Service of the Job exists, pods have their own names in it, and MASTER_ADDR resolves to the master's "
+    "pod IP from every member"
+)
+NOT_READY = Cause(
+    "names of a headless Service appear when the pod behind them is ready; a look-up before that fails",
+    "retry the look-up, or give the svc plugin --publish-not-ready-addresses=true",
+)
+NO_SVC = Cause(
+    "the admission did not add the svc plugin to a Job with the pytorch plugin",
+    "check the mutating webhook for Jobs, or state `svc: []` in the Job's plugins",
+)
+DNS = Cause(
+    "the cluster's DNS gives no answer, or another one, for the Job's headless Service",
+    "look at the Service and its EndpointSlices, and at the DNS pods of the cluster",
+)
+
+
+def master_resolves(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge PLG-003."""
+    found = pytorch.pytorch_gangs(evidence, given)
+    if not found:
+        return _without_job(evidence)
+    findings = [_judge(evidence, gang, plan) for gang, plan in found]
+    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def _service(evidence: Evidence, gang: Gang) -> Line | None:
+    lines = evidence.of_kind("Service")
+    return next(
+        (
+            line for line in lines
+            if line.name == gang.name and fields.text(line.object, "metadata", "namespace") == gang.namespace
+        ),
+        None,
+    )  # fmt: skip
+
+
+def _judge(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> Finding:
+    service = _service(evidence, gang)
+    plugins = gang.job.plugins if gang.job else {}
+    if "svc" not in plugins:
+        text = f"{gang.title} has plugins {say.listed(sorted(map(str, plugins)))}: svc was not added"
+        return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NO_SVC,))
+    if service is None:
+        first = min((pod.created for pod in gang.pods), default=evidence.end)
+        if not gang.pods or evidence.gaps("Service", first, evidence.end):
+            return say.finding(
+                Verdict.INCONCLUSIVE, REQUIRED, "Services were not watched, or no pod was made", gang
+            )
+        text = f"no Service {gang.name} in namespace {gang.namespace}"
+        return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(DNS,))
+    if fields.text(service.object, "spec", "clusterIP") != "None":
+        text = f"Service {gang.name} is not headless (clusterIP {fields.text(service.object, 'spec', 'clusterIP')})"
+        return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, evidence=(service.key,))
+    nameless = [
+        pod.name for pod in gang.pods
+        if fields.text(pod.last, "spec", "subdomain") != gang.name or not fields.text(pod.last, "spec", "hostname")
+    ]  # fmt: skip
+    if nameless:
+        text = f"{say.listed(nameless)} have no hostname and subdomain {gang.name}: no name of their own"
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NO_SVC,), evidence=(service.key,)
+        )
+    return _lookups(evidence, gang, plan.address, service)
+
+
+def _lookups(evidence: Evidence, gang: Gang, address: str, service: Line) -> Finding:
+    masters = [pod for pod in gang.pods if address.partition(".")[0] == pod.name]
+    ips = {ip for pod in masters for ip in addresses_of(pod)}
+    words = payload.words(evidence)
+    bad: list[str] = []
+    unread: list[str] = []
+    keys: list[str] = [service.key]
+    tries = 0
+    for pod in _latest(gang):
+        word = words.last("resolved", pod.uid)
+        if word is None:
+            unread.append(pod.name)
+            continue
+        keys.append(word.key)
+        tries = max(tries, word.number("tries") or 1)
+        got = [str(a) for a in word.data.get("addresses") or ()]
+        name = str(word.data.get("name") or "")
+        if name and name.rstrip(".") != address and not name.startswith(f"{address}."):
+            bad.append(f"{pod.name} looked up {name}, not {address}")
+        elif word.data.get("ok") is False or not got:
+            bad.append(f"{pod.name}: {address} did not resolve ({word.number('tries') or '?'} tries)")
+        elif ips and not ips & set(got):
+            bad.append(
+                f"{pod.name}: {address} is {', '.join(got)}, the master's pod IP is {', '.join(sorted(ips))}"
+            )
+    number = Number("tries until the name resolved", tries or None, "tries", origin="worst member")
+    if bad:
+        return say.finding(
+            Verdict.FAIL, REQUIRED, say.listed(bad, 4), gang, causes=(NOT_READY, DNS), evidence=tuple(keys),
+            numbers=(number,), violation=True,
+        )  # fmt: skip
+    if unread or not ips:
+        missing = (
+            f"no look-up of {say.listed(unread)} could be read"
+            if unread
+            else "the master's pod IP was not seen"
+        )
+        text = f"Service {gang.name} is headless and pods are named; {missing}"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=tuple(keys[:8]))
+    where = ", ".join(sorted(ips))
+    text = f"{address} resolves to {where} from all {len(_latest(gang))} members ({tries} tries at most)"
+    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=tuple(keys[:12]), numbers=(number,))
+
+
+def addresses_of(pod: PodStory) -> set[str]:
+    """Return every pod IP of a pod."""
+    ips = {fields.text(ip, "ip") for ip in fields.items(pod.last, "status", "podIPs")} | {pod.ip}
+    return {ip for ip in ips if ip}
+
+
+def _latest(gang: Gang) -> list[PodStory]:
+    """Return the pods of the newest attempt that ran."""
+    ran = [
+        gen
+        for gen in gang.generations
+        if any(p.running is not None or p.finished is not None for p in gen.members)
+    ]
+    gen = ran[-1] if ran else gang.generations[-1]
+    return list({pod.slot: pod for pod in gen.members}.values())
+
+
+def _without_job(evidence: Evidence) -> Finding:
+    """Judge look-ups of pods that no Volcano Job made: only that a pod's name gives that pod's IP."""
+    lookups = payload.words(evidence).of("resolved")
+    if not lookups:
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, "no Volcano Job with the pytorch plugin in the evidence"
+        )
+    by_name = {pod.name: pod for pod in pods(evidence)}
+    shown: list[str] = []
+    for word in lookups:
+        name = str(word.data.get("name") or "")
+        pod = by_name.get(name.partition(".")[0])
+        got = {str(a) for a in word.data.get("addresses") or ()}
+        if word.data.get("ok") is False or not got or (pod is not None and not got & addresses_of(pod)):
+            text = f"{name} gives {say.listed(sorted(got)) or 'nothing'} from {word.pod}"
+            return say.finding(Verdict.FAIL, REQUIRED, text, causes=(NOT_READY, DNS), evidence=(word.key,))
+        if pod is not None:
+            shown.append(f"{name} resolves to {', '.join(sorted(got))} from {word.pod}")
+    if not shown:
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, "look-ups of names that belong to no pod in the evidence"
+        )
+    keys = tuple(word.key for word in lookups[:8])
+    return say.finding(Verdict.PASS, REQUIRED, say.listed(list(dict.fromkeys(shown)), 4), evidence=keys)

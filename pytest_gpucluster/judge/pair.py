@@ -1,0 +1,155 @@
+"""GANG-004: two gangs that each fit and do not fit together."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from pytest_gpucluster.evidence import placement
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import half, say, scarce, terms
+from pytest_gpucluster.judge.scarce import Attempt
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = "one gang runs whole, the other holds nothing meanwhile and runs after it"
+
+STARVED = Cause(
+    "each gang holds what the other needs, and neither lets go",
+    "place both through a scheduler with the gang rule (schedulerName volcano, gang plugin in its configuration)",
+)
+
+
+def two_gangs(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge GANG-004."""
+    named = terms.cast(evidence, given, "left", "right")
+    gangs = named if named is not None else terms.everyone(evidence)
+    gangs = tuple(gang for gang in gangs if gang.minimum > 1)
+    if len(gangs) < 2:
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, f"two gangs of two or more members are needed, {len(gangs)} seen"
+        )
+    starving = _starving(evidence, given, gangs)
+    if starving is not None:
+        return starving
+    bad = half.half_placed(evidence, given, gangs, REQUIRED)
+    if bad is not None:
+        return bad
+    findings = [
+        found
+        for one, other in itertools.permutations(scarce.attempts(evidence, gangs), 2)
+        if one.gang is not other.gang and (found := _after(evidence, given, one, other)) is not None
+    ]
+    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
+    if findings:
+        return min(findings, key=lambda finding: order.index(finding.verdict))
+    return _never_met(evidence, gangs)
+
+
+def _starving(evidence: Evidence, given: terms.Given, gangs: Sequence[Gang]) -> Finding | None:
+    """Return the finding on two gangs that are half placed at the same time."""
+    limits = terms.of(evidence, given)
+    found = half.lasting(evidence, given, half.halves(evidence, gangs))
+    for one, other in itertools.combinations(found, 2):
+        if one.gang is other.gang or min(one.end, other.end) <= max(one.start, other.start):
+            continue
+        both = min(one.end, other.end) - max(one.start, other.start)
+        return say.finding(
+            Verdict.FAIL,
+            REQUIRED,
+            f"mutual starvation: {_holds(one)} and {_holds(other)} members for {both:.0f} s, neither gang complete "
+            "(a Job phase Running is no evidence)",
+            one.gang,
+            violation=True,
+            where=say.places((*one.members, *other.members)),
+            causes=(STARVED, *say.causes_of_half(one)),
+            evidence=(one.key, other.key),
+            numbers=(Number("both half placed for", both, "s", limits.tolerance, "two scheduler periods"),),
+            repeat=(*say.repeat(one.gang), *say.repeat(other.gang)),
+            currency=terms.currency(evidence, given, one.gang),
+        )
+    return None
+
+
+def _holds(one: placement.Half) -> str:
+    return f"{one.gang.name} holds {say.part(one.held, one.generation.minimum)}"
+
+
+def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attempt) -> Finding | None:
+    """Judge a pair of which the first was whole while the second was held at the gang gate; None for other pairs."""
+    limits = terms.of(evidence, given)
+    held, whole = loser.reading.held, winner.gen.whole
+    if held is None or held.said is None or whole is None or not loser.reading.scheduler.whole:
+        return None
+    released = _released(winner)
+    if not whole <= held.end or held.said.t >= released or held.seconds <= limits.period:
+        return None
+    text = (
+        f"{winner.gang.name} was whole at t={whole:.2f} s, {loser.gang.name} held nothing for {held.seconds:.1f} s "
+        f"at the gang gate"
+    )
+
+    def found(verdict: Verdict, more: str, causes: tuple[Cause, ...] = ()) -> Finding:
+        return say.finding(
+            verdict, REQUIRED, f"{text}{more}", loser.gang, causes=causes,
+            where=say.places((*winner.gen.members, *loser.gen.members)),
+            evidence=(held.said.key if held.said else "", *scarce.part_would_fit(evidence, loser)[:3]),
+            numbers=(Number("loser held", held.seconds, "s", limits.window, "three scheduler periods or the window"),),
+            currency=terms.currency(evidence, given, loser.gang),
+            repeat=(*say.repeat(winner.gang), *say.repeat(loser.gang)),
+        )  # fmt: skip
+
+    gaps = evidence.gaps("Pod", held.start, loser.gen.whole if loser.gen.whole is not None else held.end)
+    if gaps:
+        return found(Verdict.INCONCLUSIVE, "; the watch of pods has a gap there")
+    if scarce.watched(evidence, held) < limits.window - scarce.EPSILON:
+        return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
+    if not scarce.part_would_fit(evidence, loser):
+        more = "; nothing shows that a part of it would have fitted, so that no gang rule was needed: weak evidence"
+        return found(Verdict.INCONCLUSIVE, more)
+    if loser.gen.whole is None:
+        expired = terms.timed_out(evidence, whole)
+        if expired is not None:
+            cause = Cause(
+                "the second gang was not placed after the first had gone", "look at the scheduler's log"
+            )
+            return found(Verdict.FAIL, f"; it was never bound (waited for {expired[0]})", (cause,))
+        return found(Verdict.INCONCLUSIVE, "; it was not seen to run after")
+    if loser.gen.whole < released:
+        return found(
+            Verdict.INCONCLUSIVE, f"; it was bound at t={loser.gen.whole:.2f} s beside the first: both fitted"
+        )
+    if loser.gen.together() is None and not any(pod.finished is not None for pod in loser.gen.members):
+        return found(Verdict.INCONCLUSIVE, f"; bound at t={loser.gen.whole:.2f} s, but not seen to run")
+    return found(Verdict.PASS, f", and was bound whole at t={loser.gen.whole:.2f} s and ran")
+
+
+def _released(winner: Attempt) -> float:
+    """Return when a member of the winner first let go of its place."""
+    ends = [t for pod in winner.gen.bound_members for t in (pod.finished, pod.deleted) if t is not None]
+    return min(ends, default=math.inf)
+
+
+def _never_met(evidence: Evidence, gangs: Sequence[Gang]) -> Finding:
+    """Say why no pair came to the gang gate together."""
+    tried = scarce.attempts(evidence, gangs)
+    refused = next((a for a in tried if a.reading.enqueue), None)
+    if refused is not None:
+        said = refused.reading.enqueue[0]
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            REQUIRED,
+            f"{refused.gang.title} was refused before the gang gate: at enqueue by {said.reporter} ({said.message}), "
+            "so the two never competed there",
+            refused.gang,
+            evidence=tuple(s.key for s in refused.reading.enqueue[:4]),
+            refusal=say.refusal("enqueue", said, said.reporter),
+            causes=(
+                Cause(
+                    "both together ask for more than the cluster's total",
+                    "choose sizes whose sum stays within the total and that do not fit by their shape (4 x 3 twice on "
+                    "three nodes of 8)",
+                ),
+            ),
+        )
+    text = f"{say.listed([gang.title for gang in gangs], 4)} did not compete: none was held while another ran"
+    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])

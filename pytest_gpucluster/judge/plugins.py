@@ -1,0 +1,224 @@
+"""Judges of the plugins family: what the pytorch and svc plugins wire."""
+
+from pytest_gpucluster.evidence import payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import pytorch, say, terms
+from pytest_gpucluster.judge.names_resolve import master_resolves
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+__all__ = ["master_resolves", "pytorch_env", "without_plugin_control"]
+
+ENV = (
+    "process 1 of every regular container has MASTER_ADDR, MASTER_PORT and WORLD_SIZE, and in master and worker tasks "
+    "RANK, with the documented values"
+)
+CONTROL = (
+    "without the pytorch plugin, or with a wrong master name, nothing is injected; with a wrong worker name MASTER_* "
+    "are there, WORLD_SIZE counts masters only and workers have no RANK"
+)
+
+NO_PLUGIN = Cause(
+    "the Job has no pytorch plugin",
+    "add `plugins: {pytorch: [--master=master, --worker=worker], svc: []}` to the Job",
+)
+
+
+def _no_master(plan: pytorch.Plan, tasks: str) -> Cause:
+    return Cause(
+        f"no task is called {plan.master!r}, the plugin's master (tasks: {tasks}): it injects nothing",
+        "name the task as `--master` says, or give the plugin the task's name with `--master=`",
+    )
+
+
+def _no_worker(plan: pytorch.Plan, tasks: str) -> Cause:
+    return Cause(
+        f"no task is called {plan.worker!r}, the plugin's worker (tasks: {tasks}): the master forms "
+        "a world of one and the workers have no RANK",
+        "name the task as `--worker` says, or give the plugin the task's name with `--worker=`",
+    )
+
+
+OVERRIDDEN = Cause(
+    "something set the variable after the plugin did (the template, an entrypoint), or the controllers wrote another "
+    "value than documented",
+    "look at the last entry of that name in the pod's env, and at the entrypoint of the image",
+)
+
+
+def causes_of(gang: Gang, plan: pytorch.Plan | None) -> tuple[Cause, ...]:
+    """Return why a Job's pods lack what the plugin gives, read from the Job itself."""
+    if plan is None:
+        return (NO_PLUGIN,)
+    tasks = ", ".join(str(task.get("name")) for task in (gang.job.tasks if gang.job else []))
+    if not plan.masters:
+        return (_no_master(plan, tasks),)
+    if not plan.workers:
+        return (_no_worker(plan, tasks),)
+    return (OVERRIDDEN,)
+
+
+def pytorch_env(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge PLG-001."""
+    found = pytorch.pytorch_gangs(evidence, given)
+    if not found:
+        return _no_pytorch(evidence, given)
+    findings = [_env_of(evidence, given, gang, plan) for gang, plan in found]
+    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def _no_pytorch(evidence: Evidence, given: terms.Given) -> Finding:
+    named = terms.cast(evidence, given, "subject")
+    if named:
+        return say.finding(
+            Verdict.FAIL,
+            ENV,
+            f"{named[0].title} carries no pytorch plugin any more",
+            named[0],
+            causes=(NO_PLUGIN,),
+        )
+    if payload.words(evidence).of("rank") and not any(
+        g.kind == names.VC_JOB for g in terms.everyone(evidence)
+    ):
+        text = "the ranks come from the launcher; no Volcano Job declares the pytorch plugin"
+        return say.finding(Verdict.NOT_APPLICABLE, ENV, text)
+    return say.finding(Verdict.INCONCLUSIVE, ENV, "no Volcano Job with the pytorch plugin in the evidence")
+
+
+def _env_of(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
+    seen = pytorch.environments(evidence, gang)
+    wrong: list[tuple[pytorch.Seen, str]] = []
+    for one in seen:
+        for name, value in plan.expected(one.pod).items():
+            got = one.env.get(name)
+            if got != value:
+                want = "no value" if value is None else repr(value)
+                wrong.append((one, f"{name}={'absent' if got is None else repr(got)}, documented {want}"))
+    stray = _stray(gang, plan)
+    # What a specification lacks process 1 cannot see; what it has, an entrypoint may still change.
+    if wrong:
+        bad = [f"{one.pod.name}/{one.container}: {text}" for one, text in wrong]
+        pods = tuple({one.pod.uid: one.pod for one, _ in wrong}.values())
+        return say.finding(
+            Verdict.FAIL, ENV, say.listed(bad, 6), gang, violation=True, where=say.places(pods),
+            causes=causes_of(gang, plan), evidence=tuple(dict.fromkeys(one.key for one, _ in wrong))[:8],
+        )  # fmt: skip
+    if stray and seen:
+        return say.finding(
+            Verdict.FAIL, ENV, stray, gang, violation=True, causes=causes_of(gang, plan),
+            evidence=tuple(one.key for one in seen[:8]),
+        )  # fmt: skip
+    if not seen:
+        return say.finding(Verdict.INCONCLUSIVE, ENV, f"{gang.title} has no pod in the evidence", gang)
+    members = {pod.slot for pod in gang.pods}
+    if len(members) < gang.size:
+        text = f"only {len(members)} of {gang.size} pods are in the evidence"
+        return say.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
+    printed = {one.pod.uid for one in seen if one.by_process}
+    needed = terms.of(evidence, given).arranged or bool(payload.words(evidence).words)
+    mute = [pod.name for pod in gang.pods if pod.uid not in printed]
+    if needed and mute:
+        text = f"process 1 of {say.listed(mute)} printed no environment that could be read"
+        return say.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
+    how = "as process 1 printed it" if needed else "in the pod specification (no log in the evidence)"
+    text = (
+        f"{len(seen)} containers of {len(members)} pods, {how}: MASTER_ADDR {plan.address}, MASTER_PORT {plan.port}, "
+        f"WORLD_SIZE {plan.world}, RANK 0 to {plan.world - 1} once each"
+    )
+    return say.finding(Verdict.PASS, ENV, text, gang, evidence=tuple(one.key for one in seen[:8]))
+
+
+def _stray(gang: Gang, plan: pytorch.Plan) -> str:
+    """Return how the plugin's task names miss the Job's tasks: what it injects is then no wiring."""
+    if plan.masters and not plan.workers and gang.size > plan.masters:
+        return (
+            f"{gang.name}: WORLD_SIZE is {plan.world} for {gang.size} pods, and only the master has a RANK: no task is "
+            f"called {plan.worker!r}"
+        )
+    return ""
+
+
+def without_plugin_control(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge PLG-005.
+
+    With roles, each of the three wrong Jobs must show its failure. In a recording the Jobs are told by what they
+    are: a plugin whose master, or whose worker name, no task has.
+    """
+    cases = _control_cases(evidence, given)
+    if not cases:
+        text = "no Job with a wrong master or worker name, and none submitted without the plugin"
+        return say.finding(Verdict.INCONCLUSIVE, CONTROL, text)
+    shown: list[str] = []
+    causes: list[Cause] = []
+    keys: list[str] = []
+    for role, gang in cases:
+        if gang is None:
+            return say.finding(
+                Verdict.INCONCLUSIVE, CONTROL, f"the Job of role {role} is not in the evidence"
+            )
+        missing = _not_shown(evidence, role, gang)
+        if missing:
+            return say.finding(
+                Verdict.INCONCLUSIVE, CONTROL, f"{role}: {missing}; the control does not show it", gang
+            )
+        causes += causes_of(gang, pytorch.plan_of(gang))
+        shown.append(f"{role} ({gang.name}): {_what(role, gang)}")
+        keys += [pod.keys["created"] for pod in gang.pods[:2]]
+    fixes = "; ".join(dict.fromkeys(cause.fix for cause in causes))
+    first = cases[0][1]
+    return say.finding(
+        Verdict.PASS, CONTROL, f"shown: {'; '.join(shown)}; fix: {fixes}", first, causes=tuple(dict.fromkeys(causes)),
+        evidence=tuple(keys),
+    )  # fmt: skip
+
+
+def _control_cases(evidence: Evidence, given: terms.Given) -> list[tuple[str, Gang | None]]:
+    roles = ("no-plugin", "wrong-master", "wrong-worker")
+    known = terms.roles(evidence, given)
+    if any(role in known for role in roles):
+        cases: list[tuple[str, Gang | None]] = []
+        for role in roles:
+            played = terms.cast(evidence, given, role)
+            cases.append((role, played[0] if played else None))
+        return cases
+    found: list[tuple[str, Gang | None]] = []
+    for gang in terms.everyone(evidence):
+        plan = pytorch.plan_of(gang)
+        if plan is not None and gang.pods and not plan.masters:
+            found.append(("wrong-master", gang))
+        elif plan is not None and gang.pods and not plan.workers and gang.size > plan.masters:
+            found.append(("wrong-worker", gang))
+    return found
+
+
+def _not_shown(evidence: Evidence, role: str, gang: Gang) -> str:
+    """Return what speaks against the documented failure, "" where it shows."""
+    seen = pytorch.environments(evidence, gang)
+    if not seen:
+        return f"no pod of {gang.name} was seen"
+    plan = pytorch.plan_of(gang)
+    if role in ("no-plugin", "wrong-master"):
+        names_ = (*pytorch.SHARED, pytorch.RANK)
+        injected = [f"{one.pod.name} has {name}" for one in seen for name in names_ if name in one.env]
+        return say.listed(injected, 3)
+    if plan is None:
+        return f"{gang.name} carries no pytorch plugin"
+    for one in seen:
+        absent = [name for name in pytorch.SHARED if name not in one.env]
+        if absent:
+            return f"{one.pod.name} has no {absent[0]}"
+        if one.env["WORLD_SIZE"] != str(plan.masters):
+            return f"{one.pod.name} has WORLD_SIZE {one.env['WORLD_SIZE']}, masters are {plan.masters}"
+        if one.pod.task != plan.master and pytorch.RANK in one.env:
+            return f"{one.pod.name} has a RANK"
+    return ""
+
+
+def _what(role: str, gang: Gang) -> str:
+    if role == "wrong-worker":
+        plan = pytorch.plan_of(gang)
+        workers = [pod.name for pod in gang.pods if plan is None or pod.task != plan.master]
+        return f"WORLD_SIZE counts masters only, no RANK in {say.listed(workers, 3)}"
+    return f"no MASTER_ADDR, MASTER_PORT, WORLD_SIZE or RANK in {len(gang.pods)} pods"

@@ -1,0 +1,147 @@
+"""Presuppositions: what must have been observed before a judge's word counts (catalogue, rule 6)."""
+
+import re
+
+from pytest_gpucluster.evidence import gates, payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import inventory, names_resolve, plugins, refusal, say, terms
+from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
+
+UNRESOLVED = re.compile(
+    r"Name or service not known|Temporary failure in name resolution|gai error|Could not resolve"
+)
+"""What resolvers and torch print when a name is not known (glibc, c10d)."""
+
+HOSTED = re.compile(r"hosts? the (?:TCP ?)?store|is_host|server socket has started", re.IGNORECASE)
+
+IMAGE = Cause(
+    "the containers did not start",
+    "check the image name and pull secrets of the profile, and that the node can pull",
+)
+REJECTED = Cause(
+    "the kubelet rejected the pod after it was bound (devices, topology, volumes)",
+    "read `kubectl describe pod`: reason and message of the pod's status",
+)
+
+
+def _subjects(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
+    roles = tuple(role for role in terms.ROLE_KEYS if role not in ("blocker", "control"))
+    named = terms.cast(evidence, given, *roles)
+    return named if named is not None else terms.everyone(evidence)
+
+
+def gang_gate_reached(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether some gang was held at the gang gate: all members made, unbound, and the gang scheduler said why."""
+    name = "the gang gate was reached"
+    refused = ""
+    limits = terms.of(evidence, given)
+    for gang in _subjects(evidence, given):
+        for gen in gang.generations:
+            reading = gates.read(evidence, gang, gen)
+            held = reading.held
+            tried = held is not None and (held.seconds > limits.period or not held.bound_after)
+            if held and held.said and tried and reading.scheduler.whole and gang.minimum > 1:
+                text = (
+                    f"{gang.name} was held at the gang gate from t={held.said.t:.2f} s ({held.seconds:.1f} s)"
+                )
+                return say.presupposed(name, held=True, observed=text, evidence=(held.said.key,))
+            if reading.enqueue:
+                said = reading.enqueue[0]
+                refused = f"{gang.name} was refused before the gang gate: at enqueue, {said.message}"
+    return say.presupposed(name, held=None, observed=refused or "no gang was held at the gang gate")
+
+
+def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether containers of the gangs under judgement ran at all."""
+    name = "pods run"
+    pods = [pod for gang in _subjects(evidence, given) for pod in gang.pods]
+    blocked = [(pod, pod.blocked()) for pod in pods if pod.blocked() and pod.running is None]
+    if blocked:
+        pod, why = blocked[0]
+        cause = REJECTED if pod.phase == "Failed" else IMAGE
+        keys = (pod.keys.get("bound") or pod.keys["created"],)
+        return say.presupposed(
+            name, held=False, observed=f"{pod.where}: {why}", causes=(cause,), evidence=keys
+        )
+    logged = payload.words(evidence).logged
+    ran = [pod for pod in pods if pod.running is not None or pod.exit_codes or pod.uid in logged]
+    if ran:
+        text = f"{len(ran)} of {len(pods)} pods were seen to run"
+        seen = tuple(pod.keys["running"] for pod in ran[:2] if "running" in pod.keys)
+        return say.presupposed(name, held=True, observed=text, evidence=seen)
+    return say.presupposed(name, held=None, observed=f"none of {len(pods)} pods was seen to run")
+
+
+def ranks_wired(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the pytorch plugin wired the ranks: what rows that need a working world stand on."""
+    name = "the ranks are wired"
+    env = plugins.pytorch_env(evidence, given)
+    held = {Verdict.PASS: True, Verdict.FAIL: False}.get(env.verdict)
+    return say.presupposed(name, held=held, observed=env.observed, causes=env.causes, evidence=env.evidence)
+
+
+def master_name_resolves(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the master's name resolved where it was looked up."""
+    name = "the master's name resolves"
+    words = payload.words(evidence)
+    uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
+    looked = [w for w in words.of("resolved") if w.uid in uids or not uids]
+    failed = [w for w in looked if w.data.get("ok") is False or not w.data.get("addresses")]
+    if failed:
+        word = failed[0]
+        text = (
+            f"{word.data.get('name')} did not resolve from {word.pod} ({word.number('tries') or '?'} tries)"
+        )
+        causes = (names_resolve.NOT_READY, names_resolve.DNS)
+        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(word.key,))
+    if looked:
+        text = f"{len(looked)} look-ups answered"
+        return say.presupposed(name, held=True, observed=text, evidence=(looked[0].key,))
+    met = [w for w in (*words.of("sum"), *words.of("barrier")) if w.data.get("ok") is not False]
+    formed = [w for w in met if w.uid in uids or not uids]
+    if formed:
+        text = "the members met, so the name was found"
+        return say.presupposed(name, held=True, observed=text, evidence=(formed[0].key,))
+    if not words.logged and not terms.of(evidence, given).arranged:
+        return say.presupposed(
+            name, held=True, observed="a recording without logs: nothing in it stands on a look-up"
+        )
+    return _torch_could_not_resolve(evidence, name)
+
+
+def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
+    """Read what torch itself printed: a name unknown at the start decides that nobody hosts the store."""
+    lines = [(line, str(line.data.get("line") or "")) for line in evidence.lines if line.type == "LOG"]
+    unknown = next(((line, text) for line, text in lines if UNRESOLVED.search(text)), None)
+    if unknown is None:
+        return say.presupposed(name, held=None, observed="no look-up of the master's name was recorded")
+    line, text = unknown
+    hosted = any(HOSTED.search(text) for _, text in lines)
+    seen = f"{line.data.get('pod')} could not resolve the endpoint at t={line.t:.0f} s ({text.strip()[:160]})"
+    if not hosted:
+        seen += "; no agent says that it hosts the store"
+    return say.presupposed(
+        name, held=False, observed=seen, causes=(names_resolve.NOT_READY,), evidence=(line.key,)
+    )
+
+
+def scheduler_answers(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the gang scheduler looked at what was submitted."""
+    name = "the gang scheduler answers"
+    phase = inventory.phase_given(evidence, given)
+    held = {Verdict.PASS: True, Verdict.FAIL: False}.get(phase.verdict)
+    return say.presupposed(
+        name, held=held, observed=phase.observed, causes=phase.causes, evidence=phase.evidence
+    )
+
+
+def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether a fitting control ran on the same queue as the refused gang."""
+    name = "a fitting control ran"
+    named = terms.cast(evidence, given, "subject")
+    gangs = named if named is not None else [g for g in terms.everyone(evidence) if g.whole is None]
+    if not gangs:
+        return say.presupposed(name, held=None, observed="no refused gang in the evidence")
+    held, why = refusal.control_of(evidence, given, gangs[0])
+    return say.presupposed(name, held=held, observed=why, causes=(refusal.BLOCKED,) if held is False else ())

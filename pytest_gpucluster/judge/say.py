@@ -1,0 +1,134 @@
+"""Words of findings: counts, places, causes with their fixes, and how to look again with kubectl."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pytest_gpucluster.evidence import gangs, owners, schedulers
+from pytest_gpucluster.evidence.placement import Half
+from pytest_gpucluster.judge import terms
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Refusal, Verdict
+
+MANY = 8
+"""How many places or keys a finding names before it says how many more there are."""
+
+WRONG_SCHEDULER = Cause(
+    "the pods carry schedulerName default-scheduler, which places pods one by one",
+    "set spec.schedulerName to the gang scheduler (volcano) on the Job, and either leave it out of every task "
+    "template or set the same there",
+)
+NO_GANG_PLUGIN = Cause(
+    "the scheduler does not apply the gang rule: its configuration has no gang plugin, or the gang's PodGroup was "
+    "not the one that it read",
+    "put the gang plugin into the first tier of volcano-scheduler.conf (kubectl -n volcano-system get configmap "
+    "volcano-scheduler-configmap -o yaml) and restart or reload the scheduler",
+)
+SCATTERED = Cause(
+    "every pod belongs to a PodGroup of its own with minMember 1: whoever made the pods never told the scheduler "
+    "of the gang",
+    "switch on gang scheduling in the operator (its gang scheduler option set to volcano), or submit a Volcano Job",
+)
+NO_ROOM = Cause(
+    "the cluster has no room for all members at once",
+    "add nodes, free what holds them, or lower minAvailable to what fits",
+)
+SCHEDULER_SILENT = Cause(
+    "no scheduler looks at the PodGroup: it has no phase and nothing was said about it",
+    "check that the Volcano scheduler runs and answers (kubectl -n volcano-system get pods; its log)",
+)
+NOT_INSTALLED = Cause(
+    "the declared gang scheduler is not, or not wholly, installed",
+    "install Volcano (its CRDs, vc-scheduler, vc-controller-manager and the admission with its webhook "
+    "configurations) and wait for the queue `default` to be Open",
+)
+
+
+def part(held: int, minimum: int) -> str:
+    """Return `2 of 4`."""
+    return f"{held} of {minimum}"
+
+
+def listed(parts: Sequence[str], limit: int = MANY) -> str:
+    """Return parts joined by commas; beyond a limit how many more there are."""
+    shown = ", ".join(parts[:limit])
+    return shown if len(parts) <= limit else f"{shown} and {len(parts) - limit} more"
+
+
+def places(pods: Iterable[Any], limit: int = MANY) -> tuple[str, ...]:
+    """Return pods and their nodes for `where`."""
+    found = [pod.where for pod in pods]
+    return tuple(found[:limit]) + ((f"and {len(found) - limit} more",) if len(found) > limit else ())
+
+
+def repeat(gang: gangs.Gang) -> tuple[str, ...]:
+    """Return kubectl lines that show a gang's pods and what stands for it."""
+    space = f" -n {gang.namespace}" if gang.namespace else ""
+    if gang.kind == names.VC_JOB:
+        lines = [
+            f"kubectl get pods{space} -l volcano.sh/job-name={gang.name} -o wide",
+            f"kubectl get vcjob{space} {gang.name} -o yaml",
+        ]
+    elif gang.kind == names.BATCH_JOB:
+        lines = [f"kubectl get pods{space} -l batch.kubernetes.io/job-name={gang.name} -o wide"]
+    else:
+        lines = [f"kubectl get pods{space} -o wide"]
+    for group in gang.groups[-1:]:
+        resource = "podgroups.scheduling.k8s.io" if group.native else "podgroups.scheduling.volcano.sh"
+        lines.append(f"kubectl describe {resource}{space} {group.name}")
+    return tuple(lines)
+
+
+def causes_of_half(half: Half) -> tuple[Cause, ...]:
+    """Return why a gang is half placed, likeliest first."""
+    gang = half.gang
+    causes: list[Cause] = []
+    if gang.scattered:
+        causes.append(SCATTERED)
+    elif gang.scheduler == schedulers.DEFAULT_NAME and not terms.gang_scheduler(gang):
+        causes.append(WRONG_SCHEDULER)
+    else:
+        causes.append(NO_GANG_PLUGIN)
+    group = gang.groups[-1] if gang.groups else None
+    if group is not None and group.minimum and group.minimum < half.generation.minimum:
+        causes.insert(
+            0,
+            Cause(
+                f"the PodGroup says minMember {group.minimum} where the gang needs {half.generation.minimum}",
+                "make minAvailable of the Job equal to the sum of its replicas, and let the admission default it",
+            ),
+        )
+    return (*causes, NO_ROOM)
+
+
+def describe_half(half: Half) -> str:
+    """Return one half placement in a few words, with numbers and nodes."""
+    nodes = listed([f"{pod.name} on {pod.node}" for pod in half.members[:MANY]], 4)
+    rest = listed([pod.name for pod in half.missing], 4) if half.missing else "members that were never made"
+    over = "still so when the evidence ends" if half.open else f"until t={half.end:.2f} s"
+    text = (
+        f"{half.gang.title} had {part(half.held, half.generation.minimum)} members bound for {half.seconds:.1f} s "
+        f"from t={half.start:.2f} s, {over}: {nodes}; not bound: {rest}"
+    )
+    if half.gang.scattered:
+        text += "; its pods belong to PodGroups of minMember 1 made for each pod"
+    return text
+
+
+def refusal(gate: str, said: owners.Said, component: str) -> Refusal:
+    """Return the attribution of a refusal at enqueue or placement."""
+    return Refusal(component, said.reporter, said.obj, said.reason, gate, said.message)
+
+
+def finding(
+    verdict: Verdict, required: str, observed: str, gang: gangs.Gang | None = None, **more: Any
+) -> Finding:
+    """Return a finding; with a gang, its pods' places and kubectl lines are filled in."""
+    if gang is not None:
+        more.setdefault("where", places(gang.pods) or (gang.title,))
+        more.setdefault("repeat", repeat(gang))
+    return Finding(verdict=verdict, required=required, observed=observed, **more)
+
+
+def presupposed(name: str, held: bool | None, observed: str, **more: Any) -> Presupposed:
+    """Return what became of a prerequisite."""
+    return Presupposed(name=name, held=held, observed=observed, **more)

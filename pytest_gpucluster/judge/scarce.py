@@ -1,0 +1,175 @@
+"""GANG-002: all or nothing, where there is room for a part of the gang only."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from pytest_gpucluster.evidence import fields, gates
+from pytest_gpucluster.evidence.gangs import Gang, Generation
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import half, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+EPSILON = 1e-3
+"""Seconds by which a timer may fire early."""
+
+REQUIRED = "while part of the gang would fit, none of its members is bound for the window; when room appears, all are"
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """One attempt of a gang with what its gates said."""
+
+    gang: Gang
+    gen: Generation
+    reading: gates.Reading
+
+
+def attempts(evidence: Evidence, gangs: Sequence[Gang]) -> list[Attempt]:
+    """Return every attempt of these gangs with its reading."""
+    return [Attempt(gang, gen, gates.read(evidence, gang, gen)) for gang in gangs for gen in gang.generations]
+
+
+def part_would_fit(evidence: Evidence, attempt: Attempt) -> tuple[str, ...]:
+    """Return keys of the lines that show that some members had a place while the gang was held.
+
+    Either the scheduler marks a member as one that would fit, or our own scarcity left slots free for one.
+    """
+    held = attempt.reading.held
+    if held is None:
+        return ()
+    if held.would_fit:
+        return held.would_fit
+    for note in evidence.notes("scarce"):
+        resource, free = str(note.data.get("resource") or ""), fields.quantity(note.data.get("free"))
+        asked = [fields.requested(pod.last, resource) for pod in attempt.gen.members]
+        if note.t <= held.end and any(0 < one <= free for one in asked):
+            return (note.key,)
+    return ()
+
+
+def watched(evidence: Evidence, held: gates.Held) -> float:
+    """Return for how many seconds a gang was watched at the gate: from its first reason, or over a noted window."""
+    noted = [
+        end - begin
+        for begin, end in terms.windows(evidence)
+        if held.start <= begin and end <= held.end and held.said is not None and held.said.t <= end
+    ]
+    return max([held.seconds, *noted])
+
+
+def all_or_nothing(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge GANG-002."""
+    limits = terms.of(evidence, given)
+    named = terms.cast(evidence, given, "subject")
+    gangs = named if named is not None else terms.everyone(evidence)
+    gangs = tuple(gang for gang in gangs if gang.minimum > 1)
+    if not gangs:
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence, "gang of two or more members")
+        )
+    bad = half.half_placed(evidence, given, gangs, REQUIRED)
+    if bad is not None:
+        return bad
+    tried = [a for a in attempts(evidence, gangs) if a.reading.held is not None and a.reading.scheduler.whole]
+    findings = [found for a in tried if (found := _tried(evidence, given, limits, a)) is not None]
+    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
+    if findings:
+        return min(findings, key=lambda finding: order.index(finding.verdict))
+    return _not_tried(evidence, given, gangs)
+
+
+def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attempt) -> Finding | None:
+    """Return the finding on an attempt that was held at the gang gate, None where it was not held long enough."""
+    held = a.reading.held
+    if held is None or held.said is None:
+        return None
+    keys = (held.said.key, *part_would_fit(evidence, a)[:3])
+    who = f"{a.gang.title}: 0 of {a.gen.minimum} members bound for {held.seconds:.1f} s at the gang gate"
+    number = Number(
+        "held with nothing bound", held.seconds, "s", limits.window, "three scheduler periods or the window"
+    )
+    short = watched(evidence, held) < limits.window - EPSILON
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        return say.finding(
+            verdict, REQUIRED, text, a.gang, evidence=(*keys, *(step.key for step in a.gen.steps[:1])),
+            numbers=(number,), currency=terms.currency(evidence, given, a.gang), **more,
+        )  # fmt: skip
+
+    if short:
+        if held.seconds <= limits.period and held.bound_after:
+            return None  # One session long: every gang waits so between its pods and its bind.
+        return found(Verdict.INCONCLUSIVE, f"{who}, shorter than the window of {limits.window:.2f} s")
+    gaps = evidence.gaps("Pod", held.start, a.gen.whole if a.gen.whole is not None else held.end)
+    if gaps:
+        text = f"{who}, but pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
+        return found(Verdict.INCONCLUSIVE, text)
+    if not part_would_fit(evidence, a):
+        text = f"{who}, but nothing shows that a part would have fitted: weak evidence"
+        return found(Verdict.INCONCLUSIVE, text)
+    if a.gen.whole is None:
+        return _never_whole(evidence, given, who, found)
+    text = f"{who}, then {say.part(a.gen.most_held, a.gen.minimum)} bound within {a.gen.spread or 0.0:.2f} s"
+    return found(Verdict.PASS, f"{text} from t={a.gen.first_bind or 0.0:.2f} s")
+
+
+def _never_whole(evidence: Evidence, given: terms.Given, who: str, found: Callable[..., Finding]) -> Finding:
+    """Judge a gang that was held and never bound: whether room appeared decides."""
+    room = next(iter(evidence.notes("room-made")), None)
+    expired = terms.timed_out(evidence, room.t) if room is not None else None
+    if expired is not None and room is not None:
+        cause = Cause(
+            "the scheduler did not take up the room that appeared",
+            "look at the scheduler's log and the queue's state for the time after the room appeared",
+        )
+        text = f"{who}; room appeared at t={room.t:.2f} s and it was never bound (waited for {expired[0]})"
+        return found(Verdict.FAIL, text, causes=(cause,))
+    if "control" in (given.get("attested") or ()):
+        return found(Verdict.PASS, f"{who}; that it is placed when room appears is attested")
+    return found(Verdict.INCONCLUSIVE, f"{who}; it was never bound later: no room was seen to appear")
+
+
+def _not_tried(evidence: Evidence, given: terms.Given, gangs: Sequence[Gang]) -> Finding:
+    """Say why no gang came to the gang gate."""
+    readings = attempts(evidence, gangs)
+    refused = next((a for a in readings if a.reading.enqueue), None)
+    if refused is not None:
+        said = refused.reading.enqueue[0]
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            REQUIRED,
+            f"{refused.gang.title} was refused before the gang gate: at enqueue by {said.reporter} ({said.message})",
+            refused.gang,
+            evidence=tuple(s.key for s in refused.reading.enqueue[:4]),
+            refusal=say.refusal("enqueue", said, said.reporter),
+            causes=(
+                Cause(
+                    "what the queue asks for in sum is above the cluster's total, or the missing room is held by pods "
+                    "of the same queue",
+                    "hold the missing room with something that is no pod of that queue, or make it missing by "
+                    "fragmentation (for example 3 x 5 GPUs on two nodes of 8)",
+                ),
+            ),
+        )
+    unseen = next(
+        (
+            a
+            for a in readings
+            if a.reading.unseen is not None
+            and terms.silent(evidence, given, a.gen.start, a.gen.start + a.reading.unseen)
+        ),
+        None,
+    )
+    if unseen is not None:
+        text = f"{unseen.gang.title}: its PodGroup had no phase for {unseen.reading.unseen:.1f} s"
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, f"{text}: not seen by the scheduler", unseen.gang,
+            causes=(say.SCHEDULER_SILENT,),
+        )  # fmt: skip
+    if not any(a.reading.scheduler.whole for a in readings):
+        text = f"never scarce, and the pods of {gangs[0].title} are placed by {readings[0].reading.scheduler.name}"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0], causes=(say.WRONG_SCHEDULER,))
+    text = f"never scarce: {gangs[0].title} was bound without having been held at the gang gate"
+    if all(gang.whole is None for gang in gangs):
+        text = f"no gang was held at the gang gate, and none was bound ({gangs[0].title})"
+    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])

