@@ -29,7 +29,7 @@ def run_suite(folder: pathlib.Path, *args: str) -> dict[str, str]:
     reports = sorted(folder.glob("*/report.json"))
     assert reports, f"no report was written:\n{done.stdout[-3000:]}\n{done.stderr[-2000:]}"
     report = json.loads(reports[-1].read_text(encoding="utf-8"))
-    assert not report["cleanup"]["left_over"], report["cleanup"]
+    assert not report["cleanup"]["left_overs"], report["cleanup"]
     return {row["id"]: row["verdict"] for row in report["requirements"]}
 
 

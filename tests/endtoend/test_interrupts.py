@@ -13,19 +13,21 @@ from tests.endtoend import harness
 pytestmark = pytest.mark.slow
 
 MOMENTS = {
-    "starting": 0.3,
+    "at once": 0.0,
     "cluster comes up": 1.5,
     "first scenarios": 3.5,
     "in the middle": 6.0,
 }
-"""Name of a moment -> seconds after the first sign of the run."""
+"""Name of a moment -> seconds after the first line of the run."""
 
 
 def _begin(report_dir: pathlib.Path, mark: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        harness.suite_command(report_dir, "-k", "not RDZV"),
+        # An interrupt inside an import leaves a file object of the interpreter's to the garbage collector; this
+        # repository's own "warnings are errors" would make that a traceback.
+        harness.suite_command(report_dir, "-k", "not RDZV", "-p", "no:unraisableexception"),
         cwd=harness.ROOT,
-        env={**os.environ, "GPUCLUSTER_TEST_MARK": mark},
+        env={**os.environ, "RUN_MARK": mark},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -50,6 +52,9 @@ def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path):
     mark = f"mark-{tmp_path.name}-{how.name}"
     mounts = pathlib.Path("/proc/self/mountinfo").read_text()
     with _begin(tmp_path, mark) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("gpucluster:"):
+            assert process.poll() is None
         time.sleep(MOMENTS[moment])
         process.send_signal(how)
         output, _ = process.communicate(timeout=60)

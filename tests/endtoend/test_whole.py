@@ -43,7 +43,7 @@ def test_the_record_is_the_golden_one(whole):
         for row in report["requirements"]
     ]
     rows.sort(key=lambda row: row["id"])
-    if os.environ.get("GPUCLUSTER_UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     assert rows == json.loads(GOLDEN.read_text(encoding="utf-8"))
 

@@ -21,11 +21,11 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
-    """Give a comparison with a file in `golden/`; GPUCLUSTER_UPDATE_GOLDEN=1 writes the file instead."""
+    """Give a comparison with a file in `golden/`; UPDATE_GOLDEN=1 writes the file instead."""
 
     def compare(name: str, text: str) -> None:
         path = GOLDEN / name
-        if os.environ.get("GPUCLUSTER_UPDATE_GOLDEN") == "1":
+        if os.environ.get("UPDATE_GOLDEN") == "1":
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         assert text == path.read_text(encoding="utf-8")

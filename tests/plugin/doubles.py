@@ -1,0 +1,140 @@
+"""Doubles for inner projects: scenarios that only count, judges that say what they are told, a fake cluster."""
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from pytest_gpucluster.evidence import Evidence, ingest
+from pytest_gpucluster.hooks import backend
+from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What the plan reads of a scenario."""
+
+    slot_nodes: int = 0
+    slots_per_node: int = 0
+    nodes: int = 1
+    gpus: int = 0
+    seconds: float = 1
+    gpu_seconds: float = 0
+    pods_run: bool = True
+    torch: bool = False
+    permissions: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """A scenario whose evidence is its header."""
+
+    name: str
+    summary: str = ""
+    needs: Needs = Needs()
+    header: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    hangs: bool = False
+
+
+calm = Scenario("calm", "nothing happens", Needs(seconds=3))
+greedy = Scenario("greedy", "takes GPUs", Needs(gpus=4, gpu_seconds=40, seconds=9, slot_nodes=2, slots_per_node=3))
+broken = Scenario("broken", header={"problem": {"verdict": "environment", "text": "no permission to list pods"}})
+cut = Scenario("cut", header={"problem": {"verdict": "inconclusive", "text": "the watch of Pod broke"}})
+hangs = Scenario("hangs", needs=Needs(seconds=50), hangs=True)
+
+
+def passes(evidence: Any, given: Mapping[str, Any]) -> Finding:
+    """Say pass."""
+    return Finding(Verdict.PASS, required="nothing", observed="nothing")
+
+
+def fails(evidence: Any, given: Mapping[str, Any]) -> Finding:
+    """Say fail."""
+    return Finding(
+        Verdict.FAIL,
+        required="0 members bound",
+        observed="2 of 3 members bound",
+        where=("Pod/x-1 on gpu-0",),
+        causes=(Cause("the gang plugin is off", "switch it on"),),
+    )
+
+
+def does_not_apply(evidence: Any, given: Mapping[str, Any]) -> Finding:
+    """Say not applicable."""
+    return Finding(Verdict.NOT_APPLICABLE, required="RDMA", observed="the profile declares no RDMA")
+
+
+def breaks(evidence: Any, given: Mapping[str, Any]) -> Finding:
+    """Break."""
+    raise ZeroDivisionError("a fault of the judge")
+
+
+def unmet(evidence: Any, given: Mapping[str, Any]) -> Presupposed:
+    """Observe a prerequisite to be false."""
+    return Presupposed("two nodes", held=False, observed="one node")
+
+
+class Fake:
+    """A cluster that is a folder: running a scenario leaves a line in it."""
+
+    def __init__(self, run: Any) -> None:
+        """Open."""
+        self.run = run
+        self.folder = run.folder
+        self.note(f"open {run.worker} {run.owner_pid}")
+
+    def note(self, line: str) -> None:
+        """Leave a line."""
+        with Path("fake-cluster.log").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def path(self, scenario: Any) -> Path:
+        """Return the evidence file."""
+        return backend.evidence_path(self.folder, scenario.name)
+
+    def evidence(self, scenario: Any) -> Evidence:
+        """Run once, then read."""
+        path = self.path(scenario)
+        path.parent.mkdir(exist_ok=True)
+        with filelock.FileLock(f"{path}.lock"):
+            if not path.exists():
+                self.note(f"run {scenario.name}")
+                if scenario.hangs:
+                    self.note("hanging")
+                    time.sleep(60)
+                header = {"type": "HEADER", "schema": 1, "scenario": scenario.name, "clock": "receipt"}
+                path.write_text(json.dumps({**header, "given": {}, **scenario.header}) + "\n", encoding="utf-8")
+        return ingest.read(path)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return a name."""
+        return {"context": "fake"}
+
+    def requests(self) -> Mapping[str, int]:
+        """Return nothing."""
+        return {}
+
+    def close(self) -> list[str]:
+        """Close."""
+        self.note(f"close {self.run.worker}")
+        return [line for line in os.environ.get("FAKE_LEFT_OVERS", "").split(",") if line]
+
+
+def install() -> None:
+    """Let every run of this process use the fake cluster, but where old evidence is judged."""
+
+    def open_backend(run: Any) -> Any:
+        if run.settings.reuse is not None:
+            return backend.Reused(run.settings.reuse)
+        if os.environ.get("FAKE_REFUSES"):
+            from pytest_gpucluster.provider import ProviderError
+
+            raise ProviderError("the control plane ended with code 1 before it was ready")
+        return Fake(run)
+
+    backend.open_backend = open_backend

@@ -1,0 +1,78 @@
+"""Ctrl-C and SIGTERM: cleanup happens and the record says so."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.plugin.conftest import PLUGIN
+
+pytest_plugins = ["pytester"]
+
+PATIENCE = 60.0
+
+
+def _interrupt(project, number, *args):
+    """Start a run whose scenario hangs, send a signal when it does, return the exit code."""
+    project.rows("GANG-001 calm passes", "GANG-002 hangs passes", "GANG-003 greedy passes")
+    fifo = project.pytester.path / "fake-cluster.log"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:randomly", *args]
+    with subprocess.Popen(command, cwd=project.pytester.path, stdout=subprocess.PIPE, text=True) as process:
+        lines = []
+        hanging = threading.Event()
+
+        def read():
+            # Both ends: the pipe must not end between two writers.
+            with os.fdopen(os.open(fifo, os.O_RDWR), encoding="utf-8") as pipe:
+                for line in pipe:
+                    lines.append(line.strip())
+                    if line.strip() == "hanging":
+                        hanging.set()
+                    if line.strip() == "enough":
+                        return
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            assert hanging.wait(PATIENCE), lines
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=PATIENCE)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            with fifo.open("w", encoding="utf-8") as pipe:
+                pipe.write("enough\n")
+            reader.join(PATIENCE)
+    return process.returncode, lines, out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_cleans_up_and_keeps_its_record(project, number):
+    """After Ctrl-C and after SIGTERM the cluster is cleaned up and the record ends as interrupted."""
+    code, lines, _ = _interrupt(project, number)
+    assert code == pytest.ExitCode.INTERRUPTED
+    assert lines[-2:] == ["close main", "enough"]
+    report = project.report()
+    assert report["run"]["interrupted"]
+    assert not report["run"]["killed"]
+    assert report["cleanup"]["done"]
+    assert {row["id"]: row["verdict"] for row in report["requirements"]} == {"GANG-001": "pass"}
+    assert {row["id"]: row["why"] for row in report["not_run"]} == {
+        "GANG-002": "the run was interrupted before it",
+        "GANG-003": "the run was interrupted before it",
+    }
+
+
+def test_sigterm_at_the_controller_reaches_the_workers(project):
+    """SIGTERM to the controller of a run with workers lets each clean up, and ends the record."""
+    pytest.importorskip("xdist")
+    code, lines, _ = _interrupt(project, signal.SIGTERM, "-n1")
+    assert code == pytest.ExitCode.INTERRUPTED
+    assert "close gw0" in lines
+    report = project.report()
+    assert report["run"]["interrupted"]
+    assert not report["run"]["killed"]

@@ -1,0 +1,162 @@
+"""Options, their twins, their sources, and what is told when they are wrong."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: prod-a, context: {cluster: c, user: u}}]
+"""
+
+PROFILE = """
+connection: {kubeconfig: kubeconfig, context: prod-a}
+scheduler: volcano
+queue: training
+gpu_resource: nvidia.com/gpu
+gpus_per_node: 8
+"""
+
+
+@pytest.fixture
+def site(project):
+    """A project with a complete profile `prod-a` in clusters/."""
+    folder = project.pytester.mkdir("clusters")
+    (folder / "prod-a.yaml").write_text(PROFILE, encoding="utf-8")
+    (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    project.rows("GANG-001 calm passes")
+    return project
+
+
+def test_help_names_each_option_with_its_twins_and_survives_a_broken_profile(project, monkeypatch):
+    """`--help` works whatever is told, and names ini and environment twins."""
+    monkeypatch.setenv("GPUCLUSTER_KEEP", "perhaps")
+    monkeypatch.setenv("GPUCLUSTER_CLUSTER", "nonesuch")
+    result = project.run("--help")
+    assert result.ret == 0
+    text = " ".join(result.stdout.str().split())
+    for flag in ("--cluster=NAME", "--gpucluster-profiles=DIR", "--gpucluster-plan", "--gpucluster-defect=NAME",
+                 "--gpucluster-keep", "--gpucluster-reuse=RUN", "--gpucluster-report-dir=DIR"):  # fmt: skip
+        assert flag in text
+    assert "(ini gpucluster_report_dir, environment GPUCLUSTER_REPORT_DIR)" in text
+
+
+def test_markers_lists_areas_and_levels_with_their_meaning(project):
+    """`--markers` is the reference of areas and levels."""
+    project.run("--markers").stdout.fnmatch_lines_random(
+        ["@pytest.mark.gang: gpucluster area: *", "@pytest.mark.must: gpucluster level: *"]
+    )
+
+
+def test_later_layers_win_and_the_header_names_the_source(site, monkeypatch):
+    """Environment gives way to ini, ini to the command line; each value is shown with its source."""
+    monkeypatch.setenv("GPUCLUSTER_CLUSTER", "from-env")
+    monkeypatch.setenv("GPUCLUSTER_REPORT_DIR", "env-reports")
+    monkeypatch.setenv("GPUCLUSTER_QUEUE", "env-queue")
+    monkeypatch.setenv("GPUCLUSTER_BUDGETS__BIND", "7")
+    path = site.pytester.path / "pytest.toml"
+    path.write_text(
+        path.read_text(encoding="utf-8") + 'gpucluster_cluster = "prod-a"\ngpucluster_keep = true\n'
+        'gpucluster_set = ["budgets.bind=8", "budgets.run=9"]\n',
+        encoding="utf-8",
+    )
+    result = site.run("--gpucluster-set", "budgets.run=10")
+    result.stdout.fnmatch_lines_random(
+        [
+            "gpucluster: cluster = prod-a (ini gpucluster_cluster)",
+            "gpucluster: report_dir = *env-reports (environment GPUCLUSTER_REPORT_DIR)",
+            "gpucluster: keep = true (ini gpucluster_keep)",
+            "gpucluster: 1 requirement on cluster prod-a (ini gpucluster_cluster)",
+            "gpucluster: queue = env-queue (environment GPUCLUSTER_QUEUE)",
+            "gpucluster: budgets.bind = 8.0 (ini gpucluster_set)",
+            "gpucluster: budgets.run = 10.0 (option --gpucluster-set)",
+        ]
+    )
+    assert result.ret == 0
+    assert (site.pytester.path / "env-reports" / "latest" / "report.json").exists()
+    site.run("--cluster=embedded", "--gpucluster-report-dir=cli").stdout.fnmatch_lines(
+        ["gpucluster: cluster = embedded (option --cluster)"]
+    )
+    assert (site.pytester.path / "cli" / "latest").is_symlink()
+
+
+def test_a_profile_is_found_in_each_documented_place(site, monkeypatch):
+    """Profiles are found in clusters/, in $GPUCLUSTER_PROFILES, in --gpucluster-profiles and beside the ini file."""
+    clusters = site.pytester.path / "clusters"
+    assert site.run("--cluster=prod-a").ret == 0
+    elsewhere = site.pytester.mkdir("elsewhere")
+    clusters.rename(elsewhere / "profiles")
+    assert site.run("--cluster=prod-a").ret == 4
+    assert site.run("--cluster=prod-a", "--gpucluster-profiles=elsewhere/profiles").ret == 0
+    monkeypatch.setenv("GPUCLUSTER_PROFILES", f"nowhere:{elsewhere / 'profiles'}")
+    assert site.run("--cluster=prod-a").ret == 0
+    monkeypatch.delenv("GPUCLUSTER_PROFILES")
+    for file in (elsewhere / "profiles").iterdir():
+        file.rename(site.pytester.path / file.name)
+    assert site.run("--cluster=prod-a").ret == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--cluster=prod-b"], "unknown cluster 'prod-b'; did you mean 'prod-a'? (allowed: embedded, prod-a)*"),
+        (["--cluster=kind"], "cluster 'kind': not built yet: use embedded*"),
+        (["--cluster=prod-a", "--gpucluster-defect=gang.binds-partially"], "*planted in the embedded cluster only*"),
+        (["--gpucluster-defect=node.slow-strat"], "unknown defect 'node.slow-strat'; did you mean 'node.slow-start'?*"),
+        (["--gpucluster-reuse=nowhere"], "--gpucluster-reuse: *nowhere is no folder of a run*"),
+        (["--gpucluster-report-dir=test_rows.py/x"], "option --gpucluster-report-dir: report folder * is no folder"),
+        (["--gpucluster-set=queue"], "option --gpucluster-set = 'queue': expected PATH=VALUE*"),
+        (["--gpucluster-set=budgets.bnd=3"], "*unknown key; did you mean 'bind'?*"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_with_4(site, args, told):
+    """A wrong option ends the run before anything is touched, in one line with what is allowed."""
+    result = site.run(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    lines = [line for line in result.stderr.lines if line.strip()]
+    assert len(lines) == 1
+    result.stderr.fnmatch_lines([f"ERROR: *{told}"])
+    assert site.log == []
+    assert not (site.pytester.path / "reports").exists()
+
+
+def test_a_kubeconfig_that_is_missing_is_a_usage_error(site):
+    """The file that a profile names must exist, and the line says where it was named."""
+    (site.pytester.path / "clusters" / "kubeconfig").unlink()
+    result = site.run("--cluster=prod-a")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *clusters/prod-a.yaml:2: kubeconfig file *clusters/kubeconfig does not exist"])
+
+
+def test_a_broken_profile_is_a_usage_error_with_file_path_value_and_allowed(site):
+    """A wrong value is told with file and line, path, value and what is allowed."""
+    path = site.pytester.path / "clusters" / "prod-a.yaml"
+    path.write_text(PROFILE + "nodes: reel\n", encoding="utf-8")
+    result = site.run("--cluster=prod-a")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: *prod-a.yaml:7: nodes = 'reel': is not known; did you mean 'real'? (allowed: process, real, sim*"]
+    )
+
+
+def test_keep_takes_one_scenario(project):
+    """What one scenario leaves would falsify the next, so that only one can be kept."""
+    project.rows("GANG-001 calm passes", "GANG-002 greedy passes")
+    result = project.run("--gpucluster-keep")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: option --gpucluster-keep: keeps*2 are selected (calm, greedy)*"])
+    result = project.run("--gpucluster-keep", "-k", "GANG-001")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["kept      nothing: the embedded cluster ends with its run"])
+
+
+def test_a_broken_flag_in_the_environment_is_a_usage_error(project, monkeypatch):
+    """A flag's variable takes flags only."""
+    monkeypatch.setenv("GPUCLUSTER_KEEP", "perhaps")
+    project.rows("GANG-001 calm passes")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: environment GPUCLUSTER_KEEP = 'perhaps': must be a flag*"])

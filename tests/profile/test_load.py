@@ -1,0 +1,264 @@
+"""How a profile is found, layered and validated."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_gpucluster import profile
+from pytest_gpucluster.profile import schema
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures" / "profiles"
+
+COMPLETE = """\
+connection:
+  kubeconfig: kubeconfig
+  context: prod-a
+scheduler: volcano
+queue: training
+gpu_resource: nvidia.com/gpu
+gpus_per_node: 8
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write `prod-a.yaml`: the five required keys, and what is given after them."""
+
+    def write(more="", *, text=COMPLETE, name="prod-a"):
+        (tmp_path / f"{name}.yaml").write_text(text + more, encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+def test_the_built_in_profile_needs_no_file():
+    """`embedded` is complete as it is and waits only briefly."""
+    loaded = profile.load("embedded")
+    assert loaded.profile.provider == "embedded"
+    assert loaded.profile.connection is None
+    assert loaded.profile.window_length(3) == 0.5
+    assert loaded.profile.window_length(100) == pytest.approx(5.0)
+    assert set(loaded.profile.budgets) == set(profile.BUDGETS)
+
+
+def test_five_keys_make_a_profile(write):
+    """A file with the five required keys is complete; the rest has defaults."""
+    loaded = profile.load("prod-a", [write()])
+    assert loaded.profile.name == "prod-a"
+    assert loaded.profile.provider == "existing"
+    assert loaded.profile.window == 5.0
+    assert loaded.profile.images == {}
+    assert loaded.sources["queue"].endswith("prod-a.yaml:5")
+    assert loaded.sources["window"] == "default"
+
+
+@pytest.mark.parametrize("key", ["connection", "scheduler", "queue", "gpu_resource", "gpus_per_node"])
+def test_each_required_key_is_missed_by_name(write, key):
+    """A file without one of the five keys is told which, and that all five are required."""
+    data = yaml.safe_load(COMPLETE)
+    del data[key]
+    folder = write(text=yaml.safe_dump(data))
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [folder])
+    assert str(caught.value) == (
+        f"{folder}/prod-a.yaml: {key}: is missing "
+        "(required: connection, scheduler, queue, gpu_resource, gpus_per_node)"
+    )
+
+
+def test_later_layers_win_and_each_leaf_knows_its_source(write):
+    """Default, profile, environment, ini and command line, each above the one before."""
+    folder = write("budgets: {bind: 11, run: 12, start: 13, finish: 14}\n")
+    loaded = profile.load(
+        "prod-a",
+        [folder],
+        env={"GPUCLUSTER_BUDGETS__RUN": "22", "GPUCLUSTER_BUDGETS__START": "23", "GPUCLUSTER_BUDGETS__FINISH": "24"},
+        ini=["budgets.start=33", "budgets.finish = 34"],
+        cli=["budgets.finish=44"],
+    )
+    assert {name: loaded.profile.budgets[name] for name in ("enqueue", "bind", "run", "start", "finish")} == {
+        "enqueue": 60.0, "bind": 11.0, "run": 22.0, "start": 33.0, "finish": 44.0,
+    }  # fmt: skip
+    assert loaded.sources["budgets.enqueue"] == "default"
+    assert loaded.sources["budgets.bind"].endswith("prod-a.yaml:8")
+    assert loaded.overridden() == {
+        "budgets.run": (22.0, "environment GPUCLUSTER_BUDGETS__RUN"),
+        "budgets.start": (33.0, "ini gpucluster_set"),
+        "budgets.finish": (44.0, "option --gpucluster-set"),
+    }
+
+
+def test_vendor_facts_follow_the_gpu_resource(write):
+    """Pods tolerate the taint of the declared GPU resource, wherever it was declared."""
+    loaded = profile.load("prod-a", [write()], env={"GPUCLUSTER_GPU_RESOURCE": "amd.com/gpu"})
+    assert loaded.profile.overlay["spec"]["tolerations"][0]["key"] == "amd.com/gpu"
+    assert loaded.sources["overlay.spec.tolerations"] == "vendor facts"
+
+
+def test_a_declared_list_replaces_that_of_the_vendor(write):
+    """A list is a leaf: the profile's tolerations replace the vendor's, other parts of the overlay stay."""
+    more = "overlay: {spec: {tolerations: [], nodeSelector: {pool: a}}, metadata: {annotations: {a/b.c: x}}}\n"
+    loaded = profile.load("prod-a", [write(more)])
+    assert loaded.profile.overlay == {
+        "spec": {"tolerations": [], "nodeSelector": {"pool": "a"}},
+        "metadata": {"annotations": {"a/b.c": "x"}},
+    }
+
+
+def test_paths_of_kubeconfigs_are_absolute(write, monkeypatch):
+    """A relative path starts at the profile, `~` is the home folder."""
+    folder = write()
+    connection = profile.load("prod-a", [folder]).profile.connection
+    assert connection.kubeconfig == str(folder / "kubeconfig")
+    monkeypatch.setenv("HOME", "/home/someone")
+    loaded = profile.load("prod-a", [folder], cli=["connection.kubeconfig=~/k"])
+    assert loaded.profile.connection.kubeconfig == "/home/someone/k"
+
+
+def test_the_first_folder_that_has_the_file_wins(tmp_path):
+    """Folders are searched in order; `.yml` serves too."""
+    for name, queue in (("one", "first"), ("two", "second")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "prod-a.yml").write_text(COMPLETE.replace("training", queue), encoding="utf-8")
+    assert profile.load("prod-a", [tmp_path / "none", tmp_path / "two", tmp_path / "one"]).profile.queue == "second"
+
+
+def test_known_names_are_profiles_only(tmp_path):
+    """YAML files that are no profile are not offered as clusters."""
+    (tmp_path / "prod-a.yaml").write_text(COMPLETE, encoding="utf-8")
+    (tmp_path / "compose.yaml").write_text("services: {}\n", encoding="utf-8")
+    (tmp_path / "broken.yaml").write_text("a: [", encoding="utf-8")
+    assert list(profile.known_names([tmp_path])) == ["embedded", "prod-a"]
+
+
+@pytest.mark.parametrize("name", ["kind", "host"])
+def test_planned_names_say_that_they_are_not_built(name):
+    """Names that the design reserves get one clear line."""
+    with pytest.raises(profile.ProfileError, match="not built yet: use embedded"):
+        profile.load(name)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("queu: x\n", "prod-a.yaml:8: queu: unknown key; did you mean 'queue'? (allowed: bind_spread,"),
+        ("budgets: {bnd: 3}\n", "prod-a.yaml:8: budgets.bnd: unknown key; did you mean 'bind'? (allowed: admission,"),
+        ("images: {pyton: x}\n", "images.pyton: unknown key; did you mean 'python'? (allowed: python, torch)"),
+        ("overlay: {specs: {}}\n", "overlay.specs: unknown key; did you mean 'spec'? (allowed: metadata, spec)"),
+        ("nodes: reel\n", "nodes = 'reel': is not known; did you mean 'real'? (allowed: process, real, simulated)"),
+        ("provider: existng\n", "provider = 'existng': is not known; did you mean 'existing'?"),
+        ("provider: embedded\n", "prod-a.yaml:8: provider: embedded is built in: use --cluster=embedded"),
+        ("slots: yes\n", "slots = 'yes': must be true or false"),
+        ("slots: 1\n", "slots = 1: must be true or false"),
+        ("budgets: {bind: 0}\n", "budgets.bind = 0: must be greater than 0"),
+        ("budgets: {bind: .inf}\n", "budgets.bind = inf: must be finite"),
+        ("budgets: {bind: '3'}\n", "budgets.bind = '3': must be a number, without quotes"),
+        ("budgets: {bind: 010}\n", "budgets.bind = '010': must be a number, without quotes and without a leading zero"),
+        ("budgets: {bind: 1:30}\n", "budgets.bind = '1:30': must be a number"),
+        ("budgets: [3]\n", "budgets: must be a mapping"),
+        ("window: 1\n", "prod-a.yaml:8: window = 1: must be at least 5: a profile may lengthen the window"),
+        ("name: other\n", "prod-a.yaml:8: name: the name is that of the file"),
+        ("queue: again\n", "prod-a.yaml:8: queue: the key stands twice, first in line 5"),
+        ("budgets:\n  bind: 1\n  bind: 2\n", "prod-a.yaml:10: budgets.bind: the key stands twice, first in line 9"),
+        ("on: 1\n", "on: unknown key"),
+        ("7: 1\n", "a key must be a text: quote it"),
+        ("waivers: [{id: GANG-1, reason: r, owner: o, expires: 2027-01-01}]\n", "waivers.0.id = 'GANG-1':"),
+        ("waivers: [{id: GANG-001, reason: r, owner: o, expires: soon}]\n", "waivers.0.expires = 'soon':"),
+        ("a: [\n", "prod-a.yaml:9: no YAML:"),
+        ("a: !!python/object:os.system x\n", "no YAML:"),
+    ],
+)
+def test_mistakes_are_told_with_place_path_value_and_what_is_allowed(write, more, told):
+    """Each mistake is one line: where, which leaf, its value, what is allowed, what is nearest."""
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write(more)])
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("training", "no"), None),
+        (("training", "1e3"), "queue = 1000.0: must be a text: quote it"),
+        (("training", "null"), "queue: is missing"),
+        (("training", '""'), "queue: is missing"),
+        (("  context: prod-a", "  context: 7"), "connection.context = 7: must be a text: quote it"),
+        (("  context: prod-a\n", ""), "connection.context: is missing"),
+        (("gpus_per_node: 8", "gpus_per_node: 8.5"), "gpus_per_node = 8.5: must be a whole number"),
+        (("gpus_per_node: 8", "gpus_per_node: -1"), "gpus_per_node = -1: must be 0 or greater"),
+        (("nvidia.com/gpu", "nvidia com"), "gpu_resource = 'nvidia com': has another shape"),
+    ],
+)
+def test_yaml_does_not_guess(write, change, told):
+    """`no` stays a text; a number where a text must stand, and the reverse, is an error."""
+    folder = write(text=COMPLETE.replace(*change))
+    if told is None:
+        assert profile.load("prod-a", [folder]).profile.queue == "no"
+        return
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [folder])
+    assert told in str(caught.value)
+
+
+def test_mistakes_in_overrides_name_their_source(write):
+    """A wrong variable or option is told as such, not as a mistake of the file."""
+    folder = write()
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [folder], env={"GPUCLUSTER_QUEU": "x"})
+    assert str(caught.value).startswith("environment GPUCLUSTER_QUEU: queu: unknown key; did you mean 'queue'?")
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [folder], cli=["gpus_per_node=many"])
+    assert str(caught.value).startswith("option --gpucluster-set: gpus_per_node = 'many': must be a whole number")
+
+
+def test_variables_of_kubernetes_and_twins_of_options_are_no_leaves(write):
+    """A Service called gpucluster puts variables into every pod; they are not ours."""
+    env = {
+        "GPUCLUSTER_SERVICE_HOST": "10.0.0.1",
+        "GPUCLUSTER_SERVICE_PORT_HTTP": "80",
+        "GPUCLUSTER_PORT_80_TCP_ADDR": "10.0.0.1",
+        "GPUCLUSTER_CLUSTER": "prod-a",
+        "GPUCLUSTER_REPORT_DIR": "x",
+        "HOME": "/",
+    }
+    assert profile.load("prod-a", [write()], env=env).overridden() == {}
+
+
+def test_a_profile_is_frozen(write):
+    """What was declared cannot be changed by code that reads it."""
+    loaded = profile.load("prod-a", [write()])
+    with pytest.raises(ValueError, match="frozen"):
+        loaded.profile.queue = "other"
+
+
+def test_a_profile_round_trips_through_plain_data(write):
+    """The record's form of a profile is plain JSON."""
+    data = profile.load("prod-a", [write()]).as_dict()
+    assert json.loads(json.dumps(data)) == data
+
+
+def test_the_kept_schema_is_that_of_the_model():
+    """`profile.schema.json` is what the model says: `python -m pytest_gpucluster.profile.schema` writes it."""
+    kept = (FIXTURES / "profile.schema.json").read_text(encoding="utf-8")
+    assert kept == schema.schema_text()
+    jsonschema.Draft202012Validator.check_schema(json.loads(kept))
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_examples_load_and_fit_the_schema(path):
+    """The shipped examples are valid for the loader and for an editor that reads the schema."""
+    loaded = profile.load(path.stem, [FIXTURES])
+    assert loaded.file == path
+    data = json.loads(json.dumps(yaml.safe_load(path.read_text(encoding="utf-8")), default=str))
+    jsonschema.validate(data, schema.file_schema())
+
+
+@pytest.mark.parametrize("data", [{}, {"queue": 7}, {**yaml.safe_load(COMPLETE), "queu": "x"}])
+def test_the_schema_refuses_what_the_loader_refuses(data):
+    """Missing keys, wrong types and unknown keys are wrong for the schema too."""
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, schema.file_schema())
