@@ -2,17 +2,16 @@
 
 import pathlib
 
-from suites.defects import FLIPS
-
 from pytest_gpucluster.provider.embedded import known_defects
 from pytest_gpucluster.report.suites import load_suites
-from pytest_gpucluster.requirement import AREAS, DOCUMENTS, REGISTRY
+from pytest_gpucluster.requirement import AREAS, DOCUMENTS, REGISTRY, Requirement
+from suites.defects import FLIPS
 
 
 def requirements_page() -> str:
     """Return the page of all requirements that are built."""
-    out = ["# Requirements", "", "Generated from the suite. Documents: " + "; ".join(
-        f"{letter} {title}" for letter, title in DOCUMENTS.items()) + "."]  # fmt: skip
+    letters = "; ".join(f"{letter} {title}" for letter, title in DOCUMENTS.items())
+    out = ["# Requirements", "", f"Generated from the suite. Documents: {letters}."]
     for area, meaning in AREAS.values():
         rows = [row for row in REGISTRY if row.area == area and ".suites" in f".{row.where}"]
         if not rows:
@@ -25,10 +24,17 @@ def requirements_page() -> str:
                 "",
                 row.text,
                 "",
-                f"Level {row.level.value}; documents {' '.join(row.documents)}; scenario `{row.scenario.name}`; "
-                f"turned red by {', '.join(f'`{name}`' for name in row.defects)}.",
+                _facts(row),
             ]
     return "\n".join(out) + "\n"
+
+
+def _facts(row: Requirement) -> str:
+    defects = ", ".join(f"`{name}`" for name in row.defects)
+    return (
+        f"Level {row.level.value}; documents {' '.join(row.documents)}; scenario `{row.scenario.name}`; "
+        f"turned red by {defects}."
+    )
 
 
 def defects_page() -> str:

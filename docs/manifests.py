@@ -4,9 +4,9 @@ import dataclasses
 import pathlib
 
 import yaml
-from suites.scenarios import healthy, world
 
 from pytest_gpucluster.workload import config_map, dialect_for
+from suites.scenarios import healthy, world
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "manifests"
 GPU = "nvidia.com/gpu"

@@ -154,9 +154,7 @@ class Registry:
     def __iter__(self) -> Iterator[Requirement]:
         """Yield requirements in catalogue order: area, then number."""
         order = list(AREAS)
-        return iter(
-            sorted(self._by_id.values(), key=lambda r: (order.index(r.id.partition("-")[0]), r.id))
-        )
+        return iter(sorted(self._by_id.values(), key=lambda r: (order.index(r.id.partition("-")[0]), r.id)))
 
     def __len__(self) -> int:
         """Return how many are registered."""

@@ -305,7 +305,9 @@ class Session:
         """
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
-            raise errors.EnvironmentProblem(str(facts.get("pods_run_problem") or "pods do not run on this cluster"))
+            raise errors.EnvironmentProblem(
+                str(facts.get("pods_run_problem") or "pods do not run on this cluster")
+            )
         self._follow(
             site.api, site.log, site.namespace, [site.api.info_of_key(key) for key in scenario.kinds]
         )

@@ -183,7 +183,9 @@ class DefaultSchedulerDialect:
             WorkloadError: several roles, plugins or policies, which a batch Job does not have.
         """
         if len(spec.roles) != 1:
-            raise WorkloadError(f"gang {spec.name!r}: an Indexed Job has one role, this gang has {len(spec.roles)}")
+            raise WorkloadError(
+                f"gang {spec.name!r}: an Indexed Job has one role, this gang has {len(spec.roles)}"
+            )
         if spec.plugins or spec.policies:
             raise WorkloadError(f"gang {spec.name!r}: an Indexed Job has no job plugins and no job policies")
         role = spec.roles[0]
@@ -291,4 +293,6 @@ def dialect_for(scheduler: str, queue: str = "default") -> Dialect:
         return VolcanoDialect(queue=queue)
     if scheduler == "default-scheduler":
         return DefaultSchedulerDialect()
-    raise WorkloadError(f"no way to write a gang for scheduler {scheduler!r}{names.did_you_mean(scheduler, DIALECTS)}")
+    raise WorkloadError(
+        f"no way to write a gang for scheduler {scheduler!r}{names.did_you_mean(scheduler, DIALECTS)}"
+    )

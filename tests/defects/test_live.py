@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from suites.defects import FLIPS
 
 pytestmark = pytest.mark.matrix

@@ -29,7 +29,11 @@ def test_a_broken_query_is_one_clear_error(text):
         parse_selector(text)
 
 
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.from_regex(r"[a-z]{0,5}", fullmatch=True)))
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.from_regex(r"[a-z]{0,5}", fullmatch=True)
+    )
+)
 def test_equality_terms_select_exactly_their_labels(wanted):
     """A query made of a label set matches that set and no set that lacks one of it."""
     selector = parse_selector(",".join(f"{k}={v}" for k, v in wanted.items()))

@@ -17,7 +17,9 @@ def test_a_time_stamp_survives_the_round_trip(when):
     assert when - times.parse_time(times.format_time(when)) < timedelta(seconds=1)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("5", 5), ("5s", 5), ("250ms", 0.25), ("1h30m", 5400), ("0.5s", 0.5)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5", 5), ("5s", 5), ("250ms", 0.25), ("1h30m", 5400), ("0.5s", 0.5)]
+)
 def test_a_duration_is_read_in_seconds(text, seconds):
     """The notations that people write."""
     assert times.parse_duration(text) == pytest.approx(seconds)

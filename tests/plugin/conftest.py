@@ -49,7 +49,7 @@ class Project:
             arguments = f", {more[0]}" if more else ""
             parts.append(
                 f'@requirement("{row_id}", documents="R", scenario={scenario}, judge={judge}'
-                f'{arguments if "level=" in arguments else ", level=" + repr("must") + arguments})\n'
+                f"{arguments if 'level=' in arguments else ', level=' + repr('must') + arguments})\n"
                 f"def test_{row_id.replace('-', '_').lower()}(settle):\n"
                 f'    """Title of {row_id}.\n\n    It MUST hold.\n    """\n'
                 f"    settle()\n"
@@ -95,6 +95,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     (pytester.path / "pytest.toml").write_text(
         '[pytest]\nstrict = true\nfilterwarnings = ["error"]\n', encoding="utf-8"
     )
-    (pytester.path / "doubles.py").write_text((HERE / "doubles.py").read_text(encoding="utf-8"), encoding="utf-8")
+    (pytester.path / "doubles.py").write_text(
+        (HERE / "doubles.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
     (pytester.path / "conftest.py").write_text("import doubles\n\ndoubles.install()\n", encoding="utf-8")
     return Project(pytester)

@@ -42,8 +42,12 @@ class Scenario:
 
 
 calm = Scenario("calm", "nothing happens", Needs(seconds=3))
-greedy = Scenario("greedy", "takes GPUs", Needs(gpus=4, gpu_seconds=40, seconds=9, slot_nodes=2, slots_per_node=3))
-broken = Scenario("broken", header={"problem": {"verdict": "environment", "text": "no permission to list pods"}})
+greedy = Scenario(
+    "greedy", "takes GPUs", Needs(gpus=4, gpu_seconds=40, seconds=9, slot_nodes=2, slots_per_node=3)
+)
+broken = Scenario(
+    "broken", header={"problem": {"verdict": "environment", "text": "no permission to list pods"}}
+)
 cut = Scenario("cut", header={"problem": {"verdict": "inconclusive", "text": "the watch of Pod broke"}})
 hangs = Scenario("hangs", needs=Needs(seconds=50), hangs=True)
 
@@ -108,7 +112,9 @@ class Fake:
                     self.note("hanging")
                     time.sleep(60)
                 header = {"type": "HEADER", "schema": 1, "scenario": scenario.name, "clock": "receipt"}
-                path.write_text(json.dumps({**header, "given": {}, **scenario.header}) + "\n", encoding="utf-8")
+                path.write_text(
+                    json.dumps({**header, "given": {}, **scenario.header}) + "\n", encoding="utf-8"
+                )
         return ingest.read(path)
 
     def identity(self) -> Mapping[str, Any]:

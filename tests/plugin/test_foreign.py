@@ -24,7 +24,9 @@ def foreign(pytester, monkeypatch, tmp_path):
     site = tmp_path / "site"
     info = site / "pytest_gpucluster-0.0.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-gpucluster\nVersion: 0.0.0\n", encoding="utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: pytest-gpucluster\nVersion: 0.0.0\n", encoding="utf-8"
+    )
     (info / "entry_points.txt").write_text(ENTRY_POINTS, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(ROOT)]))
     return pytester
@@ -125,7 +127,12 @@ def test_every_hook_of_the_hook_modules_is_gathered():
     """A hook that is written in a hook module and not gathered by the entry point would never run."""
     modules = [importlib.import_module(f"pytest_gpucluster.hooks.{name}") for name in
                ("collection", "options", "reporting", "running")]  # fmt: skip
-    hooks = {name: getattr(module, name) for module in modules for name in vars(module) if name.startswith("pytest_")}
+    hooks = {
+        name: getattr(module, name)
+        for module in modules
+        for name in vars(module)
+        if name.startswith("pytest_")
+    }
     hooks.pop("pytest_gpucluster", None)
     assert {name: getattr(plugin, name, None) for name in hooks} == hooks
     assert {name for name in plugin.__all__ if name.startswith("pytest_")} == set(hooks)

@@ -102,12 +102,24 @@ def test_a_profile_is_found_in_each_documented_place(site, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["--cluster=prod-b"], "unknown cluster 'prod-b'; did you mean 'prod-a'? (allowed: embedded, prod-a)*"),
+        (
+            ["--cluster=prod-b"],
+            "unknown cluster 'prod-b'; did you mean 'prod-a'? (allowed: embedded, prod-a)*",
+        ),
         (["--cluster=kind"], "cluster 'kind': not built yet: use embedded*"),
-        (["--cluster=prod-a", "--gpucluster-defect=gang.binds-partially"], "*planted in the embedded cluster only*"),
-        (["--gpucluster-defect=node.slow-strat"], "unknown defect 'node.slow-strat'; did you mean 'node.slow-start'?*"),
+        (
+            ["--cluster=prod-a", "--gpucluster-defect=gang.binds-partially"],
+            "*planted in the embedded cluster only*",
+        ),
+        (
+            ["--gpucluster-defect=node.slow-strat"],
+            "unknown defect 'node.slow-strat'; did you mean 'node.slow-start'?*",
+        ),
         (["--gpucluster-reuse=nowhere"], "--gpucluster-reuse: *nowhere is no folder of a run*"),
-        (["--gpucluster-report-dir=test_rows.py/x"], "option --gpucluster-report-dir: report folder * is no folder"),
+        (
+            ["--gpucluster-report-dir=test_rows.py/x"],
+            "option --gpucluster-report-dir: report folder * is no folder",
+        ),
         (["--gpucluster-set=queue"], "option --gpucluster-set = 'queue': expected PATH=VALUE*"),
         (["--gpucluster-set=budgets.bnd=3"], "*unknown key; did you mean 'bind'?*"),
     ],
@@ -128,7 +140,9 @@ def test_a_kubeconfig_that_is_missing_is_a_usage_error(site):
     (site.pytester.path / "clusters" / "kubeconfig").unlink()
     result = site.run("--cluster=prod-a")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *clusters/prod-a.yaml:2: kubeconfig file *clusters/kubeconfig does not exist"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: *clusters/prod-a.yaml:2: kubeconfig file *clusters/kubeconfig does not exist"]
+    )
 
 
 def test_a_broken_profile_is_a_usage_error_with_file_path_value_and_allowed(site):
@@ -138,7 +152,9 @@ def test_a_broken_profile_is_a_usage_error_with_file_path_value_and_allowed(site
     result = site.run("--cluster=prod-a")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["ERROR: *prod-a.yaml:7: nodes = 'reel': is not known; did you mean 'real'? (allowed: process, real, sim*"]
+        [
+            "ERROR: *prod-a.yaml:7: nodes = 'reel': is not known; did you mean 'real'? (allowed: process, real, sim*"
+        ]
     )
 
 

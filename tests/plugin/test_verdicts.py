@@ -26,7 +26,9 @@ def test_a_violation_is_failed_with_its_text_and_no_traceback(project):
     result = project.run()
     assert result.ret == 1
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*VIOLATION GANG-002: Title of GANG-002*", "*observed*2 of 3 members bound*"])
+    result.stdout.fnmatch_lines(
+        ["*VIOLATION GANG-002: Title of GANG-002*", "*observed*2 of 3 members bound*"]
+    )
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*settle()*")
 
@@ -161,7 +163,10 @@ def test_the_run_folder_holds_record_page_and_junit(project):
     assert {"run.jsonl", "report.json", "report.html", "junit.xml", "evidence"} <= names
     result.stdout.fnmatch_lines([f"run*{folder}", "*report.html"])
     report = project.report()
-    assert {row["id"]: row["verdict"] for row in report["requirements"]} == {"GANG-001": "pass", "GANG-002": "fail"}
+    assert {row["id"]: row["verdict"] for row in report["requirements"]} == {
+        "GANG-001": "pass",
+        "GANG-002": "fail",
+    }
     assert report["run"]["exit_status"] == 1
     assert [scenario["name"] for scenario in report["scenarios"]] == ["calm"]
 

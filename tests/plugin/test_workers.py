@@ -18,7 +18,12 @@ def test_workers_share_one_run_and_each_scenario_runs_once(project):
     result = project.run_apart("-n2")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*= environment =*", "*no permission to list pods*", "*= inconclusive =*", "*the watch of Pod broke*"]
+        [
+            "*= environment =*",
+            "*no permission to list pods*",
+            "*= inconclusive =*",
+            "*the watch of Pod broke*",
+        ]
     )
     outcomes = result.stdout.lines[-1]
     for part in ("1 failed", "4 passed", "1 environment", "1 inconclusive", "1 not applicable"):
@@ -59,7 +64,9 @@ def test_a_usage_error_is_told_once_by_the_controller(project, option):
 
 def test_rows_that_workers_did_not_reach_are_recorded(project):
     """After `-x` the record of a run with workers lists what was deselected and what was not reached."""
-    project.rows("GANG-001 calm passes", "GANG-002 calm fails", *(f"REF-{n:03} calm passes" for n in range(1, 30)))
+    project.rows(
+        "GANG-001 calm passes", "GANG-002 calm fails", *(f"REF-{n:03} calm passes" for n in range(1, 30))
+    )
     project.run_apart("-n2", "-x", "-k", "not GANG-001")
     why = {row["id"]: row["why"] for row in project.report()["not_run"]}
     assert why.pop("GANG-001") == "deselected by -k 'not GANG-001'"

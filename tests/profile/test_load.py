@@ -75,7 +75,11 @@ def test_later_layers_win_and_each_leaf_knows_its_source(write):
     loaded = profile.load(
         "prod-a",
         [folder],
-        env={"GPUCLUSTER_BUDGETS__RUN": "22", "GPUCLUSTER_BUDGETS__START": "23", "GPUCLUSTER_BUDGETS__FINISH": "24"},
+        env={
+            "GPUCLUSTER_BUDGETS__RUN": "22",
+            "GPUCLUSTER_BUDGETS__START": "23",
+            "GPUCLUSTER_BUDGETS__FINISH": "24",
+        },
         ini=["budgets.start=33", "budgets.finish = 34"],
         cli=["budgets.finish=44"],
     )
@@ -100,7 +104,9 @@ def test_vendor_facts_follow_the_gpu_resource(write):
 
 def test_a_declared_list_replaces_that_of_the_vendor(write):
     """A list is a leaf: the profile's tolerations replace the vendor's, other parts of the overlay stay."""
-    more = "overlay: {spec: {tolerations: [], nodeSelector: {pool: a}}, metadata: {annotations: {a/b.c: x}}}\n"
+    more = (
+        "overlay: {spec: {tolerations: [], nodeSelector: {pool: a}}, metadata: {annotations: {a/b.c: x}}}\n"
+    )
     loaded = profile.load("prod-a", [write(more)])
     assert loaded.profile.overlay == {
         "spec": {"tolerations": [], "nodeSelector": {"pool": "a"}},
@@ -123,7 +129,10 @@ def test_the_first_folder_that_has_the_file_wins(tmp_path):
     for name, queue in (("one", "first"), ("two", "second")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "prod-a.yml").write_text(COMPLETE.replace("training", queue), encoding="utf-8")
-    assert profile.load("prod-a", [tmp_path / "none", tmp_path / "two", tmp_path / "one"]).profile.queue == "second"
+    assert (
+        profile.load("prod-a", [tmp_path / "none", tmp_path / "two", tmp_path / "one"]).profile.queue
+        == "second"
+    )
 
 
 def test_known_names_are_profiles_only(tmp_path):
@@ -145,10 +154,22 @@ def test_planned_names_say_that_they_are_not_built(name):
     ("more", "told"),
     [
         ("queu: x\n", "prod-a.yaml:8: queu: unknown key; did you mean 'queue'? (allowed: bind_spread,"),
-        ("budgets: {bnd: 3}\n", "prod-a.yaml:8: budgets.bnd: unknown key; did you mean 'bind'? (allowed: admission,"),
-        ("images: {pyton: x}\n", "images.pyton: unknown key; did you mean 'python'? (allowed: python, torch)"),
-        ("overlay: {specs: {}}\n", "overlay.specs: unknown key; did you mean 'spec'? (allowed: metadata, spec)"),
-        ("nodes: reel\n", "nodes = 'reel': is not known; did you mean 'real'? (allowed: process, real, simulated)"),
+        (
+            "budgets: {bnd: 3}\n",
+            "prod-a.yaml:8: budgets.bnd: unknown key; did you mean 'bind'? (allowed: admission,",
+        ),
+        (
+            "images: {pyton: x}\n",
+            "images.pyton: unknown key; did you mean 'python'? (allowed: python, torch)",
+        ),
+        (
+            "overlay: {specs: {}}\n",
+            "overlay.specs: unknown key; did you mean 'spec'? (allowed: metadata, spec)",
+        ),
+        (
+            "nodes: reel\n",
+            "nodes = 'reel': is not known; did you mean 'real'? (allowed: process, real, simulated)",
+        ),
         ("provider: existng\n", "provider = 'existng': is not known; did you mean 'existing'?"),
         ("provider: embedded\n", "prod-a.yaml:8: provider: embedded is built in: use --cluster=embedded"),
         ("slots: yes\n", "slots = 'yes': must be true or false"),
@@ -156,13 +177,19 @@ def test_planned_names_say_that_they_are_not_built(name):
         ("budgets: {bind: 0}\n", "budgets.bind = 0: must be greater than 0"),
         ("budgets: {bind: .inf}\n", "budgets.bind = inf: must be finite"),
         ("budgets: {bind: '3'}\n", "budgets.bind = '3': must be a number, without quotes"),
-        ("budgets: {bind: 010}\n", "budgets.bind = '010': must be a number, without quotes and without a leading zero"),
+        (
+            "budgets: {bind: 010}\n",
+            "budgets.bind = '010': must be a number, without quotes and without a leading zero",
+        ),
         ("budgets: {bind: 1:30}\n", "budgets.bind = '1:30': must be a number"),
         ("budgets: [3]\n", "budgets: must be a mapping"),
         ("window: 1\n", "prod-a.yaml:8: window = 1: must be at least 5: a profile may lengthen the window"),
         ("name: other\n", "prod-a.yaml:8: name: the name is that of the file"),
         ("queue: again\n", "prod-a.yaml:8: queue: the key stands twice, first in line 5"),
-        ("budgets:\n  bind: 1\n  bind: 2\n", "prod-a.yaml:10: budgets.bind: the key stands twice, first in line 9"),
+        (
+            "budgets:\n  bind: 1\n  bind: 2\n",
+            "prod-a.yaml:10: budgets.bind: the key stands twice, first in line 9",
+        ),
         ("on: 1\n", "on: unknown key"),
         ("7: 1\n", "a key must be a text: quote it"),
         ("waivers: [{id: GANG-1, reason: r, owner: o, expires: 2027-01-01}]\n", "waivers.0.id = 'GANG-1':"),
@@ -209,10 +236,14 @@ def test_mistakes_in_overrides_name_their_source(write):
     folder = write()
     with pytest.raises(profile.ProfileError) as caught:
         profile.load("prod-a", [folder], env={"GPUCLUSTER_QUEU": "x"})
-    assert str(caught.value).startswith("environment GPUCLUSTER_QUEU: queu: unknown key; did you mean 'queue'?")
+    assert str(caught.value).startswith(
+        "environment GPUCLUSTER_QUEU: queu: unknown key; did you mean 'queue'?"
+    )
     with pytest.raises(profile.ProfileError) as caught:
         profile.load("prod-a", [folder], cli=["gpus_per_node=many"])
-    assert str(caught.value).startswith("option --gpucluster-set: gpus_per_node = 'many': must be a whole number")
+    assert str(caught.value).startswith(
+        "option --gpucluster-set: gpus_per_node = 'many': must be a whole number"
+    )
 
 
 def test_variables_of_kubernetes_and_twins_of_options_are_no_leaves(write):

@@ -43,7 +43,9 @@ def _get(url):
 
 
 def _running(folder):
-    return [processes.Running(**item) for item in json.loads((folder / "cluster.json").read_text())["running"]]
+    return [
+        processes.Running(**item) for item in json.loads((folder / "cluster.json").read_text())["running"]
+    ]
 
 
 def _alive(running):
@@ -161,7 +163,9 @@ def test_a_control_plane_that_does_not_start_is_told_and_leaves_nothing(loaded, 
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", None)
-    with pytest.raises(provider.ProviderError, match=r"the control plane ended before it was ready.*no such port"):
+    with pytest.raises(
+        provider.ProviderError, match=r"the control plane ended before it was ready.*no such port"
+    ):
         provider.obtain(loaded, tmp_path / "run")
     assert not (tmp_path / "run" / "cluster.json").exists()
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -170,7 +174,7 @@ def test_a_control_plane_that_does_not_start_is_told_and_leaves_nothing(loaded, 
 def test_nodes_that_do_not_start_take_the_control_plane_with_them(tmp_path, monkeypatch):
     """A half-started cluster is ended: the control plane does not outlive nodes that failed."""
     monkeypatch.setattr(sandbox, "probe", lambda: None)
-    monkeypatch.setattr(embedded, "NODES", ("-c", "print('{\"error\": \"no bridge\"}')"))
+    monkeypatch.setattr(embedded, "NODES", ("-c", 'print(\'{"error": "no bridge"}\')'))
     started = []
     launch = processes.launch
 
@@ -189,7 +193,9 @@ def test_nodes_that_are_not_ready_are_named(loaded, tmp_path):
     """Nodes are waited for on a watch; those that do not come are named with what is known of them."""
     with provider.start(loaded, tmp_path) as cluster, pytest.raises(provider.ProviderError) as caught:
         embedded.wait_for_nodes(cluster.facts["url"], ["gpu-0", "gpu-1"], 1.0, tmp_path / "none")
-    assert "nodes were not Ready within 1 s: gpu-0 (did not register), gpu-1 (did not register)" in str(caught.value)
+    assert "nodes were not Ready within 1 s: gpu-0 (did not register), gpu-1 (did not register)" in str(
+        caught.value
+    )
 
 
 def test_three_nodes_of_eight_gpus_are_ready(tmp_path):
@@ -211,7 +217,9 @@ def test_defects_reach_the_half_that_plants_them(loaded, tmp_path):
     owner = os.getpid()
     state = tmp_path
     assert embedded.control_plane_config(loaded, state, ["gang.x"], owner)["defects"] == ["gang.x"]
-    assert embedded.node_config(loaded, state, state, ["node.slow-start"], owner)["defects"] == ["node.slow-start"]
+    assert embedded.node_config(loaded, state, state, ["node.slow-start"], owner)["defects"] == [
+        "node.slow-start"
+    ]
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -152,5 +152,5 @@ def test_presuppositions_have_their_say(finding, held, verdict):
 def test_observed_false_outranks_not_observed():
     """With both, the row is environment: it names what is known to be wrong."""
     registry = Registry()
-    _declare(registry, presupposes=[_state(None), _state(False)])
+    _declare(registry, presupposes=[_state(held=None), _state(held=False)])
     assert registry.get("GANG-002").decide(None, {}).verdict is Verdict.ENVIRONMENT

@@ -1,6 +1,7 @@
 """The manifests for people with kubectl are what the scenarios submit."""
 
 import pytest
+
 from docs.manifests import FOLDER, manifests
 
 

@@ -3,10 +3,10 @@
 import pathlib
 
 import pytest
-from suites.defects import FLIPS
 
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import REGISTRY, Verdict
+from suites.defects import FLIPS
 
 BUILT = [
     "INV-001", "GANG-001", "GANG-002", "GANG-004", "GANG-008", "REF-001", "REF-003", "PLG-001", "PLG-003",

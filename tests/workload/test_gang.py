@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.workload import GangSpec, Role, Sidecar, WorkloadError, apply_overlay, dialect_for, filler
+from pytest_gpucluster.workload import (
+    GangSpec,
+    Role,
+    Sidecar,
+    WorkloadError,
+    apply_overlay,
+    dialect_for,
+    filler,
+)
 from pytest_gpucluster.workload.overlay import pod_templates
 
 SPEC = GangSpec(
@@ -24,10 +32,14 @@ SPEC = GangSpec(
 
 
 def test_volcano_gets_a_job_with_the_scheduler_named_everywhere():
-    """schedulerName stands on the Job and on every task template, as the documents ask."""
+    """The schedulerName stands on the Job and on every task template, as the documents ask."""
     job = dialect_for("volcano", "team-a").write(SPEC)
     assert job["apiVersion"] == "batch.volcano.sh/v1alpha1"
-    assert (job["spec"]["schedulerName"], job["spec"]["queue"], job["spec"]["minAvailable"]) == ("volcano", "team-a", 4)
+    assert (job["spec"]["schedulerName"], job["spec"]["queue"], job["spec"]["minAvailable"]) == (
+        "volcano",
+        "team-a",
+        4,
+    )
     for _, pod in pod_templates(job):
         assert pod["schedulerName"] == "volcano"
         assert pod["restartPolicy"] == "Never"
@@ -47,7 +59,11 @@ def test_the_default_scheduler_gets_an_indexed_job():
     """The contrast is written with what Kubernetes alone has."""
     spec = GangSpec("c", roles=(Role("worker", 4, ("sleep", "1")),), resources={"x/y": 4}, image="python")
     job = dialect_for("default-scheduler").write(spec)
-    assert (job["apiVersion"], job["spec"]["completionMode"], job["spec"]["parallelism"]) == ("batch/v1", "Indexed", 4)
+    assert (job["apiVersion"], job["spec"]["completionMode"], job["spec"]["parallelism"]) == (
+        "batch/v1",
+        "Indexed",
+        4,
+    )
 
 
 def test_what_a_scheduler_cannot_express_is_said():
@@ -84,7 +100,9 @@ def test_the_overlay_reaches_every_pod():
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=3),
-        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+        lambda inner: (
+            st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2)
+        ),
         max_leaves=6,
     )
 )

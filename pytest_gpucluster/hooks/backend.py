@@ -1,0 +1,141 @@
+"""Where evidence comes from in this process: a session on a cluster, or the folder of an earlier run."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.evidence import Evidence
+    from pytest_gpucluster.hooks.run import Run
+    from pytest_gpucluster.requirement.declare import ScenarioLike
+
+EVIDENCE_FOLDER = "evidence"
+
+
+def evidence_path(run_folder: Path, scenario: str) -> Path:
+    """Return the evidence file of a scenario in a run folder."""
+    return run_folder / EVIDENCE_FOLDER / f"{scenario}.jsonl"
+
+
+class Backend(Protocol):
+    """What the hooks need of a cluster."""
+
+    def evidence(self, scenario: "ScenarioLike") -> "Evidence":
+        """Return the evidence of a scenario; the first process that asks runs it."""
+
+    def path(self, scenario: "ScenarioLike") -> Path:
+        """Return the evidence file of a scenario."""
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return name, provider and what identifies the cluster, as plain data."""
+
+    def requests(self) -> Mapping[str, int]:
+        """Return how many requests were made so far, by verb and kind."""
+
+    def close(self) -> list[str]:
+        """Clean up and let go; return what was left behind, one line each."""
+
+
+class Reused:
+    """Evidence of an earlier run; no cluster."""
+
+    def __init__(self, run_folder: Path) -> None:
+        """Take the folder of that run."""
+        self.run_folder = run_folder
+
+    def evidence(self, scenario: "ScenarioLike") -> "Evidence":
+        """Read the evidence; where there is none, return evidence that says so."""
+        from pytest_gpucluster.evidence import Evidence, ingest
+
+        path = self.path(scenario)
+        if path.is_file():
+            return ingest.read(path)
+        text = f"the run {self.run_folder} holds no evidence of the scenario {scenario.name}"
+        return Evidence(
+            (), header={"scenario": scenario.name, "problem": {"verdict": "inconclusive", "text": text}}
+        )
+
+    def path(self, scenario: "ScenarioLike") -> Path:
+        """Return the file in the earlier run's folder."""
+        return evidence_path(self.run_folder, scenario.name)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return what the earlier run said of its cluster."""
+        from pytest_gpucluster.report import record
+
+        with contextlib.suppress(record.RecordError):
+            return {**record.load(self.run_folder)["cluster"], "reused": str(self.run_folder)}
+        return {"reused": str(self.run_folder)}
+
+    def requests(self) -> Mapping[str, int]:
+        """Return nothing: no request is made."""
+        return {}
+
+    def close(self) -> list[str]:
+        """Nothing is held."""
+        return []
+
+
+class Live:
+    """A session of our own (namespace, watches) on the run's one cluster."""
+
+    def __init__(self, run: "Run") -> None:
+        """Have the cluster, then open the session.
+
+        Raises:
+            ProviderError: the cluster could not be had.
+            GpuClusterError: it does not answer, or refuses what a session needs.
+        """
+        from pytest_gpucluster import provider
+        from pytest_gpucluster.scenario import RunStore, Session
+
+        self.run_folder = run.folder
+        self._stack = contextlib.ExitStack()
+        held = provider.obtain(run.loaded, run.folder, run.settings.defects, run.owner_pid)
+        self.cluster = held.cluster
+        self._stack.callback(held.close)
+        try:
+            store = RunStore(run.folder)
+            self.session = Session(
+                held.cluster, run.loaded.profile, store, worker=run.worker, keep=run.settings.keep
+            )
+            self.session.__enter__()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def evidence(self, scenario: Any) -> "Evidence":
+        """Return the evidence of a scenario; it is run when no process of this run has."""
+        return self.session.evidence(scenario)
+
+    def path(self, scenario: "ScenarioLike") -> Path:
+        """Return the file in this run's folder."""
+        return evidence_path(self.run_folder, scenario.name)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return name, provider, context and facts of the cluster."""
+        cluster = self.cluster
+        return {
+            "name": cluster.name,
+            "provider": cluster.provider,
+            "context": cluster.context,
+            "features": sorted(cluster.features),
+            **cluster.facts,
+        }
+
+    def requests(self) -> Mapping[str, int]:
+        """Return how many requests the session made, by verb and kind."""
+        counted = self.session.requests.get("requests", {})
+        return {str(key): int(value) for key, value in counted.items()} if isinstance(counted, dict) else {}
+
+    def close(self) -> list[str]:
+        """Clean up what the session made, then end the cluster if it is this process's own."""
+        with self._stack:
+            self.session.__exit__(None, None, None)
+            return [str(item) for item in self.session.left_overs]
+
+
+def open_backend(run: "Run") -> Backend:
+    """Return the backend that a run asks for."""
+    return Reused(run.settings.reuse) if run.settings.reuse is not None else Live(run)

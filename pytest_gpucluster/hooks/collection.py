@@ -1,0 +1,159 @@
+"""Hooks around collection: markers and keywords from declarations, clear errors, order, usage errors."""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gpucluster.hooks import settings, state
+from pytest_gpucluster.requirement import AREAS, Requirement
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give a requirement's item its area, its level and its id as marker, marker and keyword.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_itemcollected
+    """
+    requirement = state.declared(item)
+    if requirement is None:
+        return
+    item.add_marker(requirement.area)
+    item.add_marker(requirement.level.value)
+    item.extra_keyword_matches.add(requirement.id)
+    state.set_property(item, state.REQUIREMENT_PROPERTY, requirement.id)
+    state.set_property(item, state.LEVEL_PROPERTY, requirement.level.value)
+    state.set_property(item, state.SCENARIO_PROPERTY, requirement.scenario.name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Show an error of a declaration as one line instead of a traceback.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_make_collect_report
+    """
+    report = yield
+    call = getattr(report, "call", None)
+    error = call.excinfo.value if call is not None and call.excinfo is not None else None
+    if error is not None and type(error).__name__ == "DeclarationError":
+        from pytest_gpucluster.requirement import DeclarationError
+
+        if isinstance(error, DeclarationError):
+            report.longrepr = f"{collector.nodeid}: {error}"
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put requirements in the order of areas, and inside an area the cheap scenarios first.
+
+    Tests of other kinds keep their places. Where a plugin shuffles on purpose, nothing is ordered.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems
+    """
+    places = [index for index, item in enumerate(items) if state.declared(item) is not None]
+    state.selection_of(config).total = len(places)
+    if not places or _shuffled(config):
+        return
+    ordered = sorted((items[index] for index in places), key=_order)
+    for index, item in zip(places, ordered, strict=True):
+        items[index] = item
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Remember which requirements were left out, and by what.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_deselected
+    """
+    for item in items:
+        requirement = state.declared(item)
+        if requirement is not None:
+            why = f"deselected{_selectors(item.config)}"
+            state.selection_of(item.config).deselected[requirement.id] = (requirement, why)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Check what the run was told, now that there is a requirement to run.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_finish
+
+    Raises:
+        pytest.UsageError: see `run.prepare`.
+    """
+    config = session.config
+    selection = state.selection_of(config)
+    chosen = [found for item in session.items if (found := state.declared(item)) is not None]
+    selection.selected = list(dict.fromkeys(requirement.id for requirement in chosen))
+    # A parametrized or repeated test may be deselected in part.
+    for requirement in chosen:
+        selection.deselected.pop(requirement.id, None)
+    if not chosen or config.getoption("collectonly"):
+        return
+    from pytest_gpucluster.hooks import run
+
+    try:
+        config.stash[state.RUN] = run.prepare(config, {requirement.scenario.name for requirement in chosen})
+    except pytest.UsageError as error:
+        if not state.is_worker(config):
+            raise
+        # An error that leaves a worker would look like a crash: hand it to the controller and run nothing.
+        config.stash[state.PROBLEM] = str(error)
+        session.items.clear()
+        session.testscollected = 0
+
+
+def pytest_report_collectionfinish(
+    config: pytest.Config, start_path: Path, items: Sequence[pytest.Item]
+) -> list[str]:
+    """Name cluster and run folder, and each leaf of the profile that was overridden, with its source.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_collectionfinish
+    """
+    del start_path, items
+    run = config.stash.get(state.RUN, None)
+    if run is None or config.getoption("collectonly"):
+        return []
+    told = run.settings
+    count = len(state.selection_of(config).selected)
+    source = told.sources.get("cluster", "default")
+    lines = [
+        f"gpucluster: {count} requirement{'s' if count != 1 else ''} on cluster {told.cluster} ({source})",
+        *settings.header_lines(run.loaded.overridden()),
+    ]
+    if told.reuse is not None:
+        lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")
+    return lines
+
+
+def _shuffled(config: pytest.Config) -> bool:
+    manager = config.pluginmanager
+    if manager.hasplugin("randomly") and config.getoption("randomly_reorganize", default=True):
+        return True
+    # pytest-random-order shuffles only when asked to.
+    return bool(manager.hasplugin("random_order") and config.getoption("random_order_bucket", default=None))
+
+
+def _order(item: pytest.Item) -> tuple[Any, ...]:
+    requirement = state.declared(item)
+    if requirement is None:
+        return ()
+    prefix = requirement.id.partition("-")[0]
+    return (list(AREAS).index(prefix), *cost(requirement), requirement.scenario.name, requirement.id)
+
+
+def cost(requirement: Requirement) -> tuple[float, float]:
+    """Return GPU-seconds and seconds of a requirement's scenario, 0 where it does not say."""
+    needs = getattr(requirement.scenario, "needs", None)
+    return float(getattr(needs, "gpu_seconds", 0) or 0), float(getattr(needs, "seconds", 0) or 0)
+
+
+def _selectors(config: pytest.Config) -> str:
+    used = [
+        f"{flag} {config.getoption(dest)!r}"
+        for flag, dest in (("-k", "keyword"), ("-m", "markexpr"))
+        if config.getoption(dest, None)
+    ]
+    return f" by {' and '.join(used)}" if used else ""

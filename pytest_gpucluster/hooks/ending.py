@@ -1,0 +1,50 @@
+"""The end of a run, in the process that owns it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """What the terminal tells at the end.
+
+    Attributes:
+        folder: the run's folder.
+        files: what was written.
+        left_overs: what is still on the cluster.
+    """
+
+    folder: Path
+    files: tuple[Path, ...]
+    left_overs: tuple[str, ...]
+
+
+ENDED = pytest.StashKey[Ended]()
+
+
+def end(
+    config: pytest.Config,
+    folder: Path,
+    *,
+    exit_status: int,
+    selected: list[str],
+    left_overs: list[str],
+) -> None:
+    """Stop what was started for the run, end its record, write the reports."""
+    from pytest_gpucluster import provider
+    from pytest_gpucluster.hooks import run as runs
+
+    provider.stop(folder)
+    if not (folder / "run.jsonl").exists():
+        # Nothing was reached: no folder was made, so there is nothing to tell.
+        return
+    interrupted = exit_status == INTERRUPTED
+    stopped = "the run was interrupted before it" if interrupted else "not reached: the run stopped before it"
+    files = runs.finish(
+        folder, exit_status=exit_status, interrupted=interrupted, selected=selected, stopped=stopped
+    )
+    config.stash[ENDED] = Ended(folder, tuple(files), tuple(left_overs))

@@ -1,0 +1,51 @@
+"""Hooks around options: declare them, register markers, print the header."""
+
+import pytest
+
+from pytest_gpucluster.hooks import settings
+from pytest_gpucluster.requirement import AREAS, Level
+
+LEVEL_MEANINGS = {
+    Level.MUST: "a requirement that the cluster MUST meet",
+    Level.SHOULD: "a requirement that the cluster SHOULD meet",
+    Level.CONTROL: "shows that the detector sees the documented failure on this very cluster",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare options and ini settings.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption
+    """
+    settings.register(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers; add the hooks for xdist where it is present.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure
+    """
+    for name, meaning in AREAS.values():
+        config.addinivalue_line("markers", f"{name}: gpucluster area: {meaning}")
+    for level, meaning in LEVEL_MEANINGS.items():
+        config.addinivalue_line("markers", f"{level.value}: gpucluster level: {meaning}")
+    if config.pluginmanager.hasplugin("xdist"):
+        from pytest_gpucluster.hooks import workers
+
+        workers.configure(config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name each setting that is not default, with its source.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
+    """
+    if not settings.is_set(config):
+        return []
+    try:
+        return list(settings.header_lines(settings.resolve(config).changed()))
+    except pytest.UsageError:
+        # Told when a requirement is collected; a foreign run must not care.
+        return []

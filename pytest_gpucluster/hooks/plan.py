@@ -1,0 +1,94 @@
+"""The plan of a run: what would be done, what it costs, what it needs, whom it touches."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpucluster.hooks.collection import cost
+from pytest_gpucluster.plain.names import SLOT_PREFIX
+from pytest_gpucluster.requirement import REGISTRY, Requirement
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.hooks.run import Run
+
+SESSION_PERMISSIONS = (
+    "create and delete namespaces",
+    "create, get, list, watch and delete the objects of a scenario in them",
+    "get pods/log",
+)
+"""What every run on a cluster needs."""
+
+
+def lines(run: "Run", selected: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of the plan for the selected requirements."""
+    requirements = [REGISTRY.get(requirement_id) for requirement_id in selected]
+    by_scenario: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        by_scenario.setdefault(requirement.scenario.name, []).append(requirement)
+    profile = run.loaded.profile
+    costs = [cost(group[0]) for group in by_scenario.values()]
+    yield (
+        f"cluster {profile.name} ({profile.provider}): {len(requirements)} requirements from "
+        f"{len(by_scenario)} scenarios, about {sum(c[1] for c in costs):.0f} s, "
+        f"{sum(c[0] for c in costs):.0f} GPU-seconds"
+    )
+    for name, group in by_scenario.items():
+        yield from _scenario(name, group, profile)
+    yield ""
+    yield f"permissions   {'; '.join(_permissions(by_scenario))}"
+    yield "Nothing was run, and no cluster was touched."
+
+
+def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator[str]:
+    scenario: Any = group[0].scenario
+    needs: Any = getattr(scenario, "needs", None)
+    yield ""
+    yield f"scenario {name}: {getattr(scenario, 'summary', '')}".rstrip(": ")
+    yield f"  requirements  {', '.join(f'{r.id} ({r.level.value})' for r in group)}"
+    yield f"  needs         {_needs(needs, profile)}"
+    gpu_seconds, seconds = cost(group[0])
+    yield f"  costs         about {seconds:.0f} s, {gpu_seconds:.0f} GPU-seconds"
+    permissions = tuple(getattr(needs, "permissions", ()))
+    if permissions:
+        yield f"  permissions   {', '.join(permissions)}"
+    yield f"  others        {_effect(needs, profile)}"
+
+
+def _needs(needs: Any, profile: Any) -> str:
+    if needs is None:
+        return "not declared"
+    parts = [f"{needs.nodes} node{'s' if needs.nodes != 1 else ''}"]
+    if needs.gpus:
+        parts.append(f"{needs.gpus} {profile.gpu_resource}")
+    if needs.slot_nodes:
+        parts.append(f"{needs.slot_nodes} x {needs.slots_per_node} slots")
+    if needs.pods_run:
+        parts.append("pods that run")
+    if needs.torch:
+        parts.append("torch")
+    return ", ".join(parts)
+
+
+def _effect(needs: Any, profile: Any) -> str:
+    """Say what other tenants of a shared cluster notice."""
+    effects = []
+    if getattr(needs, "gpus", 0):
+        effects.append(
+            f"holds {needs.gpus} {profile.gpu_resource} in queue {profile.queue} for about "
+            f"{needs.gpu_seconds / needs.gpus:.0f} s"
+        )
+    if getattr(needs, "slot_nodes", 0):
+        nodes = f"{needs.slot_nodes} node{'s' if needs.slot_nodes != 1 else ''}"
+        effects.append(
+            f"adds a resource below {SLOT_PREFIX} to the status of {nodes}, which no other pod asks for"
+        )
+    return "; ".join(effects) or "takes nothing from them"
+
+
+def _permissions(by_scenario: dict[str, list[Requirement]]) -> list[str]:
+    found = dict.fromkeys(SESSION_PERMISSIONS)
+    for group in by_scenario.values():
+        needs = getattr(group[0].scenario, "needs", None)
+        found.update(dict.fromkeys(getattr(needs, "permissions", ())))
+        if getattr(needs, "slot_nodes", 0):
+            found["patch nodes/status"] = None
+    return list(found)

@@ -1,0 +1,159 @@
+"""Hooks around reporting: verdicts as outcomes, texts instead of tracebacks, the end of the terminal's output."""
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import pytest
+
+from pytest_gpucluster.hooks import settings, state
+from pytest_gpucluster.requirement import Verdict
+
+OWN: Mapping[str, tuple[str, str, tuple[str, Mapping[str, bool]]]] = {
+    Verdict.ENVIRONMENT.value: ("environment", "e", ("ENVIRONMENT", {"yellow": True, "bold": True})),
+    Verdict.INCONCLUSIVE.value: ("inconclusive", "i", ("INCONCLUSIVE", {"yellow": True, "bold": True})),
+    Verdict.NOT_APPLICABLE.value: ("not applicable", "n", ("NOT APPLICABLE", {"yellow": True})),
+}
+"""Verdict -> category, letter and word of the verdicts for which pytest has no outcome."""
+
+_TOLD = ("environment", "inconclusive")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the text of a verdict without a traceback.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport
+    """
+    report = yield
+    case = state.case_of(item)
+    if case is None:
+        return report
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, state.Outcome):
+        report.longrepr = str(error)
+    elif report.skipped and isinstance(report.longrepr, tuple):
+        _, _, reason = report.longrepr
+        report.longrepr = (str(item.path), (item.location[1] or 0) + 1, reason)
+        _record_skip(item, case, reason)
+    report.user_properties = list(item.user_properties)
+    return report
+
+
+def _record_skip(item: pytest.Item, case: state.Case, reason: str) -> None:
+    """Record a requirement that somebody skipped."""
+    run = item.config.stash.get(state.RUN, None)
+    if case.recorded or run is None:
+        return
+    case.recorded = case.settled = True
+    run.begin(state.selection_of(item.config))
+    run.journal.not_run(case.requirement, f"skipped: {reason.removeprefix('Skipped: ')}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
+    """Count environment, inconclusive and not applicable as what they are.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_teststatus
+    """
+    properties = getattr(report, "user_properties", None)
+    if not properties:
+        return None
+    verdict = _property(report, state.VERDICT_PROPERTY)
+    if verdict not in OWN:
+        return None
+    if report.passed:
+        # A call that did not settle: its verdict is told by the teardown.
+        return ("", "", "") if report.when == "call" else None
+    return OWN[verdict]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_html_results_table_header(cells: list[str]) -> None:
+    """Add columns for requirement and verdict to the table of pytest-html."""
+    from pytest_gpucluster.report import html_columns
+
+    html_columns.add_header(cells)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_html_results_table_row(report: Any, cells: list[str]) -> None:
+    """Fill the columns for requirement and verdict."""
+    from pytest_gpucluster.report import html_columns
+
+    html_columns.add_row(cells, getattr(report, "user_properties", ()))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Print the plan, or the texts that pytest would not print, and where the run's files are.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
+    """
+    del exitstatus
+    problem = config.stash.get(state.PROBLEM, None)
+    if problem is not None:
+        terminalreporter.write_line(f"ERROR: {problem}", red=True)
+    run = config.stash.get(state.RUN, None)
+    if run is not None and settings.wants_plan(config):
+        from pytest_gpucluster.hooks import plan
+
+        terminalreporter.section("gpucluster plan")
+        for line in plan.lines(run, state.selection_of(config).selected):
+            terminalreporter.write_line(line)
+        return
+    for category in _TOLD:
+        _print_texts(terminalreporter, category)
+    _print_not_applicable(terminalreporter)
+    _print_end(terminalreporter, config)
+
+
+def _print_texts(terminal: Any, category: str) -> None:
+    reports = terminal.stats.get(category, [])
+    if not reports:
+        return
+    terminal.section(category)
+    for report in reports:
+        terminal.write_sep("_", _property(report, state.REQUIREMENT_PROPERTY) or report.nodeid)
+        terminal.write_line(str(report.longrepr))
+
+
+def _print_not_applicable(terminal: Any) -> None:
+    reports = terminal.stats.get("not applicable", [])
+    if not reports or terminal.config.get_verbosity() < 0:
+        return
+    terminal.section("not applicable")
+    for report in reports:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        terminal.write_line(
+            f"{_property(report, state.REQUIREMENT_PROPERTY)}: {reason.removeprefix('Skipped: not applicable: ')}"
+        )
+
+
+def _print_end(terminal: Any, config: pytest.Config) -> None:
+    from pytest_gpucluster.hooks import ending
+
+    ended = config.stash.get(ending.ENDED, None)
+    if ended is None:
+        return
+    terminal.section("gpucluster")
+    terminal.write_line(f"run       {ended.folder}")
+    for path in ended.files:
+        if path.name in {"report.html", "report.json", "junit.xml"}:
+            terminal.write_line(f"{path.suffix[1:]:<9} {path}")
+    for line in ended.left_overs:
+        terminal.write_line(f"left over {line}", red=True)
+    run = config.stash.get(state.RUN, None)
+    if settings.resolve(config).keep:
+        kept = f"gpucluster cleanup {ended.folder}"
+        embedded = run is not None and run.loaded.profile.provider == "embedded"
+        terminal.write_line(
+            "kept      nothing: the embedded cluster ends with its run"
+            if embedded
+            else f"kept      the objects of this run stay on the cluster; remove them with: {kept}"
+        )
+
+
+def _property(report: Any, name: str) -> str:
+    return next((str(value) for key, value in report.user_properties if key == name), "")

@@ -1,0 +1,298 @@
+"""One run as one process sees it: its folder, its journal, its backend."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import filelock
+import pytest
+
+import pytest_gpucluster
+from pytest_gpucluster import profile, provider
+from pytest_gpucluster.hooks import backend, naming, settings, signs, state
+from pytest_gpucluster.report import deciding, record, text
+from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.evidence import Evidence
+
+BEGIN_LOCK = "begin.lock"
+BEGIN_LIMIT = 300.0
+"""Seconds that a worker waits for the one that begins the run (starting the cluster has its own, shorter limits)."""
+
+LATEST = "latest"
+
+MAIN = "main"
+"""Name of the process of a run without workers."""
+
+
+class Run:
+    """A run in one process.
+
+    Attributes:
+        settings: what the run was told.
+        loaded: the profile with its sources.
+        folder: the run's folder, shared by all processes of the run; made when the first test needs it.
+        owner_pid: the process with whose end the embedded cluster ends.
+        worker: name of this process: `main`, or the worker's id.
+    """
+
+    def __init__(
+        self,
+        told: settings.Settings,
+        loaded: profile.LoadedProfile,
+        folder: Path,
+        *,
+        owner_pid: int | None = None,
+        worker: str = MAIN,
+    ) -> None:
+        """Take what was told; touch nothing."""
+        self.settings = told
+        self.loaded = loaded
+        self.folder = folder
+        self.owner_pid = owner_pid or os.getpid()
+        self.worker = worker
+        self.journal = record.Journal(folder / record.JOURNAL)
+        self._backend: backend.Backend | None = None
+        self._problem: BaseException | None = None
+        self._seen: set[str] = set()
+        self._begun = False
+        self._announced: Path | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Report whether any process of the run has begun it."""
+        return self.journal.path.exists()
+
+    def decide(self, requirement: Requirement) -> tuple[Finding, list[dict[str, Any]]]:
+        """Obtain the evidence of a requirement and decide; return finding and presuppositions.
+
+        A cluster that cannot be had makes every row `environment`.
+        """
+        try:
+            source = self._open()
+        except (provider.ProviderError, self._cluster_errors()) as error:
+            problem = Finding(Verdict.ENVIRONMENT, required="a cluster that answers", observed=_line(error))
+            return problem, []
+        evidence = self._evidence(source, requirement)
+        return deciding.decide(requirement, evidence), deciding.presupposed(requirement, evidence)
+
+    def text(self, requirement: Requirement, finding: Finding, nodeid: str) -> str:
+        """Return the text of a finding, "" for a pass."""
+        if finding.verdict is Verdict.PASS:
+            return ""
+        path = self._evidence_path(requirement)
+        return text.failure_text(
+            requirement,
+            finding,
+            evidence_path=path if path and path.exists() else None,
+            nodeid=nodeid,
+            run_folder=self.folder,
+            cluster=self.loaded.profile.name if "cluster" in self.settings.sources else None,
+        )
+
+    def record(self, case: state.Case, presupposed: list[dict[str, Any]], nodeid: str) -> None:
+        """Write a decision into the journal."""
+        if case.finding is None:
+            return
+        self.journal.requirement(
+            case.requirement,
+            case.finding,
+            presupposed=presupposed,
+            seconds=case.seconds,
+            evidence=self._evidence_path(case.requirement),
+            nodeid=nodeid,
+            text=case.text,
+        )
+
+    def begin(self, selection: state.Selection) -> None:
+        """Begin the run unless another process has: folder, cluster, first lines of the journal."""
+        if self._begun:
+            return
+        self._begun = True
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.worker != MAIN:
+            self._announced = signs.announce(self.folder, self.worker)
+        with filelock.FileLock(self.folder / BEGIN_LOCK, timeout=BEGIN_LIMIT):
+            if self.begun:
+                return
+            _point_latest(self.folder)
+            identity: Mapping[str, Any] = {}
+            try:
+                # A cluster that cannot be had is told by every row; here it only lacks an identity.
+                with contextlib.suppress(provider.ProviderError, self._cluster_errors()):
+                    identity = self._open().identity()
+            finally:
+                self._start_journal(identity, selection)
+
+    def close(self) -> list[str]:
+        """Clean up and let go of the cluster; return and record what was left behind."""
+        if self._announced is not None:
+            # From here on an interrupt would only disturb the cleanup.
+            self._announced.unlink(missing_ok=True)
+        source, self._backend = self._backend, None
+        if source is None:
+            return []
+        try:
+            left = source.close()
+        except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
+            left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
+        self.journal.cleanup(left)
+        return left
+
+    def _open(self) -> backend.Backend:
+        if self._problem is not None:
+            # Tried once: a cluster that does not start would cost its limit again for every row.
+            raise self._problem
+        if self._backend is None:
+            try:
+                self._backend = backend.open_backend(self)
+            except Exception as error:
+                self._problem = error
+                raise
+        return self._backend
+
+    def _evidence(self, source: backend.Backend, requirement: Requirement) -> "Evidence":
+        scenario = requirement.scenario
+        before = source.requests()
+        fresh = not source.path(scenario).exists()
+        started = time.monotonic()
+        evidence = source.evidence(scenario)
+        if fresh and scenario.name not in self._seen:
+            after = source.requests()
+            problem = evidence.header.get("problem")
+            self.journal.scenario(
+                scenario.name,
+                seconds=round(time.monotonic() - started, 3),
+                requests={k: n - before.get(k, 0) for k, n in after.items() if n > before.get(k, 0)},
+                evidence=source.path(scenario),
+                problem=problem if isinstance(problem, Mapping) else None,
+                summary=str(getattr(scenario, "summary", "")),
+            )
+        self._seen.add(scenario.name)
+        return evidence
+
+    def _evidence_path(self, requirement: Requirement) -> Path | None:
+        return self._backend.path(requirement.scenario) if self._backend is not None else None
+
+    def _start_journal(self, identity: Mapping[str, Any], selection: state.Selection) -> None:
+        known = self.loaded.as_dict()
+        self.journal.run_start(
+            run=self.folder.name,
+            plugin=pytest_gpucluster.__version__,
+            command=sys.argv,
+            cluster={
+                "name": self.loaded.profile.name,
+                "provider": self.loaded.profile.provider,
+                **identity,
+            },
+            profile=known["profile"],
+            sources=known["sources"],
+            defects=self.settings.defects,
+            versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
+        )
+        self.journal.declared(REGISTRY)
+        for requirement, why in selection.deselected.values():
+            self.journal.not_run(requirement, why)
+
+    @staticmethod
+    def _cluster_errors() -> type[Exception]:
+        from pytest_gpucluster.kube.errors import GpuClusterError
+
+        return GpuClusterError
+
+
+def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
+    """Check everything that was told and return the run; touches no cluster and makes no folder.
+
+    Args:
+        config: pytest's configuration.
+        scenarios: names of the scenarios that the selected requirements need.
+
+    Raises:
+        pytest.UsageError: one line: what, where, allowed, nearest.
+    """
+    told = settings.resolve(config)
+    try:
+        loaded = profile.load(
+            told.cluster, told.search(), os.environ, told.overrides["ini"], told.overrides["option"]
+        )
+        provider.check_defects(told.defects, loaded.profile.provider)
+        if told.reuse is None:
+            provider.verify(loaded)
+    except (profile.ProfileError, provider.ProviderError) as error:
+        raise pytest.UsageError(str(error)) from None
+    if told.reuse is not None and not (told.reuse / backend.EVIDENCE_FOLDER).is_dir():
+        raise pytest.UsageError(
+            f"--gpucluster-reuse: {told.reuse} is no folder of a run: it has no folder {backend.EVIDENCE_FOLDER}/"
+        )
+    if told.keep and len(scenarios) > 1:
+        # What one scenario leaves, such as the blocker that makes it scarce, would falsify the next.
+        raise pytest.UsageError(
+            f"{told.sources['keep']}: keeps the objects of one scenario, {len(scenarios)} are selected "
+            f"({', '.join(sorted(scenarios))}): select rows of one, such as with -k GANG-002"
+        )
+    if not told.plan:
+        _check_writable(told.report_dir, told.sources.get("report_dir", "default"))
+    given = getattr(config, "workerinput", {}).get("gpucluster", {})
+    if given:
+        return Run(
+            told,
+            loaded,
+            Path(given["folder"]),
+            owner_pid=given["owner_pid"],
+            worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
+        )
+    return Run(told, loaded, naming.new_folder(told))
+
+
+def finish(
+    folder: Path, *, exit_status: int, interrupted: bool, selected: list[str], stopped: str
+) -> list[Path]:
+    """End the record of a run and write what is made from it; return the files.
+
+    Args:
+        folder: the run's folder.
+        exit_status: pytest's.
+        interrupted: by Ctrl-C or SIGTERM.
+        selected: ids of the requirements that were to run.
+        stopped: why those that were not reached were not.
+    """
+    from pytest_gpucluster.report import write
+
+    journal = record.Journal(folder / record.JOURNAL)
+    with contextlib.suppress(record.RecordError):
+        for row in record.fold(journal.path)["not_run"]:
+            if row["id"] in selected:
+                journal.write("not-run", **{**row, "why": stopped})
+    journal.run_end(exit_status=exit_status, interrupted=interrupted)
+    return write.write_all(folder)
+
+
+def _check_writable(report_dir: Path, source: str) -> None:
+    at = report_dir
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    if not at.is_dir():
+        raise pytest.UsageError(f"{source}: report folder {report_dir} cannot be made: {at} is no folder")
+    if not os.access(at, os.W_OK | os.X_OK):
+        raise pytest.UsageError(
+            f"{source}: report folder {report_dir} is not writable: no permission in {at}"
+        )
+
+
+def _point_latest(folder: Path) -> None:
+    """Let `latest` point to the run; a file system without links does without."""
+    link = folder.parent / f".{LATEST}-{folder.name}"
+    with contextlib.suppress(OSError):
+        link.symlink_to(folder.name, target_is_directory=True)
+        link.replace(folder.parent / LATEST)
+    link.unlink(missing_ok=True)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

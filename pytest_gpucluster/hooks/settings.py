@@ -1,0 +1,257 @@
+"""What a run was told, and by whom: option, ini, environment or default."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+Kind = Literal["text", "path", "flag", "texts", "paths"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option with its ini and environment twins.
+
+    Attributes:
+        flag: the option on the command line.
+        name: key in `Settings.values`; the ini twin is `gpucluster_` + name.
+        kind: what its value is.
+        default: value when nobody says anything.
+        help: what it means.
+        metavar: placeholder of its value in `--help`.
+        env: its environment variable; None where leaves have variables of their own.
+    """
+
+    flag: str
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    metavar: str | None = None
+    env: str | None = None
+
+    @property
+    def dest(self) -> str:
+        """Return the attribute under which pytest keeps the option."""
+        return f"gpucluster_{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """Return the name of the ini setting."""
+        return f"gpucluster_{self.name}"
+
+
+NO = False
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--cluster", "cluster", "text", "embedded",
+        "Cluster to test: embedded, or the name of a profile file", "NAME", "GPUCLUSTER_CLUSTER",
+    ),
+    Option(
+        "--gpucluster-profiles", "profiles", "paths", (),
+        "Folder with profile files; may be given more than once", "DIR", "GPUCLUSTER_PROFILES",
+    ),
+    Option(
+        "--gpucluster-set", "set", "texts", (),
+        "Set a leaf of the profile, such as budgets.bind=30; may be given more than once", "PATH=VALUE",
+    ),
+    Option(
+        "--gpucluster-plan", "plan", "flag", NO,
+        "Print what the selected requirements would do and cost, and run nothing", None, "GPUCLUSTER_PLAN",
+    ),
+    Option(
+        "--gpucluster-defect", "defect", "texts", (),
+        "Plant a defect in the embedded cluster; may be given more than once", "NAME", "GPUCLUSTER_DEFECT",
+    ),
+    Option(
+        "--gpucluster-keep", "keep", "flag", NO,
+        "Leave the objects of the run on the cluster and print how to remove them", None, "GPUCLUSTER_KEEP",
+    ),
+    Option(
+        "--gpucluster-reuse", "reuse", "path", None,
+        "Judge the evidence of an earlier run, given by its folder; touches no cluster", "RUN", "GPUCLUSTER_REUSE",
+    ),
+    Option(
+        "--gpucluster-report-dir", "report_dir", "path", Path("reports"),
+        "Folder for the folders of runs", "DIR", "GPUCLUSTER_REPORT_DIR",
+    ),
+)  # fmt: skip
+"""All options; each has an ini twin and, but for `--gpucluster-set`, an environment twin."""
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off", ""})
+_INI_TYPES: Mapping[Kind, Literal["string", "bool", "linelist"]] = {
+    "text": "string", "path": "string", "flag": "bool", "texts": "linelist", "paths": "linelist",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The settings of a run; each knows its source.
+
+    Attributes:
+        cluster: name of the cluster.
+        profiles: further folders with profile files.
+        overrides: `PATH=VALUE` texts of ini and of the command line.
+        plan: print the plan and run nothing.
+        defects: planted defects.
+        keep: leave objects on the cluster.
+        reuse: run folder whose evidence is judged, or None.
+        report_dir: folder for run folders.
+        sources: name -> where it came from, for those that are not default.
+        rootdir: pytest's root folder.
+    """
+
+    cluster: str
+    profiles: tuple[Path, ...]
+    overrides: Mapping[str, tuple[str, ...]]
+    plan: bool
+    defects: tuple[str, ...]
+    keep: bool
+    reuse: Path | None
+    report_dir: Path
+    sources: Mapping[str, str]
+    rootdir: Path
+
+    def search(self) -> tuple[Path, ...]:
+        """Return the folders in which a profile file is looked for, the first wins."""
+        here = Path.cwd()
+        folders = [*self.profiles, here / "clusters", self.rootdir / "clusters", here, self.rootdir]
+        return tuple(dict.fromkeys(folders))
+
+    def changed(self) -> dict[str, tuple[Any, str]]:
+        """Return the settings that somebody set: name -> value and source."""
+        names = {"defect": "defects", "set": "overrides"}
+        return {
+            name: (
+                self.overrides[source.split()[0]] if name == "set" else getattr(self, names.get(name, name)),
+                source,
+            )
+            for name, source in self.sources.items()
+        }
+
+
+def register(parser: pytest.Parser) -> None:
+    """Declare all options with their ini twins; help works whatever the values are."""
+    group = parser.getgroup("gpucluster", "GPU cluster conformance")
+    for option in OPTIONS:
+        twins = f"ini {option.ini}" + (f", environment {option.env}" if option.env else "")
+        how: dict[str, Any] = {"action": "append" if option.kind in {"texts", "paths"} else "store"}
+        if option.kind == "flag":
+            how = {"action": "store_true"}
+        else:
+            how["metavar"] = option.metavar
+        group.addoption(option.flag, dest=option.dest, default=None, help=f"{option.help} ({twins})", **how)
+        parser.addini(option.ini, option.help, type=_INI_TYPES[option.kind], default=None)
+
+
+def is_set(config: pytest.Config) -> bool:
+    """Report whether anybody set an option, without reading any value."""
+    return any(
+        config.getoption(option.dest) is not None
+        or config.getini(option.ini) is not None
+        or (option.env is not None and option.env in os.environ)
+        for option in OPTIONS
+    )
+
+
+def wants_plan(config: pytest.Config) -> bool:
+    """Report whether the plan is asked for; a broken value of its variable is no plan."""
+    option = next(o for o in OPTIONS if o.name == "plan")
+    try:
+        return bool(_resolve(config, option, os.environ)[0])
+    except pytest.UsageError:
+        return False
+
+
+def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings: default < environment < ini < command line.
+
+    Raises:
+        pytest.UsageError: an environment variable that must be a flag and is none.
+    """
+    env = os.environ if env is None else env
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for option in OPTIONS:
+        value, source = _resolve(config, option, env)
+        values[option.name] = value
+        if source is not None:
+            sources[option.name] = source
+    return Settings(
+        cluster=values["cluster"],
+        profiles=tuple(_absolute(p) for p in values["profiles"]),
+        overrides={
+            "ini": tuple(config.getini("gpucluster_set") or ()),
+            "option": tuple(config.getoption("gpucluster_set") or ()),
+        },
+        plan=values["plan"],
+        defects=tuple(values["defect"]),
+        keep=values["keep"],
+        reuse=_absolute(values["reuse"]) if values["reuse"] else None,
+        report_dir=_absolute(values["report_dir"]),
+        sources=sources,
+        rootdir=config.rootpath,
+    )
+
+
+def _resolve(config: pytest.Config, option: Option, env: Mapping[str, str]) -> tuple[Any, str | None]:
+    given = config.getoption(option.dest)
+    if given is not None:
+        return given, f"option {option.flag}"
+    given = config.getini(option.ini)
+    if given is not None:
+        return (_beside_ini(config, option, given), f"ini {option.ini}")
+    if option.env is not None and option.env in env:
+        return _from_env(option, env[option.env]), f"environment {option.env}"
+    return option.default, None
+
+
+def _beside_ini(config: pytest.Config, option: Option, value: Any) -> Any:
+    """Paths of the ini file start at its folder."""
+    base = config.inipath.parent if config.inipath else config.rootpath
+    if option.kind == "path":
+        return base / Path(value).expanduser()
+    if option.kind == "paths":
+        return [base / Path(entry).expanduser() for entry in value]
+    return value
+
+
+def _from_env(option: Option, text: str) -> Any:
+    match option.kind:
+        case "flag":
+            return _flag(option, text)
+        case "texts":
+            return [part.strip() for part in text.split(",") if part.strip()]
+        case "paths":
+            return [part for part in text.split(os.pathsep) if part]
+        case _:
+            return text
+
+
+def _flag(option: Option, text: str) -> bool:
+    word = text.strip().lower()
+    if word in _TRUE | _FALSE:
+        return word in _TRUE
+    raise pytest.UsageError(
+        f"environment {option.env} = {text!r}: must be a flag (allowed: {', '.join(sorted((_TRUE | _FALSE) - {''}))})"
+    )
+
+
+def _absolute(path: Any) -> Path:
+    return Path(path).expanduser().absolute()
+
+
+def header_lines(changed: Mapping[str, tuple[Any, str]]) -> Sequence[str]:
+    """Return one line for each value that is not default, with its source."""
+    return [f"gpucluster: {name} = {_shown(value)} ({source})" for name, (value, source) in changed.items()]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,109 @@
+"""What the hooks of one process share, under stash keys."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gpucluster.requirement import Finding, Requirement, Verdict, requirement_of
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.hooks.run import Run
+
+REQUIREMENT_PROPERTY = "gpucluster.requirement"
+VERDICT_PROPERTY = "gpucluster.verdict"
+SCENARIO_PROPERTY = "gpucluster.scenario"
+LEVEL_PROPERTY = "gpucluster.level"
+"""Names in `user_properties`: what crosses to the controller, to JUnit and to pytest-html, as texts."""
+
+
+@dataclasses.dataclass
+class Case:
+    """What became of the requirement of one test item.
+
+    Attributes:
+        requirement: the declaration.
+        finding: the decision, None while there is none.
+        text: its failure text.
+        settled: the test asked for the decision, or there was none to ask for.
+        recorded: it stands in the journal.
+        seconds: how long evidence and decision took.
+    """
+
+    requirement: Requirement
+    finding: Finding | None = None
+    text: str = ""
+    settled: bool = False
+    recorded: bool = False
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Return the verdict, None while there is none."""
+        return self.finding.verdict if self.finding else None
+
+
+@dataclasses.dataclass
+class Selection:
+    """What collection found.
+
+    Attributes:
+        selected: ids of requirements that are to run, in order.
+        deselected: requirement -> why it was deselected.
+        total: how many requirement items were collected.
+    """
+
+    selected: list[str] = dataclasses.field(default_factory=list)
+    deselected: dict[str, tuple[Requirement, str]] = dataclasses.field(default_factory=dict)
+    total: int = 0
+
+
+class Outcome(Exception):  # noqa: N818 - not every outcome is an error
+    """Carries the text of a verdict out of a test; shown without a traceback."""
+
+
+CASE = pytest.StashKey[Case]()
+SELECTION = pytest.StashKey[Selection]()
+RUN: "pytest.StashKey[Run]" = pytest.StashKey()
+PROBLEM = pytest.StashKey[str]()
+"""A usage error that a worker found and that its controller tells."""
+
+
+def declared(item: pytest.Item) -> Requirement | None:
+    """Return the requirement that a test item declares, if any."""
+    function = getattr(item, "function", None)
+    # Cheap first: almost every item of a foreign project leaves here.
+    if not hasattr(function, "__gpucluster_requirement__"):
+        return None
+    return requirement_of(function)
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """Return the case of a requirement's item, made when first asked for; None for any other test."""
+    case = item.stash.get(CASE, None)
+    if case is not None:
+        return case
+    requirement = declared(item)
+    if requirement is None:
+        return None
+    item.stash[CASE] = case = Case(requirement)
+    return case
+
+
+def selection_of(config: pytest.Config) -> Selection:
+    """Return what collection found, made when first asked for."""
+    found = config.stash.get(SELECTION, None)
+    if found is None:
+        config.stash[SELECTION] = found = Selection()
+    return found
+
+
+def set_property(item: pytest.Item, name: str, value: str) -> None:
+    """Set a user property once: a later value replaces the earlier one."""
+    item.user_properties[:] = [(key, old) for key, old in item.user_properties if key != name]
+    item.user_properties.append((name, value))
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Report whether this process is a worker of xdist."""
+    return hasattr(config, "workerinput")

@@ -1,0 +1,104 @@
+"""Hooks that exist only with xdist: what goes to workers, what comes back, the end of the run.
+
+Only plain data crosses. The controller collects nothing, so it knows of a run by the folder that it named and a
+worker made.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gpucluster.hooks import ending, settings, signs, state
+
+INPUT = "gpucluster"
+OUTPUT = "gpucluster"
+
+
+def configure(config: pytest.Config) -> None:
+    """Register the hooks of this process's role: worker or controller."""
+    if settings.wants_plan(config):
+        # The plan needs one collection, in this process.
+        config.option.dist = "no"
+        config.option.tx = []
+        return
+    if state.is_worker(config):
+        config.pluginmanager.register(Worker(), "gpucluster-worker")
+    elif config.getoption("dist", "no") != "no" and not config.getoption("collectonly"):
+        config.pluginmanager.register(Controller(config), "gpucluster-controller")
+
+
+class Worker:
+    """Tells the controller what was selected, or why nothing is run."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Put plain data into the worker's output."""
+        config: Any = session.config
+        config.workeroutput[OUTPUT] = {
+            "selected": state.selection_of(config).selected,
+            "problem": config.stash.get(state.PROBLEM, None),
+        }
+
+
+class Controller:
+    """Names the run's folder, owns the cluster's life, ends the record."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Start without a run."""
+        self.config = config
+        self.folder: Path | None = None
+        self.selected: dict[str, None] = {}
+        self.problem: str | None = None
+
+    def pytest_sessionstart(self) -> None:
+        """Let SIGTERM interrupt a run of ours; any other run keeps its default."""
+        signs.interrupt_on_sigterm(self.config, self._pass_on)
+
+    def _pass_on(self) -> bool:
+        if self.folder is None or not self.folder.exists():
+            return False
+        # SIGTERM reaches the controller only; workers clean up their own namespaces.
+        signs.pass_on(self.folder)
+        return True
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Give a worker the run's folder and the owner of the cluster."""
+        if self.folder is None:
+            self.folder = self._name_folder()
+        node.workerinput[INPUT] = {"folder": str(self.folder), "owner_pid": os.getpid()}
+
+    def _name_folder(self) -> Path:
+        from pytest_gpucluster.hooks import naming
+
+        try:
+            return naming.new_folder(settings.resolve(self.config))
+        except pytest.UsageError:
+            # A worker that collects a requirement tells it; a foreign run must not care.
+            return self.config.rootpath / "reports" / "unnamed"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take what a worker found."""
+        del error
+        found = getattr(node, "workeroutput", {}).get(OUTPUT, {})
+        self.selected.update(dict.fromkeys(found.get("selected") or ()))
+        self.problem = self.problem or found.get("problem")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """End the run after all workers ended, or tell the usage error that one of them found."""
+        if self.problem is not None:
+            self.config.stash[state.PROBLEM] = self.problem
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            return
+        if self.folder is not None and self.folder.exists():
+            ending.end(
+                self.config,
+                self.folder,
+                exit_status=int(exitstatus),
+                selected=list(self.selected),
+                left_overs=[],
+            )

@@ -1,0 +1,18 @@
+"""What an operator declares about a cluster: model, layered load with provenance, errors, JSON Schema."""
+
+from pytest_gpucluster.profile.errors import ProfileError
+from pytest_gpucluster.profile.load import BUILT_IN, NOT_BUILT, LoadedProfile, known_names, load
+from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
+
+__all__ = [
+    "BUDGETS",
+    "BUILT_IN",
+    "NOT_BUILT",
+    "Connection",
+    "LoadedProfile",
+    "Profile",
+    "ProfileError",
+    "Waiver",
+    "known_names",
+    "load",
+]

@@ -1,0 +1,67 @@
+"""Lower layers of every profile, as plain data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+DEFAULTS: Mapping[str, Any] = {
+    # Volcano's shipped schedule period is 1 s; the default scheduler reacts at once.
+    "scheduler_period": 1.0,
+    # The longer of 3 periods and 5 s on real clusters (rule 1 of the catalogue).
+    "window": 5.0,
+    "budgets": {
+        "admission": 30.0,
+        "enqueue": 60.0,
+        "bind": 120.0,
+        # An image of a training stack is tens of gigabytes.
+        "start": 900.0,
+        "run": 300.0,
+        "finish": 120.0,
+        "delete": 180.0,
+        "torch": 900.0,
+    },
+    "slots": True,
+    "nodes": "real",
+    "overlay": {"metadata": {}, "spec": {}},
+    "images": {},
+    "waivers": [],
+}
+"""What holds for any cluster unless its profile says otherwise."""
+
+EMBEDDED: Mapping[str, Any] = {
+    "provider": "embedded",
+    "scheduler": "volcano",
+    "queue": "default",
+    "gpu_resource": "nvidia.com/gpu",
+    "gpus_per_node": 8,
+    "scheduler_period": 0.05,
+    # 3 periods would do; half a second also covers a host on which every process waits for a CPU.
+    "window": 0.5,
+    "bind_spread": 1.0,
+    "budgets": {
+        "admission": 5.0,
+        "enqueue": 5.0,
+        "bind": 8.0,
+        "start": 20.0,
+        "run": 20.0,
+        "finish": 10.0,
+        "delete": 20.0,
+        "torch": 120.0,
+    },
+    "nodes": "process",
+    "images": {"python": "python", "torch": "torch"},
+}
+"""The built-in profile `embedded`."""
+
+
+def vendor_facts(gpu_resource: str) -> dict[str, Any]:
+    """Return what follows from the GPU resource's name.
+
+    Clusters that taint GPU nodes use the resource's name as the taint's key, which the ExtendedResourceToleration
+    admission plugin of Kubernetes relies on. Pods that ask for slots instead of GPUs do not get that toleration from
+    it, hence it is laid onto every pod.
+    """
+    vendor = gpu_resource.partition("/")[0]
+    if vendor not in {"nvidia.com", "amd.com", "gpu.intel.com", "habana.ai"}:
+        return {}
+    toleration = {"key": gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
+    return {"overlay": {"spec": {"tolerations": [toleration]}}}

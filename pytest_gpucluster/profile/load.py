@@ -1,0 +1,203 @@
+"""Load a profile: find it, lay the layers, validate, translate errors."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.profile import defaults
+from pytest_gpucluster.profile.errors import ProfileError
+from pytest_gpucluster.profile.layers import Layers, from_environment, from_texts
+from pytest_gpucluster.profile.model import Profile
+from pytest_gpucluster.profile.reading import Document, read_mapping
+from pytest_gpucluster.profile.translate import translate
+
+BUILT_IN = ("embedded",)
+NOT_BUILT = ("host", "kind")
+"""Names that the design reserves and that have no provider yet."""
+
+REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
+"""Keys that a file must state; all else has a default."""
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedProfile:
+    """A profile and where each of its leaves came from.
+
+    Attributes:
+        profile: the validated profile.
+        sources: dotted path of a leaf -> `default`, `vendor facts`, file with line, variable, ini or option.
+        file: the profile file, None for a built-in one.
+    """
+
+    profile: Profile
+    sources: Mapping[str, str]
+    file: Path | None = None
+
+    def overridden(self) -> dict[str, tuple[Any, str]]:
+        """Return leaves set over the profile itself (environment, ini, command line): path -> value, source."""
+        data = self.profile.model_dump(mode="json")
+        marks = ("environment ", "ini ", "option ")
+        return {
+            path: (_dig(data, path), source)
+            for path, source in sorted(self.sources.items())
+            if source.startswith(marks)
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return profile and sources as plain data for the record."""
+        return {
+            "profile": self.profile.model_dump(mode="json"),
+            "sources": dict(self.sources),
+            "file": str(self.file) if self.file else None,
+        }
+
+
+def load(
+    name: str,
+    search: Sequence[Path] = (),
+    env: Mapping[str, str] | None = None,
+    ini: Iterable[str] = (),
+    cli: Iterable[str] = (),
+) -> LoadedProfile:
+    """Load the profile `name`.
+
+    Layers, later wins: defaults, vendor facts, the profile, environment, ini, command line.
+
+    Args:
+        name: a built-in name or that of a file `NAME.yaml` in one of the folders.
+        search: folders, the first that has the file wins.
+        env: the environment; only `GPUCLUSTER_*` is read. Leaves are written `GPUCLUSTER_BUDGETS__BIND`.
+        ini: `PATH=VALUE` texts of the ini setting `gpucluster_set`.
+        cli: `PATH=VALUE` texts of the option `--gpucluster-set`.
+
+    Raises:
+        ProfileError: unknown name, unreadable file, unknown key, value of the wrong type, missing key.
+    """
+    if name in NOT_BUILT:
+        raise ProfileError(
+            f"cluster {name!r}", "", "not built yet: use embedded, or the name of a profile file"
+        )
+    file, document = (None, None) if name in BUILT_IN else _find(name, search)
+    overrides = [
+        *from_environment(env or {}),
+        *from_texts(ini, "ini gpucluster_set"),
+        *from_texts(cli, "option --gpucluster-set"),
+    ]
+    layers = _layers(name, file, document, overrides)
+    if file is not None:
+        _require(layers.data, file)
+    try:
+        profile = Profile.model_validate(layers.data)
+    except pydantic.ValidationError as error:
+        raise translate(error, layers, str(file or f"profile {name}")) from None
+    return LoadedProfile(profile, dict(layers.sources), file)
+
+
+def known_names(search: Sequence[Path]) -> dict[str, str]:
+    """Return all names that can be loaded, each with where it comes from."""
+    known: dict[str, str] = {}
+    for folder in search:
+        for path in sorted(p for s in SUFFIXES for p in folder.glob(f"*{s}")) if folder.is_dir() else []:
+            if path.stem not in BUILT_IN + NOT_BUILT and _looks_like_profile(path):
+                known.setdefault(path.stem, str(path))
+    return dict.fromkeys(BUILT_IN, "built in") | known
+
+
+def _layers(
+    name: str,
+    file: Path | None,
+    document: Document | None,
+    overrides: Sequence[tuple[tuple[str, ...], Any, str]],
+) -> Layers:
+    own = document.data if document is not None else defaults.EMBEDDED
+    layers = Layers()
+    layers.lay(defaults.DEFAULTS, "default")
+    gpu_resource = own.get("gpu_resource", "")
+    for path, value, _ in overrides:
+        gpu_resource = value if path == ("gpu_resource",) else gpu_resource
+    if document is not None:
+        layers.lay(defaults.vendor_facts(str(gpu_resource)), "vendor facts")
+        layers.lay({"provider": "existing"}, "default")
+        lines = document.lines
+        layers.lay(own, lambda path: f"{file}:{lines[path]}" if path in lines else str(file))
+    else:
+        layers.lay(own, f"profile {name}")
+    for path, value, source in overrides:
+        layers.put(path, value, source)
+    if "name" in layers.data:
+        raise ProfileError(
+            layers.source_of("name") or str(file), "name", "the name is that of the file: leave the key out"
+        )
+    layers.put(("name",), name, "file name" if file else f"profile {name}")
+    _anchor(layers, file)
+    return layers
+
+
+def _anchor(layers: Layers, file: Path | None) -> None:
+    """Make the kubeconfig path absolute: `~` is the home folder, a relative one starts at the profile."""
+    connection = layers.data.get("connection")
+    kubeconfig = connection.get("kubeconfig") if isinstance(connection, dict) else None
+    if isinstance(kubeconfig, str) and kubeconfig and isinstance(connection, dict):
+        from_file = (layers.source_of("connection.kubeconfig") or "").startswith(str(file))
+        base = file.parent if file is not None and from_file else Path.cwd()
+        connection["kubeconfig"] = str(base.joinpath(Path(kubeconfig).expanduser()).absolute())
+
+
+def _find(name: str, search: Sequence[Path]) -> tuple[Path, Document]:
+    for folder in search:
+        for suffix in SUFFIXES:
+            path = folder / f"{name}{suffix}"
+            if path.is_file():
+                return path, _read(path)
+    places = ", ".join(str(folder) for folder in search) or "nowhere"
+    raise ProfileError(
+        "--cluster",
+        "",
+        f"unknown cluster {name!r}{names.did_you_mean(name, known_names(search))}; searched: {places}",
+    )
+
+
+def _read(path: Path) -> Document:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(str(path), "", f"cannot be read: {error}") from None
+    document = read_mapping(text, str(path))
+    if document.data.get("provider") == "embedded":
+        raise ProfileError(
+            f"{path}:{document.lines['provider']}", "provider", "embedded is built in: use --cluster=embedded"
+        )
+    return document
+
+
+def _require(data: Mapping[str, Any], file: Path) -> None:
+    for key in REQUIRED:
+        if data.get(key) in (None, "", {}):
+            raise ProfileError(str(file), key, f"is missing (required: {', '.join(REQUIRED)})")
+    connection = data["connection"]
+    for key in ("kubeconfig", "context") if isinstance(connection, dict) else ():
+        if connection.get(key) in (None, ""):
+            raise ProfileError(str(file), f"connection.{key}", "is missing (required: kubeconfig, context)")
+
+
+def _looks_like_profile(path: Path) -> bool:
+    """Report whether a YAML file beside others is meant as a profile: it names a scheduler or a connection."""
+    try:
+        data = read_mapping(path.read_text(encoding="utf-8"), str(path)).data
+    except (OSError, UnicodeDecodeError, ProfileError):
+        return False
+    return "gpu_resource" in data or "connection" in data
+
+
+def _dig(data: Any, path: str) -> Any:
+    for key in path.split("."):
+        if not isinstance(data, Mapping) or key not in data:
+            return None
+        data = data[key]
+    return data

@@ -1,0 +1,115 @@
+"""The profile as a frozen model; every leaf has its meaning and unit here."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch")
+"""Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
+a node; start: containers run; run: a payload comes to its end; finish: a Job's phase follows; delete: an object is
+gone; torch: a payload that imports torch and forms a world."""
+
+REAL_WINDOW = 5.0
+"""Shortest window on a real cluster, in seconds."""
+
+IMAGES = ("python", "torch")
+"""Roles of payload images."""
+
+OVERLAY = ("metadata", "spec")
+"""Parts of a pod that an overlay may have."""
+
+
+BudgetName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(BUDGETS)})$")]
+ImageName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(IMAGES)})$")]
+OverlayPart = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(OVERLAY)})$")]
+ProviderName = Literal["embedded", "existing", "kind", "host"]
+NodesName = Literal["process", "simulated", "real"]
+
+Text = Annotated[str, Field(strict=True, min_length=1)]
+ResourceName = Annotated[
+    str,
+    Field(
+        strict=True, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"
+    ),
+]
+Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+SecondsOrNone = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+
+
+class Frozen(BaseModel):
+    """What all parts share: frozen, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Connection(Frozen):
+    """How the cluster is reached."""
+
+    kubeconfig: Text = Field(
+        description="Path of the kubeconfig file; `~` is expanded, a relative path starts at the profile's folder"
+    )
+    context: Text = Field(description="Name of the context in that file")
+
+
+class Waiver(Frozen):
+    """A requirement that is knowingly not met; shown as waived, never green."""
+
+    id: Annotated[str, Field(strict=True, pattern=r"^[A-Z]{2,5}-\d{3}$", description="Requirement id")]
+    reason: Text = Field(description="Why")
+    owner: Text = Field(description="Who answers for it")
+    expires: dt.date = Field(description="Last day on which it counts, such as 2027-03-31")
+
+
+class Profile(Frozen):
+    """What is declared about one cluster.
+
+    Times are in seconds.
+    """
+
+    name: Text = Field(description="Name of the profile: the file's name without its ending")
+    provider: ProviderName = Field(description="Where the cluster comes from")
+    connection: Connection | None = Field(default=None, description="How it is reached; none for embedded")
+    scheduler: Text = Field(description="schedulerName of gangs, such as volcano or default-scheduler")
+    queue: Text = Field(description="Queue into which training is submitted")
+    gpu_resource: ResourceName = Field(description="Name of the GPU resource, such as nvidia.com/gpu")
+    gpus_per_node: Annotated[int, Field(strict=True, ge=0)] = Field(
+        description="GPUs that every GPU node has"
+    )
+    scheduler_period: Seconds = Field(description="Seconds between two rounds of the scheduler")
+    window: Seconds = Field(description="Shortest time for which a 'never' is watched, in seconds")
+    bind_spread: SecondsOrNone | None = Field(
+        default=None,
+        description="Longest time between first and last bind of a gang, in seconds; none: not judged",
+    )
+    budgets: Mapping[BudgetName, Seconds] = Field(description="Longest waits by name, in seconds")
+    slots: Annotated[bool, Field(strict=True)] = Field(
+        description="Whether private slot resources may be put on nodes to make scarcity"
+    )
+    nodes: NodesName = Field(
+        description="What the nodes are: processes of this host, simulated, real machines"
+    )
+    overlay: Mapping[OverlayPart, Mapping[str, Any]] = Field(
+        description="What goes onto every pod, in the shape of a pod: metadata.labels, metadata.annotations, "
+        "spec.tolerations, spec.nodeSelector, spec.imagePullSecrets ..."
+    )
+    images: Mapping[ImageName, Text] = Field(description="Images of payloads by role, best pinned by digest")
+    waivers: tuple[Waiver, ...] = Field(description="Requirements that are knowingly not met")
+
+    @model_validator(mode="after")
+    def _window_is_not_shortened(self) -> Self:
+        # Rule 1 of the catalogue: on real clusters the longer of 3 periods and 5 s, and never less.
+        if self.provider != "embedded" and self.window < REAL_WINDOW:
+            raise PydanticCustomError(
+                "window_shortened", "must be at least 5: a profile may lengthen the window, never shorten it"
+            )
+        return self
+
+    def window_length(self, periods: float = 3) -> float:
+        """Return how long a window of `periods` rounds of the scheduler is watched, in seconds.
+
+        A profile lengthens the window, it never shortens it below the rounds asked for.
+        """
+        return max(self.window, periods * self.scheduler_period)

@@ -1,0 +1,37 @@
+"""The JSON Schema of a profile file, made from the model."""
+
+import json
+from typing import Any
+
+from pytest_gpucluster.profile.defaults import DEFAULTS
+from pytest_gpucluster.profile.load import REQUIRED
+from pytest_gpucluster.profile.model import Profile
+
+
+def file_schema() -> dict[str, Any]:
+    """Return the schema of `NAME.yaml`: five keys required, the rest with its default."""
+    schema = Profile.model_json_schema()
+    properties = schema["properties"]
+    # The file's name is the profile's name, and the embedded cluster has no file.
+    del properties["name"]
+    properties["provider"]["enum"] = [p for p in properties["provider"]["enum"] if p != "embedded"]
+    properties["provider"]["default"] = "existing"
+    for key, value in DEFAULTS.items():
+        properties[key]["default"] = value
+    properties["connection"] = {
+        "$ref": "#/$defs/Connection",
+        "description": properties["connection"]["description"],
+    }
+    schema["required"] = list(REQUIRED)
+    schema["title"] = "Profile of pytest-gpucluster"
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return schema
+
+
+def schema_text() -> str:
+    """Return the schema as it is kept in `fixtures/profiles/profile.schema.json`."""
+    return json.dumps(file_schema(), indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")  # noqa: T201 - the module run as a program prints the schema

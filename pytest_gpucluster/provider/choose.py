@@ -1,0 +1,160 @@
+"""Have a cluster once a run, in whichever process needs it first, and end it with its owner."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from pytest_gpucluster.profile import LoadedProfile
+from pytest_gpucluster.provider import processes
+from pytest_gpucluster.provider.embedded import EmbeddedProvider
+from pytest_gpucluster.provider.existing import ExistingProvider
+from pytest_gpucluster.provider.protocol import Cluster, Provider, ProviderError, Running, Started
+
+CLUSTER_FILE = "cluster.json"
+LOCK_FILE = "provider.lock"
+START_LIMIT = 120.0
+"""Seconds that a process waits for another one that is starting the cluster."""
+
+
+def verify(loaded: LoadedProfile) -> None:
+    """Check what can be checked without a cluster: a file that is named exists.
+
+    Raises:
+        ProviderError: one line that says what is missing.
+    """
+    _provider(loaded).verify(loaded)
+
+
+@dataclasses.dataclass
+class Held:
+    """A cluster that was had, with what this process holds of it.
+
+    Attributes:
+        cluster: the cluster.
+        owned: this process must end it; otherwise it is ended by its owner.
+        run_folder: where `cluster.json` lies.
+        pipes: open ends of the processes' inputs: closing them ends the processes.
+    """
+
+    cluster: Cluster
+    owned: bool
+    run_folder: Path
+    pipes: Sequence[processes.Pipe] = ()
+
+    def close(self) -> None:
+        """End the cluster if it is ours; a second call does nothing."""
+        if not self.owned:
+            return
+        self.owned = False
+        # Last in, first out: nodes before the API server that they report to.
+        for pipe in reversed(self.pipes):
+            pipe.close()
+        stop(self.run_folder)
+
+
+def obtain(
+    loaded: LoadedProfile, run_folder: Path, defects: Sequence[str] = (), owner_pid: int | None = None
+) -> Held:
+    """Return the cluster of a run: start it if nobody has, else attach to it.
+
+    Args:
+        loaded: the profile.
+        run_folder: the run's folder, which all processes of the run share.
+        defects: planted defects (embedded only).
+        owner_pid: the process with whose end the cluster ends and that calls `stop`; None for this one.
+
+    Raises:
+        ProviderError: the cluster does not start or does not answer.
+    """
+    owner = owner_pid or os.getpid()
+    run_folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(run_folder / LOCK_FILE, timeout=START_LIMIT):
+            known = _read(run_folder)
+            if known is not None:
+                return Held(known.cluster, owned=False, run_folder=run_folder)
+            started, pipes = _provider(loaded).start(loaded, run_folder, defects=defects, owner_pid=owner)
+            _write(run_folder, started)
+    except filelock.Timeout:
+        raise ProviderError(
+            f"another process of this run did not start the cluster within {START_LIMIT:.0f} s"
+        ) from None
+    return Held(started.cluster, owned=owner == os.getpid(), run_folder=run_folder, pipes=tuple(pipes))
+
+
+@contextlib.contextmanager
+def start(
+    loaded: LoadedProfile, run_folder: Path, defects: Sequence[str] = (), owner_pid: int | None = None
+) -> Iterator[Cluster]:
+    """Have a cluster for the length of a `with` block.
+
+    Raises:
+        ProviderError: the cluster does not start or does not answer.
+    """
+    held = obtain(loaded, run_folder, defects, owner_pid)
+    try:
+        yield held.cluster
+    finally:
+        held.close()
+
+
+def attach(run_folder: Path) -> Cluster | None:
+    """Return the cluster that another process of the run started, None when there is none."""
+    known = _read(run_folder)
+    return known.cluster if known else None
+
+
+def stop(run_folder: Path) -> None:
+    """End what was started for a run, nodes before the control plane; does nothing when nothing was."""
+    known = _read(run_folder)
+    if known is None:
+        return
+    for running in reversed(known.running):
+        processes.end(running)
+    if known.folder:
+        shutil.rmtree(known.folder, ignore_errors=True)
+    if known.running:
+        (run_folder / CLUSTER_FILE).unlink(missing_ok=True)
+
+
+def _provider(loaded: LoadedProfile) -> Provider:
+    match loaded.profile.provider:
+        case "embedded":
+            return EmbeddedProvider()
+        case "existing":
+            return ExistingProvider()
+        case other:
+            raise ProviderError(
+                f"cluster {loaded.profile.name!r}: provider {other!r} is not built yet: use embedded or existing"
+            )
+
+
+def _write(run_folder: Path, started: Started) -> None:
+    data: dict[str, Any] = {
+        "cluster": started.cluster.as_dict(),
+        "running": [dataclasses.asdict(item) for item in started.running],
+        "folder": started.folder,
+    }
+    target = run_folder / CLUSTER_FILE
+    partial = target.with_suffix(".partial")
+    partial.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    partial.replace(target)
+
+
+def _read(run_folder: Path) -> Started | None:
+    try:
+        data = json.loads((run_folder / CLUSTER_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Started(
+        Cluster.from_dict(data["cluster"]),
+        tuple(Running(**item) for item in data["running"]),
+        data["folder"],
+    )

@@ -1,0 +1,50 @@
+"""The planted defects of the embedded cluster: the tables of both its halves as one."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.provider.protocol import ProviderError
+
+TABLES = {
+    "control plane": "pytest_gpucluster.embedded.defects",
+    "nodes": "pytest_gpucluster.node.defects",
+}
+"""Who plants them -> module with `DEFECTS` or `all_defects()`: name to description."""
+
+
+def known_defects() -> dict[str, str]:
+    """Return every defect with its description."""
+    return {name: text for table in _tables().values() for name, text in table.items()}
+
+
+def check_defects(defects: Sequence[str], provider: str) -> None:
+    """Check names of defects.
+
+    Raises:
+        ProviderError: an unknown defect, or any with a provider that cannot plant one.
+    """
+    if defects and provider != "embedded":
+        raise ProviderError(
+            f"defect {defects[0]!r}: defects are planted in the embedded cluster only, this one is {provider!r}"
+        )
+    known = known_defects() if defects else {}
+    for defect in defects:
+        if defect not in known:
+            raise ProviderError(f"unknown defect {defect!r}{names.did_you_mean(defect, known)}")
+
+
+def split(defects: Sequence[str]) -> dict[str, list[str]]:
+    """Return the defects by who plants them."""
+    return {who: [d for d in defects if d in table] for who, table in _tables().items()}
+
+
+def _tables() -> dict[str, Mapping[str, str]]:
+    return {who: _table(module) for who, module in TABLES.items()}
+
+
+def _table(module_name: str) -> Mapping[str, str]:
+    module = importlib.import_module(module_name)
+    # The control plane gathers its table from the parts that it imports on demand.
+    gather = getattr(module, "all_defects", None)
+    return dict(gather() if callable(gather) else module.DEFECTS)

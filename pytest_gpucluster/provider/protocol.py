@@ -1,0 +1,100 @@
+"""What a provider is and what it hands out."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from pytest_gpucluster.profile import LoadedProfile
+
+PODS_RUN = "pods-run"
+"""Feature: containers of pods are executed, so that payloads, exit codes and logs can be judged."""
+
+
+class ProviderError(Exception):
+    """A cluster that could not be had; the text is one line and says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """A cluster that answers.
+
+    Attributes:
+        name: name of the profile.
+        provider: name of the provider.
+        kubeconfig: absolute path of the kubeconfig file.
+        context: context in it.
+        features: what it can do, see `PODS_RUN`.
+        facts: what is known about it, plain data: `versions`, `nodes`, `url`, `pods_run_problem` ...
+        images: role of a payload (`python`, `torch`) -> image that a pod names.
+    """
+
+    name: str
+    provider: str
+    kubeconfig: str
+    context: str
+    features: frozenset[str] = frozenset()
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    images: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def pods_run(self) -> bool:
+        """Report whether containers are executed."""
+        return PODS_RUN in self.features
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for `cluster.json` and the record."""
+        data = dataclasses.asdict(self)
+        data["features"] = sorted(self.features)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Cluster":
+        """Return the cluster that `as_dict` described."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        own = {key: value for key, value in data.items() if key in known}
+        return cls(**{**own, "features": frozenset(data.get("features", ()))})
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """A process that belongs to a cluster, known well enough to end it from another process.
+
+    Attributes:
+        role: `control plane` or `nodes`.
+        pid: its process id.
+        born: start time in clock ticks since boot (field 22 of /proc/PID/stat), which tells a pid from its reuse.
+        log: path of its log.
+    """
+
+    role: str
+    pid: int
+    born: int
+    log: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Started:
+    """What a provider started.
+
+    Attributes:
+        cluster: the cluster.
+        running: its processes, in the order in which they were started.
+        folder: a folder to remove when they have ended, or None.
+    """
+
+    cluster: Cluster
+    running: tuple[Running, ...] = ()
+    folder: str | None = None
+
+
+class Provider(Protocol):
+    """How one kind of cluster is had. A provider holds no state: what it started is in `Started`."""
+
+    def verify(self, loaded: LoadedProfile) -> None:
+        """Raise ProviderError when the profile cannot lead to a cluster; touches no cluster."""
+
+    def start(
+        self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int
+    ) -> "tuple[Started, Sequence[Any]]":
+        """Have the cluster; the second part is what must be kept open in this process."""
