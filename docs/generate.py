@@ -2,7 +2,7 @@
 
 import pathlib
 
-from pytest_gpucluster.provider.embedded import known_defects
+from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, REGISTRY, Requirement
 from suites.defects import FLIPS

@@ -14,7 +14,7 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import backend, naming, settings, signs, state
-from pytest_gpucluster.report import deciding, record, text
+from pytest_gpucluster.report import deciding, record, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Run:
             nodeid=nodeid,
             run_folder=self.folder,
             cluster=self.loaded.profile.name if "cluster" in self.settings.sources else None,
+            defects=self.settings.defects,
         )
 
     def record(self, case: state.Case, presupposed: list[dict[str, Any]], nodeid: str) -> None:
@@ -184,7 +185,7 @@ class Run:
         self.journal.run_start(
             run=self.folder.name,
             plugin=pytest_gpucluster.__version__,
-            command=sys.argv,
+            command=[Path(sys.argv[0]).name.replace("__main__.py", "pytest"), *sys.argv[1:]],
             cluster={
                 "name": self.loaded.profile.name,
                 "provider": self.loaded.profile.provider,
@@ -195,6 +196,10 @@ class Run:
             defects=self.settings.defects,
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
         )
+        found = suites.location()
+        if found is not None and any(row.where.startswith(f"{found[1]}.") for row in REGISTRY):
+            # Shipped rows that were not collected were not selected, which is not "not built".
+            suites.load_suites()
         self.journal.declared(REGISTRY)
         for requirement, why in selection.deselected.values():
             self.journal.not_run(requirement, why)

@@ -7,7 +7,7 @@ evidence lies.
 import os
 import shlex
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gpucluster.requirement import Finding, Number, Refusal, Requirement, Verdict
@@ -41,6 +41,7 @@ def failure_text(
     nodeid: str = "",
     run_folder: Path | None = None,
     cluster: str | None = None,
+    defects: Sequence[str] = (),
 ) -> str:
     """Return the text of a finding; also used for a pass by `gpucluster judge`.
 
@@ -51,6 +52,7 @@ def failure_text(
         nodeid: pytest's name of the test, "" outside pytest.
         run_folder: the run; given together with an evidence path inside it, the path is shown from there.
         cluster: the profile's name for the line that repeats the test, None for the default.
+        defects: planted defects, for the same line.
     """
     parts = [
         _head(requirement, finding),
@@ -65,7 +67,9 @@ def failure_text(
         *_refusal(finding),
         *_listed("where", finding.where),
         *_causes(finding),
-        *_repeat(requirement, finding, nodeid, cluster),
+        *_repeat(
+            requirement, finding, nodeid, [*_named(cluster), *(f"--gpucluster-defect={d}" for d in defects)]
+        ),
         *_evidence(requirement, finding, evidence_path, run_folder),
     ]
     return "\n".join(part.rstrip() for part in parts)
@@ -117,11 +121,13 @@ def _causes(finding: Finding) -> list[str]:
     return lines
 
 
-def _repeat(requirement: Requirement, finding: Finding, nodeid: str, cluster: str | None) -> list[str]:
+def _named(cluster: str | None) -> list[str]:
+    return [f"--cluster={cluster}"] if cluster else []
+
+
+def _repeat(requirement: Requirement, finding: Finding, nodeid: str, options: list[str]) -> list[str]:
     # A command is never wrapped: it is there to be copied.
-    words = ["pytest", *_target(requirement, nodeid), "-k", requirement.id]
-    if cluster:
-        words.append(f"--cluster={cluster}")
+    words = ["pytest", *_target(requirement, nodeid), "-k", requirement.id, *options]
     return [
         f"{'repeat':<{_INDENT}}{shlex.join(words)}",
         *(f"{'':<{_INDENT}}{line}" for line in finding.repeat),

@@ -10,6 +10,7 @@ from typing import IO, Any
 from pytest_gpucluster.evidence.model import Span
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import errors
+from pytest_gpucluster.plain import redact
 from pytest_gpucluster.scenario import live
 
 Obj = dict[str, Any]
@@ -100,7 +101,9 @@ class SessionLog:
         lean = _lean(kind, obj)
         at = t - self._origin
         text = json.dumps(
-            {"type": change, "t": round(at, 6), "kind": kind, "object": lean}, separators=(",", ":")
+            # Cleaned where it is written down; what waits and cleanup look at stays whole.
+            {"type": change, "t": round(at, 6), "kind": kind, "object": _REDACTOR.clean(lean)},
+            separators=(",", ":"),
         )
         metadata = lean.get("metadata") or {}
         entry = Entry(
@@ -148,10 +151,11 @@ class SessionLog:
     # -- what the driver says ----------------------------------------------------------------------------------------
 
     def add(self, type_: str, scenario: str, fields: Mapping[str, Any]) -> float:
-        """Append a NOTE, RESPONSE or LOG line of a scenario and return its time."""
+        """Append a NOTE, RESPONSE or LOG line of a scenario, without secrets, and return its time."""
+        cleaned = _REDACTOR.clean(fields)
         with self.condition:
             at = self.now()
-            data = {"type": type_, "t": round(at, 6), "scenario": scenario, **fields}
+            data = {"type": type_, "t": round(at, 6), "scenario": scenario, **cleaned}
             text = json.dumps(data, separators=(",", ":"), default=str)
             self._keep(Entry(at, type_, "", "", "", "", (), "", "", scenario, text))
             return at
@@ -233,6 +237,9 @@ def span_line(span: Span) -> str:
     end = None if span.end == float("inf") else round(span.end, 6)
     data = {"type": "SPAN", "kind": span.kind, "start": round(span.start, 6), "end": end, "how": span.how}
     return json.dumps(data, separators=(",", ":"))
+
+
+_REDACTOR = redact.Redactor()
 
 
 def _lean(kind: str, obj: Obj) -> Obj:

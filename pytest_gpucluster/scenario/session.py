@@ -35,6 +35,10 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+class NotApplicable(Exception):  # noqa: N818 (a state of affairs, not a fault)
+    """The profile does not declare what the scenario needs."""
+
+
 class Session:
     """Runs scenarios and hands out their evidence; use it as a context manager.
 
@@ -157,6 +161,8 @@ class Session:
         try:
             self._begin(site, scenario)
             scenario.run(made)
+        except NotApplicable as error:
+            problem = _problem("not_applicable", error)
         except errors.EnvironmentProblem as error:
             problem = _problem("environment", error)
         except errors.ApiError as error:
@@ -301,10 +307,13 @@ class Session:
         """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage.
 
         Raises:
+            NotApplicable: the profile declares nodes on which no pod runs.
             EnvironmentProblem: pods do not run on this cluster and the scenario needs them to.
         """
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
+            if getattr(self._profile, "nodes", "") == "simulated":
+                raise NotApplicable("the profile says nodes: simulated, and this row needs pods that run")
             raise errors.EnvironmentProblem(
                 str(facts.get("pods_run_problem") or "pods do not run on this cluster")
             )

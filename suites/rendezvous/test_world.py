@@ -15,7 +15,7 @@ from ..scenarios.world import torch_world
     scenario=torch_world,
     judge=rendezvous.one_world,
     presupposes=[presupposed.pods_ran],
-    defects=["node.hostname-loopback", "network.dns-silent"],
+    defects=["node.hostname-loopback"],
 )
 def test_the_ranks_form_one_world(settle: Callable[[], None]) -> None:
     """Torchrun over c10d forms one world.

@@ -44,7 +44,7 @@ def test_every_row_is_turned_red_by_a_planted_defect(rows):
 
 def test_the_table_names_only_what_exists(rows):
     """Defects, rows and verdicts of the table are real ones."""
-    from pytest_gpucluster.provider.embedded import known_defects
+    from pytest_gpucluster.provider import known_defects
 
     assert set(FLIPS) <= set(known_defects())
     for flips in FLIPS.values():
