@@ -36,7 +36,7 @@ EMBEDDED: Mapping[str, Any] = {
     "scheduler_period": 0.05,
     # 3 periods would do; half a second also covers a host on which every process waits for a CPU.
     "window": 0.5,
-    "bind_spread": 1.0,
+    "bind_spread": 0.25,
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,
