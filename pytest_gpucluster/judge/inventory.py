@@ -29,6 +29,10 @@ CONTROLLERS = Cause(
 
 def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-001."""
+    declared = str(given.get("scheduler") or "volcano")
+    if declared != "volcano":
+        text = f"what the parts of {declared} must answer is not written yet; this row knows Volcano"
+        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     parts = (
         _apis(evidence),
         _admission(evidence),

@@ -19,6 +19,7 @@ from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.scenario import spec, stage, submit
 from pytest_gpucluster.scenario import store as stores
+from pytest_gpucluster.workload import gang
 
 PODS_RUN = "pods-run"
 """Feature of a cluster whose pods really run."""
@@ -161,7 +162,7 @@ class Session:
         try:
             self._begin(site, scenario)
             scenario.run(made)
-        except NotApplicable as error:
+        except (NotApplicable, gang.WorkloadError) as error:
             problem = _problem("not_applicable", error)
         except errors.EnvironmentProblem as error:
             problem = _problem("environment", error)

@@ -94,6 +94,19 @@ def test_two_workers_run_each_scenario_once(tmp_path):
     assert sorted(ran) == sorted(set(ran))
 
 
+def test_the_same_tests_judge_another_scheduler(tmp_path):
+    """The rows speak of a gang: declared as the gang scheduler, the default scheduler violates them."""
+    done = harness.run_suite(tmp_path, "-k", "not RDZV", "--gpucluster-set", "scheduler=default-scheduler")
+    found = harness.verdicts(harness.report_of(tmp_path))
+    assert {row: found.pop(row) for row in ("GANG-002", "GANG-004", "REF-001", "GANG-008")} == {
+        "GANG-002": "fail",
+        "GANG-004": "fail",
+        "REF-001": "fail",
+        "GANG-008": "pass",
+    }, done.stdout
+    assert set(found.values()) == {"not_applicable"}, found
+
+
 def test_kubectl_sees_a_job_run_and_complete(tmp_path):
     """`gpucluster serve` with kubectl: apply, watch it Running, then Completed, read logs, delete."""
     kubeconfig = tmp_path / "kubeconfig"
