@@ -36,7 +36,9 @@ def main() -> None:
     for name, chosen in SELECTIONS.items():
         with tempfile.TemporaryDirectory(prefix="gpucluster-bench-") as scratch:
             seconds = run(pathlib.Path(scratch), *chosen)
-            report = json.loads(next(pathlib.Path(scratch).glob("2*/report.json")).read_text(encoding="utf-8"))
+            report = json.loads(
+                next(pathlib.Path(scratch).glob("2*/report.json")).read_text(encoding="utf-8")
+            )
         rows, requests = len(report["requirements"]), report["requests"]["total"]
         print(
             f"{name}: {seconds:.1f} s for {rows} rows (limit {LIMITS[name]:.0f} s), {seconds / base:.1f} x the "

@@ -25,7 +25,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "gang.binds-partially": {"GANG-002": "fail", "GANG-004": "fail"},
     "gang.starves-loser": {"GANG-004": "fail"},
     "gang.forgets-room": {"GANG-002": "fail"},
-    "gang.min-member-short": {"GANG-001": "fail", "GANG-002": "fail", "GANG-004": "fail"},
+    "gang.min-member-short": {"GANG-001": "fail", "GANG-002": "fail"},
     "default-scheduler.gang-aware": {"GANG-008": "inconclusive"},
     "refusal.binds-over-large": {"REF-001": "fail"},
     "refusal.silent": {"REF-001": "inconclusive"},

@@ -13,7 +13,9 @@ DEFECTS: Final[dict[str, str]] = {
     "gang.forgets-room": (
         "a gang that was refused for room held by a pod outside any gang is never bound afterwards"
     ),
-    "gang.min-member-short": ("the PodGroup asks for one member fewer than the Job's minAvailable"),
+    "gang.min-member-short": (
+        "the first PodGroup of a namespace asks for one member fewer than its Job's minAvailable"
+    ),
     "refusal.binds-over-large": (
         "a gang larger than the cluster passes enqueue, and as much of it as fits is bound"
     ),
