@@ -13,6 +13,7 @@ from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, kinds, objects, watch
 from pytest_gpucluster.plain import names, times
+from pytest_gpucluster.provider.protocol import PODS_RUN
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import site as sites
@@ -20,9 +21,6 @@ from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.scenario import spec, stage, submit
 from pytest_gpucluster.scenario import store as stores
 from pytest_gpucluster.workload import gang
-
-PODS_RUN = "pods-run"
-"""Feature of a cluster whose pods really run."""
 
 EXPIRES_AFTER = 2 * 3600.0
 """Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""

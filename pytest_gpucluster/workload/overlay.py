@@ -1,7 +1,7 @@
 """The pod overlay: what an operator's cluster wants on every pod (tolerations, pull secrets, annotations ...)."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 Manifest = dict[str, Any]
@@ -33,12 +33,6 @@ def pod_templates(manifest: Manifest) -> Iterator[tuple[Manifest, Manifest]]:
         template = holder.get("template")
         if isinstance(template, dict):
             yield template.setdefault("metadata", {}), template.setdefault("spec", {})
-
-
-def each_pod(manifest: Manifest, change: Callable[[Manifest, Manifest], None]) -> None:
-    """Apply `change(metadata, spec)` to every pod template of a manifest, in place."""
-    for metadata, spec in pod_templates(manifest):
-        change(metadata, spec)
 
 
 def _merge(target: Manifest, extra: Mapping[str, Any]) -> None:

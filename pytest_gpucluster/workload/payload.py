@@ -1,6 +1,5 @@
 """Payload programs as ConfigMaps: nothing has to be baked into an image."""
 
-import importlib.util
 import pathlib
 from typing import Any
 
@@ -19,8 +18,7 @@ def payload_folder() -> pathlib.Path:
     for folder in (package / "payloads", package.parent / "payloads"):
         if (folder / "gang.py").is_file():
             return folder
-    spec = importlib.util.find_spec("payloads")
-    raise PayloadError(f"payload programs not found beside {package} (searched payloads/; spec {spec})")
+    raise PayloadError(f"payload programs not found: no folder payloads/ in or beside {package}")
 
 
 def read_payload(name: str) -> str:
