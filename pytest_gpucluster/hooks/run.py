@@ -163,6 +163,8 @@ class Run:
         fresh = not source.path(scenario).exists()
         started = time.monotonic()
         evidence = source.evidence(scenario)
+        # A worker that waited for another one to run it has not run it: what it took is in the other's journal line.
+        fresh = fresh and evidence.header.get("source", {}).get("worker", self.worker) == self.worker
         if fresh and scenario.name not in self._seen:
             after = source.requests()
             problem = evidence.header.get("problem")

@@ -1,6 +1,10 @@
 """Runs with xdist: one run, one cluster, plain data only."""
 
+from types import SimpleNamespace
+
 import pytest
+
+from pytest_gpucluster.hooks.run import Run
 
 pytest_plugins = ["pytester"]
 
@@ -91,3 +95,20 @@ def test_the_plan_needs_no_worker(project):
     assert result.ret == 0
     result.stdout.fnmatch_lines(["cluster embedded (embedded): 1 requirements from 1 scenarios*"])
     assert project.log == []
+
+
+@pytest.mark.parametrize(("ran_by", "lines"), [("gw0", 1), ("gw1", 0)])
+def test_only_the_worker_that_ran_a_scenario_records_it(tmp_path, ran_by, lines):
+    """A worker that waited while another one ran a scenario adds no second line to the journal."""
+    path = tmp_path / "evidence" / "calm.jsonl"
+
+    def evidence(_scenario):
+        path.parent.mkdir()
+        path.write_text("")
+        return SimpleNamespace(header={"source": {"worker": ran_by}})
+
+    source = SimpleNamespace(path=lambda _scenario: path, requests=dict, evidence=evidence)
+    run = Run(None, None, tmp_path, worker="gw0")
+    run._evidence(source, SimpleNamespace(scenario=SimpleNamespace(name="calm", summary="")))
+    journal = tmp_path / "run.jsonl"
+    assert len(journal.read_text().splitlines() if journal.exists() else []) == lines
