@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.interrupting import LISTENS_TO_CTRL_C
+
 START = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
 
 
 def serve(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
     """Start the command with nodes that run no pods, so that no namespaces are needed."""
     return subprocess.Popen(
-        [sys.executable, "-c", START, "serve", "--set", "nodes=simulated", *words],
+        [*LISTENS_TO_CTRL_C, sys.executable, "-c", START, "serve", "--set", "nodes=simulated", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

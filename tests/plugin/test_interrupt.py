@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.interrupting import LISTENS_TO_CTRL_C
 from tests.plugin.conftest import PLUGIN
 
 pytest_plugins = ["pytester"]
@@ -20,7 +21,7 @@ def _interrupt(project, number, *args):
     project.rows("GANG-001 calm passes", "GANG-002 hangs passes", "GANG-003 greedy passes")
     fifo = project.pytester.path / "fake-cluster.log"
     os.mkfifo(fifo)
-    command = [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:randomly", *args]
+    command = [*LISTENS_TO_CTRL_C, sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:randomly", *args]
     with subprocess.Popen(command, cwd=project.pytester.path, stdout=subprocess.PIPE, text=True) as process:
         lines = []
         hanging = threading.Event()
