@@ -1,13 +1,20 @@
-"""Putting Volcano into a runtime: schemas, webhooks, standard queues, controllers."""
+"""Putting Volcano into a runtime: schemas, webhooks, standard queues, what its installer leaves, controllers."""
 
 from pytest_gpucluster.embedded.admission import AdmissionHook
 from pytest_gpucluster.embedded.objects import Obj
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.store import Store
-from pytest_gpucluster.embedded.volcano import admission, names, queues, schema, validation
+from pytest_gpucluster.embedded.volcano import admission, names, queues, schema, shipped, validation
 from pytest_gpucluster.embedded.volcano.jobs.controller import JobController
 from pytest_gpucluster.embedded.volcano.jobs.ttl import remove_finished
 from pytest_gpucluster.embedded.volcano.scheduler.loop import run_scheduler
+
+DOWN = {
+    "admission.down": "volcano-admission",
+    "controllers.down": "volcano-controllers",
+    "scheduler.down": "volcano-scheduler",
+}
+"""Defect that stops a part -> its Deployment."""
 
 
 def install(runtime: Runtime) -> None:
@@ -23,6 +30,8 @@ def install(runtime: Runtime) -> None:
     if not runtime.has("admission.down"):
         runtime.admission.extend(_job_hooks(runtime))
     queues.create_standard_queues(runtime.store)
+    down = (part for defect, part in DOWN.items() if runtime.has(defect))
+    shipped.create_installation(runtime.store, down=frozenset(down))
     runtime.spawn(queues.run_queue_controller(runtime), "volcano queues")
     if not runtime.has("controllers.down"):
         runtime.spawn(JobController(runtime).run(), "volcano jobs")

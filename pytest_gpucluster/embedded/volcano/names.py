@@ -9,6 +9,11 @@ SCHEDULING_API: Final = "scheduling.volcano.sh/v1beta1"
 QUEUE: Final = "Queue"
 COMMAND: Final = "Command"
 
+VERSION: Final = "v1.14.4"
+SYSTEM_NAMESPACE: Final = "volcano-system"
+SCHEDULER_CONFIG: Final = "volcano-scheduler-configmap"
+SCHEDULER_CONFIG_KEY: Final = "volcano-scheduler.conf"
+
 SCHEDULER: Final = "volcano"
 CONTROLLER: Final = "vc-controller-manager"
 
