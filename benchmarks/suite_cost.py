@@ -14,7 +14,7 @@ LIMITS = {"without torch": 45.0, "with torch": 75.0}
 """Seconds on two cores."""
 
 REQUESTS_PER_ROW = 8
-SELECTIONS = {"without torch": ("-k", "not RDZV"), "with torch": ()}
+SELECTIONS = {"without torch": ("-m", "not torch"), "with torch": ()}
 
 
 def run(folder: pathlib.Path, *args: str) -> float:

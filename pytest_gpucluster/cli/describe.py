@@ -101,10 +101,12 @@ def _in_full(row: dict[str, Any]) -> None:
 
 def _defects(*, as_json: bool) -> None:
     from pytest_gpucluster import provider
+    from pytest_gpucluster.evidence.mutate import MUTANTS
     from pytest_gpucluster.report import suites
 
     common.registry()
-    known, flips = provider.known_defects(), suites.flips()
+    known = {**provider.known_defects(), **{name: text for name, (text, _) in MUTANTS.items()}}
+    flips = suites.flips()
     rows = [
         {"defect": name, "does": known.get(name, "not planted by this version"), "flips": flips.get(name, {})}
         for name in sorted({*known, *flips})

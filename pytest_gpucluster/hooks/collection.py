@@ -11,7 +11,7 @@ from pytest_gpucluster.requirement import AREAS, Requirement
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give a requirement's item its area, its level and its id as marker, marker and keyword.
+    """Give a requirement's item its area, its level, what it needs and its id as markers and keyword.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_itemcollected
     """
@@ -20,6 +20,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return
     item.add_marker(requirement.area)
     item.add_marker(requirement.level.value)
+    if getattr(getattr(requirement.scenario, "needs", None), "torch", False):
+        item.add_marker("torch")
     item.extra_keyword_matches.add(requirement.id)
     state.set_property(item, state.REQUIREMENT_PROPERTY, requirement.id)
     state.set_property(item, state.LEVEL_PROPERTY, requirement.level.value)

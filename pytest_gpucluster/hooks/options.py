@@ -30,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: gpucluster area: {meaning}")
     for level, meaning in LEVEL_MEANINGS.items():
         config.addinivalue_line("markers", f"{level.value}: gpucluster level: {meaning}")
+    config.addinivalue_line("markers", "torch: gpucluster need: the payload of the scenario needs torch")
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_gpucluster.hooks import workers
 

@@ -49,18 +49,18 @@ def load_suites(extra: Iterable[str] = ()) -> Registry:
 def flips() -> dict[str, dict[str, str]]:
     """Return for each planted defect the rows that it turns red, each with the verdict it then gets.
 
-    Read from every suite module that defines `FLIPS`, and from the declarations; a row that only its declaration
-    names has the verdict "".
+    Read from every suite module that defines `FLIPS` or `MUTANT_FLIPS`, and from the declarations; a row that only
+    its declaration names has the verdict "".
     """
     found: dict[str, dict[str, str]] = {}
     for declared in load_suites():
         for defect in declared.defects:
             found.setdefault(defect, {})[declared.id] = ""
     for module in _loaded_below_suites():
-        table = getattr(module, "FLIPS", None)
-        if isinstance(table, Mapping):
-            for defect, rows in table.items():
-                found.setdefault(str(defect), {}).update({str(row): str(rows[row]) for row in rows})
+        for table in (getattr(module, name, None) for name in ("FLIPS", "MUTANT_FLIPS")):
+            if isinstance(table, Mapping):
+                for defect, rows in table.items():
+                    found.setdefault(str(defect), {}).update({str(row): str(rows[row]) for row in rows})
     return {defect: dict(sorted(rows.items())) for defect, rows in sorted(found.items())}
 
 

@@ -21,7 +21,7 @@ GOLDEN = pathlib.Path(__file__).with_name("golden.json")
 def whole(tmp_path_factory):
     """Run the suite without the torch row once; returns the report folder."""
     folder = tmp_path_factory.mktemp("whole")
-    done = harness.run_suite(folder, "-k", "not RDZV")
+    done = harness.run_suite(folder, "-m", "not torch")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return folder
 
@@ -96,7 +96,7 @@ def test_two_workers_run_each_scenario_once(tmp_path):
 
 def test_the_same_tests_judge_another_scheduler(tmp_path):
     """The rows speak of a gang: declared as the gang scheduler, the default scheduler violates them."""
-    done = harness.run_suite(tmp_path, "-k", "not RDZV", "--gpucluster-set", "scheduler=default-scheduler")
+    done = harness.run_suite(tmp_path, "-m", "not torch", "--gpucluster-set", "scheduler=default-scheduler")
     found = harness.verdicts(harness.report_of(tmp_path))
     assert {row: found.pop(row) for row in ("GANG-002", "GANG-004", "REF-001", "GANG-008")} == {
         "GANG-002": "fail",

@@ -1,0 +1,26 @@
+"""Evidence mutants: departures planted into evidence of a passing scenario, in milliseconds and without a cluster.
+
+Each mutant is a pure function of an evidence; one that finds nothing to change returns the evidence as it is. They
+show that a judge can fail, and that a judge which lacks its ground falls silent instead of passing. One module an
+area; `base` has the pieces. Which rows each one flips: `suites/defects`.
+"""
+
+from pytest_gpucluster.evidence.mutate import gang, inventory, lifecycle, plugins, refusal, rendezvous, watch
+from pytest_gpucluster.evidence.mutate.base import Mutant, Table, each, edited, with_lines, without
+
+__all__ = ["MUTANTS", "Mutant", "each", "edited", "with_lines", "without"]
+
+MUTANTS: Table = {
+    name: entry
+    for table in (
+        gang.MUTANTS,
+        inventory.MUTANTS,
+        lifecycle.MUTANTS,
+        plugins.MUTANTS,
+        refusal.MUTANTS,
+        rendezvous.MUTANTS,
+        watch.MUTANTS,
+    )
+    for name, entry in table.items()
+}
+"""All mutants by name; the name's first part is the area."""

@@ -1,0 +1,117 @@
+"""What mutants are made of: lines, answers and payload facts exchanged in a copy of an evidence."""
+
+import copy
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pytest_gpucluster.evidence import gangs, gates, payload
+from pytest_gpucluster.evidence.model import Evidence, Line, Span
+
+Mutant = Callable[[Evidence], Evidence]
+Table = Mapping[str, tuple[str, Mutant]]
+"""Name of a mutant -> what it changes, and the pure function that does."""
+
+
+def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Span] | None = None) -> Evidence:
+    """Return an evidence with other lines, in order of time."""
+    ordered = sorted(lines, key=lambda line: line.t)
+    fresh = [dataclasses.replace(line, index=index) for index, line in enumerate(ordered)]
+    return Evidence(fresh, header=evidence.header, spans=evidence.spans if spans is None else spans)
+
+
+def edited(line: Line, change: Callable[[dict[str, Any]], None]) -> Line:
+    """Return a watch line whose object was changed in a copy."""
+    obj = copy.deepcopy(dict(line.object))
+    change(obj)
+    return dataclasses.replace(line, object=obj)
+
+
+def each(
+    evidence: Evidence, chosen: Callable[[Line], bool], change: Callable[[dict[str, Any]], None]
+) -> Evidence:
+    """Return an evidence in which every chosen watch line was changed."""
+    return with_lines(evidence, (edited(line, change) if chosen(line) else line for line in evidence.lines))
+
+
+def without(evidence: Evidence, chosen: Callable[[Line], bool]) -> Evidence:
+    """Return an evidence that lacks the chosen lines."""
+    return with_lines(evidence, (line for line in evidence.lines if not chosen(line)))
+
+
+def held(evidence: Evidence) -> tuple[gangs.Gang, gangs.Generation, gates.Held] | None:
+    """Return the attempt that was held longest at its gate."""
+    found = [
+        (gang, gen, held)
+        for gang in gangs.gangs(evidence)
+        for gen in gang.generations
+        if (held := gates.read(evidence, gang, gen).held) is not None and held.said is not None
+    ]
+    return max(found, key=lambda one: one[2].seconds, default=None)
+
+
+def responses(
+    evidence: Evidence, chosen: Callable[[Line], bool], change: Callable[[dict[str, Any]], None]
+) -> Evidence:
+    """Return an evidence in which every chosen answer of the API server was changed."""
+
+    def answer(line: Line) -> Line:
+        data = copy.deepcopy(dict(line.data))
+        change(data)
+        return dataclasses.replace(line, data=data)
+
+    return with_lines(
+        evidence, (answer(ln) if ln.type == "RESPONSE" and chosen(ln) else ln for ln in evidence.lines)
+    )
+
+
+def words(evidence: Evidence, change: Callable[[Line, dict[str, Any]], Mapping[str, Any] | None]) -> Evidence:
+    """Rewrite the facts that payloads printed; None drops the line."""
+    lines = []
+    for line in evidence.lines:
+        found, _ = payload.find(str(line.data.get("line") or "")) if line.type == "LOG" else ([], 0)
+        if not found:
+            lines.append(line)
+            continue
+        told = change(line, copy.deepcopy(found[0]))
+        if told is not None:
+            text = f"{payload.MARKER} {json.dumps(told)}"
+            lines.append(dataclasses.replace(line, data={**line.data, "line": text}))
+    return with_lines(evidence, lines)
+
+
+def _last_to_say(evidence: Evidence, event: str) -> str:
+    """Return the pod with the last name among those that printed a fact, so that a mutant spoils the same one."""
+    return max((word.pod for word in payload.words(evidence).of(event)), default="")
+
+
+def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = False) -> Mutant:
+    """Return the mutant that changes a fact of the payloads: of all pods, or of one `alone`."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        pod = _last_to_say(evidence, event)
+
+        def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
+            if told.get("event") == event and (not alone or line.data.get("pod") == pod):
+                change(told)
+            return told
+
+        return words(evidence, act)
+
+    return mutant
+
+
+def drop(event: str, *, alone: bool = False) -> Mutant:
+    """Return the mutant that takes a fact of the payloads away: from all pods, or from one `alone`."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        pod = _last_to_say(evidence, event)
+
+        def act(line: Line, told: dict[str, Any]) -> dict[str, Any] | None:
+            gone = told.get("event") == event and (not alone or line.data.get("pod") == pod)
+            return None if gone else told
+
+        return words(evidence, act)
+
+    return mutant

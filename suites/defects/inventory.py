@@ -1,0 +1,37 @@
+"""Defects of the scheduler's parts and of what the cluster answers about itself."""
+
+from collections.abc import Mapping
+
+_NOTHING_RUNS: Mapping[str, str] = {
+    "INV-001": "fail",
+    "REF-001": "environment",
+    "GANG-001": "inconclusive",
+    "GANG-002": "inconclusive",
+    "GANG-004": "inconclusive",
+    "PLG-001": "inconclusive",
+    "PLG-003": "inconclusive",
+    "PLG-005": "inconclusive",
+    "LIFE-001": "inconclusive",
+    "LIFE-002": "inconclusive",
+    "RDZV-001": "inconclusive",
+}
+"""A part of the scheduler is absent: INV-001 says so, the others name the prerequisite that was not met."""
+
+FLIPS: Mapping[str, Mapping[str, str]] = {
+    "admission.down": {
+        "INV-001": "fail",
+        "REF-003": "fail",
+        "PLG-003": "fail",
+        "GANG-001": "environment",
+        "LIFE-001": "inconclusive",
+    },
+    "controllers.down": _NOTHING_RUNS,
+    "scheduler.down": _NOTHING_RUNS,
+}
+
+MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "inventory.api-not-served": {"INV-001": "fail"},
+    "inventory.unfilled-dry-run": {"INV-001": "fail"},
+    "inventory.no-phase": {"INV-001": "inconclusive"},
+    "inventory.no-podgroup": {"INV-001": "inconclusive", "REF-001": "inconclusive"},
+}

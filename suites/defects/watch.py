@@ -1,0 +1,21 @@
+"""Defects of the watch itself: they take the ground from every area."""
+
+from collections.abc import Mapping
+
+FLIPS: Mapping[str, Mapping[str, str]] = {}
+
+MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "watch.drop-refusals": {
+        "GANG-002": "inconclusive",
+        "GANG-004": "inconclusive",
+        "REF-001": "inconclusive",
+    },
+    "watch.cut": {
+        "GANG-002": "inconclusive",
+        "GANG-004": "inconclusive",
+        "GANG-008": "inconclusive",
+        "REF-001": "inconclusive",
+        "LIFE-002": "inconclusive",
+    },
+    "scheduler.default": {"GANG-002": "inconclusive", "GANG-004": "inconclusive"},
+}

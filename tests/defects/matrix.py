@@ -1,0 +1,70 @@
+"""The matrix of evidence mutants: every mutant, over the recorded evidence of a passing run, against every row."""
+
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pytest_gpucluster.evidence import Evidence, mutate, read
+from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report.suites import load_suites
+from pytest_gpucluster.requirement import REGISTRY, Requirement
+
+RECORDED = Path(__file__).resolve().parents[2] / "fixtures" / "recorded" / "embedded"
+"""Evidence files of a run in which every row passed, one a scenario; made by `python -m tests.defects.record RUN`."""
+
+
+@functools.cache
+def rows() -> tuple[Requirement, ...]:
+    """Return the rows of the shipped suites, in catalogue order."""
+    load_suites()
+    return tuple(row for row in REGISTRY if row.where.startswith(("suites.", "pytest_gpucluster.suites.")))
+
+
+@functools.cache
+def evidence(scenario: str) -> Evidence:
+    """Return the recorded evidence of a scenario."""
+    return read(RECORDED / f"{scenario}.jsonl")
+
+
+@functools.cache
+def baseline() -> Mapping[str, str]:
+    """Return the verdict of each row on the evidence as it was recorded."""
+    return {row.id: str(deciding.decide(row, evidence(row.scenario.name)).verdict) for row in rows()}
+
+
+@functools.cache
+def flips_of(mutant: str) -> Mapping[str, str]:
+    """Return the rows that a mutant turns away from their verdict, with the verdict they then get."""
+    _, act = mutate.MUTANTS[mutant]
+    changed: dict[str, Evidence] = {}
+    found: dict[str, str] = {}
+    for row in rows():
+        name = row.scenario.name
+        if name not in changed:
+            changed[name] = act(evidence(name))
+        verdict = str(deciding.decide(row, changed[name]).verdict)
+        if verdict != baseline()[row.id]:
+            found[row.id] = verdict
+    return found
+
+
+def alike(table: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of rows of one area that no defect of a table tells apart."""
+    profile = {
+        row.id: tuple(sorted((name, flips[row.id]) for name, flips in table.items() if row.id in flips))
+        for row in rows()
+    }
+    for n, row in enumerate(rows()):
+        for other in rows()[n + 1 :]:
+            if row.area == other.area and profile[row.id] == profile[other.id]:
+                yield row.id, other.id
+
+
+def text(table: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the table for a terminal: a line a defect, what it turns and to which verdict."""
+    width = max((len(name) for name in table), default=0)
+    lines = []
+    for name, flips in sorted(table.items()):
+        told = ", ".join(f"{row} {verdict}" for row, verdict in sorted(flips.items()))
+        lines.append(f"{name:<{width}}  {told}")
+    return "\n".join(lines)

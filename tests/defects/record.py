@@ -1,0 +1,30 @@
+"""Keep the evidence of a passing run for the matrix of mutants: `python -m tests.defects.record reports/latest`."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from tests.defects import matrix
+
+
+def main(run: Path) -> str:
+    """Copy the evidence of every scenario; returns a line that says what was kept, or why nothing was."""
+    rows = json.loads((run / "report.json").read_text(encoding="utf-8"))["requirements"]
+    red = [row["id"] for row in rows if row["verdict"] != "pass"]
+    if red:
+        return f"nothing kept: {', '.join(red)} did not pass in {run}"
+    matrix.RECORDED.mkdir(parents=True, exist_ok=True)
+    wanted = {row.scenario.name for row in matrix.rows()}
+    found = {path.stem: path for path in (run / "evidence").glob("*.jsonl")}
+    for name in sorted(wanted & set(found)):
+        shutil.copyfile(found[name], matrix.RECORDED / f"{name}.jsonl")
+    for path in matrix.RECORDED.glob("*.jsonl"):
+        if path.stem not in wanted:
+            path.unlink()
+    lacking = sorted(wanted - set(found))
+    return f"{len(wanted & set(found))} scenarios kept" + (f"; not in the run: {lacking}" if lacking else "")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(main(Path(sys.argv[1])) + "\n")

@@ -1,0 +1,37 @@
+"""Every evidence mutant flips exactly the rows of the table, every row is flipped, and rows are told apart."""
+
+import pytest
+
+from pytest_gpucluster.evidence import mutate
+from suites.defects import FLIPS, MUTANT_FLIPS
+from tests.defects import matrix
+
+
+def test_every_row_passes_on_the_recorded_evidence():
+    """The matrix starts from a run in which all is well."""
+    assert {row: verdict for row, verdict in matrix.baseline().items() if verdict != "pass"} == {}
+
+
+def test_the_table_names_every_mutant():
+    """No mutant without a place in the table, no entry without a mutant."""
+    assert set(MUTANT_FLIPS) == set(mutate.MUTANTS)
+
+
+@pytest.mark.parametrize("mutant", sorted(mutate.MUTANTS))
+def test_a_mutant_flips_exactly_its_rows(mutant, measured):
+    """The rows of the table get their verdict; every other row keeps its pass."""
+    flips = dict(matrix.flips_of(mutant))
+    measured(mutant, flips)
+    assert flips == dict(MUTANT_FLIPS[mutant])
+    assert MUTANT_FLIPS[mutant], "a mutant that flips nothing shows nothing"
+
+
+def test_every_row_is_flipped_by_a_mutant():
+    """No row stands that no change of its evidence can turn red."""
+    flipped = {row for flips in MUTANT_FLIPS.values() for row in flips}
+    assert flipped == {row.id for row in matrix.rows()}
+
+
+def test_rows_of_an_area_are_told_apart():
+    """For every two rows of an area some defect treats them differently."""
+    assert list(matrix.alike({**FLIPS, **MUTANT_FLIPS})) == []
