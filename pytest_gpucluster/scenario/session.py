@@ -148,7 +148,8 @@ class Session:
             site = self._open()
         except errors.EnvironmentProblem as error:
             return slices.Slice(self._header(scenario, {}, _problem("environment", error)), (), ())
-        with self._store.turn():
+        needs = scenario.needs
+        with self._store.turn(alone=needs.alone, gpus=needs.gpus > 0):
             first = site.log.mark()
             made = stage.Stage(site, scenario.name, scenario.kinds)
             problem = self._play(site, scenario, made)

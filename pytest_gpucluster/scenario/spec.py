@@ -23,6 +23,7 @@ class Needs:
         gpu_seconds: GPUs times the seconds that they are held.
         pods_run: whether pods must really run.
         torch: whether the payload needs torch.
+        alone: whether nothing else of the run may go on at the same time, since it would be disturbed.
         permissions: what must be granted beside the session's own, such as `patch nodes/status`.
     """
 
@@ -34,6 +35,7 @@ class Needs:
     gpu_seconds: float = 0
     pods_run: bool = True
     torch: bool = False
+    alone: bool = False
     permissions: tuple[str, ...] = ()
 
 

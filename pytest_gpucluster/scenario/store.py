@@ -1,6 +1,7 @@
 """The run's evidence on disk: each scenario runs once a run, whichever worker asks first."""
 
 import contextlib
+import fcntl
 import pathlib
 from collections.abc import Callable, Iterator
 
@@ -54,7 +55,23 @@ class RunStore:
         return evidence.read(path)
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        """Hold the cluster: one scenario of a run at a time, since an unplaceable gang can block every other."""
-        with filelock.FileLock(str(self.folder / "cluster.lock")):
+    def turn(self, *, alone: bool, gpus: bool) -> Iterator[None]:
+        """Hold the cluster for one scenario; others of the run go on beside it where they cannot disturb it.
+
+        Args:
+            alone: nothing may run beside it, such as a gang that cannot be placed and so blocks every other.
+            gpus: it asks for real GPUs. Such scenarios take turns: the sum of what two ask for may not be there.
+                Those that use slots have a resource of their own each and run beside them.
+        """
+        with contextlib.ExitStack() as held:
+            if gpus and not alone:
+                held.enter_context(self._lock("gpus", fcntl.LOCK_EX))
+            held.enter_context(self._lock("cluster", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+            yield
+
+    @contextlib.contextmanager
+    def _lock(self, name: str, how: int) -> Iterator[None]:
+        with (self.folder / f"{name}.lock").open("a") as file:
+            fcntl.flock(file, how)
+            # Closing the file lets go, also when the process is killed.
             yield

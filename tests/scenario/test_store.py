@@ -87,30 +87,42 @@ def test_killed_holder_does_not_block_the_next(tmp_path):
     assert store.RunStore(tmp_path).evidence_for("one", made).header["scenario"] == "one"
 
 
-def test_turns_exclude_each_other(tmp_path):
-    """Only one scenario of a run has the cluster at a time."""
-    kept, inside, most = store.RunStore(tmp_path), [], []
+def beside(folder, first, second):
+    """Report whether a second scenario begins while a first one holds its turn."""
+    kept, begun = store.RunStore(folder), threading.Event()
 
     def play():
-        with kept.turn():
-            inside.append(1)
-            most.append(len(inside))
-            inside.pop()
+        with kept.turn(**second):
+            begun.set()
 
-    threads = [threading.Thread(target=play) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert most == [1] * 5
+    other = threading.Thread(target=play)
+    with kept.turn(**first):
+        other.start()
+        together = begun.wait(0.3)
+    assert begun.wait(30)
+    other.join(30)
+    return together
+
+
+ALONE, GPUS, SLOTS = (
+    {"alone": True, "gpus": False}, {"alone": False, "gpus": True}, {"alone": False, "gpus": False},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("run_id", "short"),
-    [("20261128T024118Z-embedded-0a5c7e", "0a5c7e"), ("run-a1", "run-a1"), ("x" * 40, "x" * 12)],
+    ("first", "second", "together"),
+    [
+        (ALONE, SLOTS, False),
+        (SLOTS, ALONE, False),
+        (ALONE, ALONE, False),
+        (GPUS, GPUS, False),
+        (ALONE, GPUS, False),
+        (GPUS, ALONE, False),
+        (SLOTS, SLOTS, True),
+        (SLOTS, GPUS, True),
+        (GPUS, SLOTS, True),
+    ],
 )
-def test_short_run_is_what_differs(run_id, short):
-    """Names carry the part of a run id by which runs differ, at most twelve characters."""
-    from pytest_gpucluster.scenario import site
-
-    assert site.short_run(run_id) == short
+def test_a_scenario_runs_beside_those_that_it_cannot_disturb(tmp_path, first, second, together):
+    """Slots beside slots and beside GPUs; GPUs take turns; one that disturbs others is alone."""
+    assert beside(tmp_path, first, second) is together
