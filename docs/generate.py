@@ -1,11 +1,13 @@
 """Write docs/reference from the registry: `python -m docs.generate`."""
 
 import pathlib
+from collections.abc import Mapping
 
+from pytest_gpucluster.evidence.mutate import MUTANTS
 from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, REGISTRY, Requirement
-from suites.defects import FLIPS
+from suites.defects import FLIPS, MUTANT_FLIPS
 
 
 def requirements_page() -> str:
@@ -39,18 +41,52 @@ def _facts(row: Requirement) -> str:
 
 def defects_page() -> str:
     """Return the page of all planted defects and the rows that each turns red."""
-    out = [
-        "# Planted defects",
-        "",
-        "Generated from the tables. A row that is not named stays `pass` under the defect.",
-        "",
-        "| defect | what it does | rows that it turns red |",
-        "| --- | --- | --- |",
-    ]
-    for name, meaning in sorted(known_defects().items()):
-        flips = ", ".join(f"{row} {verdict}" for row, verdict in FLIPS.get(name, {}).items())
-        out.append(f"| `{name}` | {meaning} | {flips or '(no row of the table)'} |")
-    return "\n".join(out) + "\n"
+    live = known_defects()
+    mutants = {name: meaning for name, (meaning, _) in MUTANTS.items()}
+    return "\n".join(
+        [
+            "# Planted defects",
+            "",
+            "Generated from the tables, which `make defects` compares with what it measures. A row that is not named stays",
+            "`pass` under the defect; `environment` and `inconclusive` name the prerequisite that failed.",
+            "",
+            "## Live defects",
+            "",
+            "Departures of the embedded cluster from documented behaviour: `pytest suites --gpucluster-defect=NAME`.",
+            "",
+            *_table(live, FLIPS),
+            "",
+            "## Evidence mutants",
+            "",
+            "Changes of the recorded evidence of a passing run; all of them run over every scenario and every row.",
+            "",
+            *_table(mutants, MUTANT_FLIPS),
+            "",
+            "## Row by row",
+            "",
+            *_by_row(),
+            "",
+        ]
+    )
+
+
+def _table(known: Mapping[str, str], flips: Mapping[str, Mapping[str, str]]) -> list[str]:
+    out = ["| defect | what it does | rows that it turns red |", "| --- | --- | --- |"]
+    for name, meaning in sorted(known.items()):
+        rows = ", ".join(f"{row} {verdict}" for row, verdict in sorted(flips.get(name, {}).items()))
+        out.append(f"| `{name}` | {meaning} | {rows or '(no row of the table)'} |")
+    return out
+
+
+def _by_row() -> list[str]:
+    out = ["| row | turned red by (live) | turned red by (mutants) |", "| --- | --- | --- |"]
+    for row in REGISTRY:
+        cells = [
+            ", ".join(f"`{name}`" for name in sorted(table) if row.id in table[name])
+            for table in (FLIPS, MUTANT_FLIPS)
+        ]
+        out.append(f"| {row.id} | {' | '.join(cell or '(none)' for cell in cells)} |")
+    return out
 
 
 def pages() -> dict[str, str]:

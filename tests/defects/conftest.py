@@ -1,28 +1,35 @@
 """The matrix prints what it measured: each defect, and the rows that it turned."""
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
 
 from tests.defects import matrix
 
-MEASURED = pytest.StashKey[dict[str, Mapping[str, str]]]()
+FLIPS = "flips"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice between the cells that rows declare and the full cross table."""
+    parser.addoption(
+        "--declared",
+        action="store_true",
+        help="under each live defect run only the rows that declare it; else the whole suite",
+    )
 
 
 @pytest.fixture
-def measured(request: pytest.FixtureRequest) -> Callable[[str, Mapping[str, str]], None]:
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str, Mapping[str, str]], None]:
     """Return the call that keeps what one defect turned, for the table at the end."""
-    table = request.config.stash.setdefault(MEASURED, {})
-
-    def keep(defect: str, flips: Mapping[str, str]) -> None:
-        table[defect] = flips
-
-    return keep
+    return lambda defect, flips: record_property(FLIPS, json.dumps([defect, dict(flips)]))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the table."""
-    table = config.stash.get(MEASURED, {})
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table; from the reports, which also workers send."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
+    found = [text for report in reports for name, text in report.user_properties if name == FLIPS]
+    table = dict(json.loads(text) for text in found)
     if table:
         terminalreporter.section("defects and the rows that they turn, as measured")
         terminalreporter.write_line(matrix.text(table))
