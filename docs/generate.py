@@ -47,8 +47,8 @@ def defects_page() -> str:
         [
             "# Planted defects",
             "",
-            "Generated from the tables, which `make defects` compares with what it measures. A row that is not named stays",
-            "`pass` under the defect; `environment` and `inconclusive` name the prerequisite that failed.",
+            "Generated from the tables, which `make defects` compares with what it measures. A row that is not named",
+            "stays `pass` under the defect; `environment` and `inconclusive` name the prerequisite that failed.",
             "",
             "## Live defects",
             "",
