@@ -4,14 +4,16 @@ Standard library only. Every line is `GPUCONF1 {json}` in one write of less than
 several writers never mix. The master then ends; the others stay until they are ended, which is how it shows
 whether anything ends them.
 
-`env` prints what the process sees and ends; `meet` (the default) goes through the whole life. Master, port and
-number of members are arguments, so that a job plugin that sets wrong variables spoils its own rows and not the
-barrier; without them the variables are used.
+`env` prints what the process sees and ends; `meet` (the default) goes through the whole life; `idle` prints it and
+stays until it is ended, without ever listening. Master, port and number of members are arguments, so that a job
+plugin that sets wrong variables spoils its own rows and not the barrier; without them the variables are used.
 """
 
 import argparse
+import errno
 import json
 import os
+import pathlib
 import signal
 import socket
 import sys
@@ -19,6 +21,9 @@ import threading
 import time
 
 SEEN = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "VC_TASK_INDEX", "VK_TASK_INDEX")
+HOSTS = "/etc/volcano"
+FILE_BYTES = 2048
+"""How much of a hosts file is told: a line stays below 4096 bytes."""
 
 
 def say(event: str, **fields: object) -> None:
@@ -44,6 +49,20 @@ def seen_env() -> dict[str, str]:
     }
 
 
+def say_seen() -> None:
+    """Tell what the process was started with: variables, arguments, hosts files."""
+    say("env", env=seen_env(), pid=os.getpid())
+    say("argv", argv=getattr(sys, "orig_argv", sys.argv), pid=os.getpid())
+    for path in sorted(pathlib.Path(HOSTS).glob("*.host")):
+        text = path.read_bytes()[: FILE_BYTES + 1]
+        say(
+            "file",
+            path=str(path),
+            text=text[:FILE_BYTES].decode(errors="replace"),
+            cut=len(text) > FILE_BYTES,
+        )
+
+
 def resolve(name: str, within: float) -> list[str]:
     """Look a name up until it answers; returns its IPv4 addresses, empty after `within` seconds."""
     ends = time.monotonic() + within
@@ -66,6 +85,7 @@ def lead(port: int, members: int, within: float) -> list[str]:
     """Collect the other members' names, then tell everybody the full list."""
     me = socket.gethostname()
     with socket.create_server(("0.0.0.0", port)) as server:  # noqa: S104 - the pod's own address
+        say("listening", port=port)
         server.settimeout(within)
         joined: list[tuple[str, socket.socket]] = []
         while len(joined) < members - 1:
@@ -79,28 +99,59 @@ def lead(port: int, members: int, within: float) -> list[str]:
     return names
 
 
+def connect(address: str, port: int, within: float) -> tuple["socket.socket | None", str]:
+    """Open a connection to the master, again and again; returns it, or None and what the last try got."""
+    ends = time.monotonic() + within
+    tries = 0
+    while True:
+        tries += 1
+        left = max(ends - time.monotonic(), 0.1)
+        try:
+            connection = socket.create_connection((address, port), timeout=min(2.0, left))
+        except OSError as error:
+            if time.monotonic() < ends:
+                time.sleep(0.1)
+                continue
+            kind = (
+                "timed out" if isinstance(error, TimeoutError) else errno.errorcode.get(error.errno or 0, "")
+            )
+            failed = str(error)
+            say("connected", to=f"{address}:{port}", ok=False, tries=tries, kind=kind, error=failed)
+            return None, failed
+        say("connected", to=f"{address}:{port}", ok=True, tries=tries)
+        return connection, ""
+
+
 def join(address: str, port: int, within: float) -> list[str]:
-    """Tell the master our name and wait for the full list."""
+    """Tell the master our name and wait for the full list; a connection that is cut is opened again.
+
+    Raises:
+        OSError: when no connection, or none that lasts, comes about in time.
+    """
     ends = time.monotonic() + within
     while True:
+        connection, error = connect(address, port, max(ends - time.monotonic(), 0.0))
+        if connection is None:
+            raise OSError(f"no connection to {address}:{port} within {within:g} s: {error}")
         try:
-            with socket.create_connection((address, port), timeout=2) as connection:
+            with connection:
                 connection.settimeout(within)
                 connection.sendall(f"{socket.gethostname()}\n".encode())
-                answer = connection.makefile().readline()
-            names = json.loads(answer)
+                names = json.loads(connection.makefile().readline())
             return [str(name) for name in names]
-        except (OSError, ValueError):
+        except (OSError, ValueError) as failure:
             if time.monotonic() > ends:
-                return []
+                raise OSError(
+                    f"{address}:{port} took the connection and did not answer: {failure}"
+                ) from failure
             time.sleep(0.1)
 
 
-def meet(master: str, port: int, members: int, within: float) -> int:
+def meet(master: str, port: int, members: int, within: float, late: float) -> int:
     """Go through a member's life; returns the exit code."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    say("env", env=seen_env(), pid=os.getpid())
+    say_seen()
     if not master or not port:
         say("barrier", world=members, members=[], ok=False, error="no master: MASTER_ADDR is not set")
         return 3
@@ -110,6 +161,7 @@ def meet(master: str, port: int, members: int, within: float) -> int:
     error = "" if addresses else f"{master} does not resolve"
     try:
         if leads:
+            ended.wait(late)
             names = lead(port, members, within)
         elif addresses:
             names = join(addresses[0], port, within)
@@ -125,19 +177,32 @@ def meet(master: str, port: int, members: int, within: float) -> int:
     return 0
 
 
+def idle() -> int:
+    """Stay, without a word to anybody, until the end is asked for."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    say_seen()
+    ended.wait(3600)
+    return 0
+
+
 def main() -> int:
     """Parse the arguments and act."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="meet", choices=["meet", "env"])
+    parser.add_argument("what", nargs="?", default="meet", choices=["meet", "env", "idle"])
     parser.add_argument("--master", default=os.environ.get("MASTER_ADDR", ""))
     parser.add_argument("--port", type=int, default=int(os.environ.get("MASTER_PORT", "0")))
     parser.add_argument("--members", type=int, default=int(os.environ.get("WORLD_SIZE", "1")))
     parser.add_argument("--within", type=float, default=10.0, help="seconds for each step")
+    parser.add_argument("--late", type=float, default=0.0, help="seconds after which the master listens")
+    parser.add_argument("--told", action="append", help="any text; what arrives is seen in the arguments")
     args = parser.parse_args()
+    if args.what == "idle":
+        return idle()
     if args.what == "env":
-        say("env", env=seen_env(), pid=os.getpid())
+        say_seen()
         return 0
-    return meet(args.master, args.port, args.members, args.within)
+    return meet(args.master, args.port, args.members, args.within, args.late)
 
 
 if __name__ == "__main__":

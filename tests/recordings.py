@@ -10,7 +10,17 @@ import yaml
 
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest, read
 from pytest_gpucluster.evidence.gangs import gangs
-from pytest_gpucluster.judge import gang, inventory, lifecycle, plugins, refusal, rendezvous
+from pytest_gpucluster.judge import (
+    arguments,
+    gang,
+    hosts,
+    identity,
+    inventory,
+    lifecycle,
+    plugins,
+    refusal,
+    rendezvous,
+)
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
 VOLCANO = FOLDER / "volcano" / "v1.14.4"
@@ -26,7 +36,10 @@ JUDGES = {
     "REF-003": refusal.invalid_rejected,
     "PLG-001": plugins.pytorch_env,
     "PLG-003": plugins.master_resolves,
+    "PLG-004": arguments.expanded,
     "PLG-005": plugins.without_plugin_control,
+    "PLG-006": hosts.published,
+    "PLG-007": identity.labelled,
     "LIFE-001": lifecycle.completes_with_policy,
     "LIFE-002": lifecycle.lingers_without_policy_control,
     "RDZV-001": rendezvous.one_world,
@@ -43,6 +56,12 @@ def stream(name: str) -> Evidence:
     """Return a recorded stream by its scenario's name."""
     folder = VOLCANO / name if (VOLCANO / name).is_dir() else NATIVE / name
     return read(folder / "events.jsonl")
+
+
+@functools.cache
+def embedded(scenario: str) -> Evidence:
+    """Return the evidence of a passing run of a scenario on the embedded cluster."""
+    return read(FOLDER / "embedded" / f"{scenario}.jsonl")
 
 
 def raw(name: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from pytest_gpucluster.node import environment, images, names, probes, status
 from pytest_gpucluster.node.api import wait_until_present
 from pytest_gpucluster.node.config import Image
 from pytest_gpucluster.node.container import DEFAULT_PATH, Launch, RunningContainer, StartError
-from pytest_gpucluster.node.defects import HOSTNAME_LOOPBACK, KEEPS_EXIT_ZERO
+from pytest_gpucluster.node.defects import HOSTNAME_LOOPBACK, KEEPS_EXIT_ZERO, KEEPS_REFERENCES
 from pytest_gpucluster.node.logs import ContainerLog
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.rootfs import Mount, Rootfs
@@ -227,7 +227,9 @@ class ContainerLoop:
 
     def _command(self, image: Image, variables: Mapping[str, str]) -> list[str]:
         own = self.spec.get("command") or list(image.entrypoint)
-        command = environment.expand_all([*own, *(self.spec.get("args") or [])], variables)
+        command = [*own, *(self.spec.get("args") or [])]
+        if KEEPS_REFERENCES not in self._runtime.config.defects:
+            command = environment.expand_all(command, variables)
         if not command:
             raise StartError(128, "no command specified")
         return command

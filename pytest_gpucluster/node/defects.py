@@ -7,12 +7,14 @@ from pytest_gpucluster.plain.names import did_you_mean
 DNS_SILENT = "network.dns-silent"
 HOSTNAME_LOOPBACK = "node.hostname-loopback"
 KEEPS_EXIT_ZERO = "node.keeps-exit-zero"
+KEEPS_REFERENCES = "node.keeps-references"
 SLOW_START = "node.slow-start"
 
 DEFECTS: dict[str, str] = {
     DNS_SILENT: "service and pod names never resolve",
     HOSTNAME_LOOPBACK: "the pod's own host name maps to 127.0.0.1 in /etc/hosts, so that gloo listens on loopback",
     KEEPS_EXIT_ZERO: "a container's non-zero exit code is reported as 0",
+    KEEPS_REFERENCES: "references to variables in a container's arguments are not expanded",
     SLOW_START: "one pod of each gang is started 3 s late",
 }
 

@@ -4,17 +4,24 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.rank-off-by-one": {"PLG-001": "fail"},
-    "plugins.no-pytorch-env": {"PLG-001": "fail", "PLG-005": "inconclusive"},
+    "plugins.no-pytorch-env": {"PLG-001": "fail", "PLG-004": "inconclusive", "PLG-005": "inconclusive"},
     "plugins.injects-unasked": {"PLG-005": "inconclusive"},
     "plugins.svc-without-service": {"PLG-003": "fail", "GANG-001": "environment", "LIFE-001": "inconclusive"},
+    "plugins.no-hosts-files": {"PLG-006": "fail"},
+    "plugins.no-index-label": {"PLG-007": "fail"},
+    "node.keeps-references": {"PLG-004": "fail", "RDZV-001": "fail"},
     "network.dns-silent": {"PLG-003": "fail", "GANG-001": "environment", "LIFE-001": "inconclusive"},
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
-    "plugins.move-rank": {"PLG-001": "fail"},
-    "plugins.drop-env": {"PLG-001": "inconclusive"},
+    "plugins.move-rank": {"PLG-001": "fail", "PLG-004": "fail"},
+    "plugins.drop-env": {"PLG-001": "inconclusive", "PLG-006": "inconclusive"},
     "plugins.wrong-address": {"PLG-003": "fail"},
     "plugins.unresolved": {"GANG-001": "environment", "PLG-003": "fail"},
     "plugins.no-service": {"PLG-003": "fail"},
     "plugins.inject-unasked": {"PLG-005": "inconclusive"},
+    "plugins.unexpanded": {"PLG-004": "fail"},
+    "plugins.drop-files": {"PLG-006": "fail"},
+    "plugins.short-hosts": {"PLG-006": "fail"},
+    "plugins.drop-index-label": {"PLG-007": "fail"},
 }

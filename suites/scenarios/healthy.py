@@ -7,7 +7,14 @@ from .common import PayloadCommand, all_bound, finished, image, job_ended, paylo
 
 WORKERS = 3
 PORT = 23456
-"""Documented default port of the pytorch plugin."""
+"""Documented default port of the pytorch plugin, which the Job leaves to it."""
+REFERENCES = (
+    "--told=rank $(RANK) of $(WORLD_SIZE) at $(MASTER_ADDR):$(MASTER_PORT)",
+    "--told=$(VC_WORKER_NUM) workers, this is index $(VC_TASK_INDEX)",
+    "--told=$$(RANK)",
+    "--told=$(GPUCLUSTER_UNSET)",
+)
+"""Arguments that the kubelet must expand; the third is escaped, the fourth names nothing: both arrive as `$(...)`."""
 GPUS = 4
 """GPUs of each member: two members fill a node of 8, so the gang spans nodes."""
 
@@ -15,7 +22,10 @@ GPUS = 4
 def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> GangSpec:
     """Return one master and three workers, each worker with a side container."""
     watch = Sidecar("watch", (*PayloadCommand, "env"))
-    meet = ("meet", f"--master={name}-master-0.{name}", f"--port={PORT}", f"--members={1 + WORKERS}")
+    meet = (
+        *("meet", f"--master={name}-master-0.{name}", f"--port={PORT}", f"--members={1 + WORKERS}"),
+        *REFERENCES,
+    )
     return GangSpec(
         name,
         roles=(
@@ -24,7 +34,7 @@ def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> G
         ),
         resources={resource: GPUS},
         image=image,
-        plugins={"pytorch": ("--master=master", "--worker=worker", f"--port={PORT}")},
+        plugins={"pytorch": ("--master=master", "--worker=worker"), "env": ()},
         payload=payload,
         grace=2,
     )

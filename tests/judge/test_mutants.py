@@ -38,6 +38,10 @@ FLIPS = [
     ("plugins.unresolved", "healthy", "PLG-003", "fail"),
     ("plugins.no-service", "healthy", "PLG-003", "fail"),
     ("plugins.inject-unasked", "e4-pytorch-wrong-task-name", "PLG-005", "inconclusive"),
+    ("plugins.unexpanded", "embedded/healthy", "PLG-004", "fail"),
+    ("plugins.drop-files", "embedded/healthy", "PLG-006", "fail"),
+    ("plugins.short-hosts", "embedded/healthy", "PLG-006", "fail"),
+    ("plugins.drop-index-label", "e2-pytorch", "PLG-007", "fail"),
     ("lifecycle.no-completion", "healthy", "LIFE-001", "fail"),
     ("lifecycle.no-completion", "a-gang-fits", "LIFE-001", "fail"),
     ("lifecycle.end-with-master", "f6-no-complete-policy-lingers", "LIFE-002", "inconclusive"),
@@ -50,6 +54,8 @@ FLIPS = [
 
 
 def _evidence(name: str) -> Evidence:
+    if name.startswith("embedded/"):
+        return recordings.embedded(name.partition("/")[2])
     return recordings.healthy() if name == "healthy" else recordings.stream(name)
 
 

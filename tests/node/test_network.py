@@ -121,6 +121,13 @@ def test_keeps_exit_zero(start: Callable[..., Nodes]) -> None:
     )
 
 
+def test_keeps_references(start: Callable[..., Nodes]) -> None:
+    """Planted node.keeps-references: an argument arrives as it is written."""
+    nodes = start(defects=["node.keeps-references"])
+    env = [{"name": "RANK", "value": "3"}]
+    assert nodes.output("literal", "echo '$(RANK)'", container={"env": env}) == "$(RANK)\n"
+
+
 def test_slow_start(start: Callable[..., Nodes]) -> None:
     """Planted node.slow-start: one pod of a gang begins three seconds after the others."""
     nodes = start(defects=["node.slow-start"])

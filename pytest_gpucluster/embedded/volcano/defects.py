@@ -26,6 +26,8 @@ DEFECTS: Final[dict[str, str]] = {
     "plugins.no-pytorch-env": "the pytorch plugin injects nothing",
     "plugins.injects-unasked": ("MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK are injected into every Job"),
     "plugins.svc-without-service": "the svc plugin makes all its objects except the Service",
+    "plugins.no-hosts-files": "the svc plugin does not mount the hosts files",
+    "plugins.no-index-label": "pods of Jobs lack the label volcano.sh/task-index",
     "lifecycle.complete-job-keeps-workers": "CompleteJob sets Completed and ends no pod",
     "lifecycle.completes-without-policy": (
         "a Job completes when its first task has completed, although no policy says so"

@@ -3,8 +3,9 @@
 from typing import Any
 
 from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.evidence.pods import pods
 
 
 def move_rank(evidence: Evidence) -> Evidence:
@@ -39,6 +40,41 @@ def inject_unasked(evidence: Evidence) -> Evidence:
     return base.each(base.on("env", printed)(evidence), lambda line: line.kind == "Pod", inject)
 
 
+def unexpanded(evidence: Evidence) -> Evidence:
+    """Let every container get its arguments as they are written in the pod's specification."""
+    written = {
+        (pod.uid, str(container.get("name"))): [
+            str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+        ]
+        for pod in pods(evidence)
+        for container in fields.containers(pod.last)
+    }
+
+    def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
+        words = written.get((str(line.data.get("uid")), str(line.data.get("container"))))
+        if told.get("event") == "argv" and words:
+            told["argv"] = words
+        return told
+
+    return base.words(evidence, act)
+
+
+def without_label(label: str) -> base.Mutant:
+    """Return the mutant that takes a label from every pod."""
+    return lambda evidence: base.each(
+        evidence,
+        lambda line: line.kind == "Pod",
+        lambda obj: obj["metadata"].get("labels", {}).pop(label, None),
+    )
+
+
+def short_hosts(told: dict[str, Any]) -> None:
+    """Take the last host out of every list of more than one."""
+    env = fields.sub(told, "env")
+    short = {k: v.rpartition(",")[0] for k, v in env.items() if k.endswith("_HOSTS") and "," in v}
+    told["env"] = {**env, **short}
+
+
 MUTANTS: base.Table = {
     "plugins.move-rank": ("RANK is off by one", move_rank),
     "plugins.drop-env": ("no process printed its environment", base.drop("env")),
@@ -54,5 +90,9 @@ MUTANTS: base.Table = {
         "there is no Service",
         lambda e: base.without(e, lambda line: line.kind == "Service"),
     ),
+    "plugins.unexpanded": ("arguments arrive as they are written", unexpanded),
+    "plugins.drop-files": ("there are no hosts files", base.drop("file")),
+    "plugins.short-hosts": ("the lists of hosts lack their last host", base.on("env", short_hosts)),
+    "plugins.drop-index-label": ("no pod has the label task-index", without_label("volcano.sh/task-index")),
     "plugins.inject-unasked": ("the variables are injected unasked", inject_unasked),
 }

@@ -152,6 +152,23 @@ def test_the_service_is_missing():
     assert not seen.of("Service", "torch")
 
 
+def test_the_hosts_files_are_not_mounted():
+    """plugins.no-hosts-files: the variables are there, nothing is mounted."""
+    (container,) = run("e2-pytorch", "plugins.no-hosts-files").of("Pod", "torch-worker-0")[0]["object"][
+        "spec"
+    ]["containers"]
+    assert not [mount for mount in container.get("volumeMounts") or [] if mount["name"] == "torch-svc"]
+    assert "VC_WORKER_HOSTS" in {entry["name"] for entry in container["env"]}
+
+
+def test_pods_lack_their_index():
+    """plugins.no-index-label: the label is gone, the other labels and the annotation stay."""
+    meta = run("e2-pytorch", "plugins.no-index-label").of("Pod", "torch-worker-1")[0]["object"]["metadata"]
+    assert "volcano.sh/task-index" not in meta["labels"]
+    assert meta["labels"]["volcano.sh/task-spec"] == "worker"
+    assert meta["annotations"]["volcano.sh/task-index"] == "1"
+
+
 def test_workers_outlive_the_completed_job():
     """lifecycle.complete-job-keeps-workers: the Job is Completed and no worker is ever deleted."""
     seen = run("a-gang-fits", "lifecycle.complete-job-keeps-workers")

@@ -105,7 +105,10 @@ class JobWork:
 
     def _create_pod(self, job: Obj, task: Obj, index: int, plugins: list[Plugin]) -> Obj | None:
         try:
-            pod = self._store.create("Pod", new_pod(job, task, index, plugins))
+            made = new_pod(job, task, index, plugins)
+            if self._has("plugins.no-index-label"):
+                del made["metadata"]["labels"][names.TASK_INDEX]
+            pod = self._store.create("Pod", made)
         except ApiError as error:
             # A pod of that name which is not ours may still be ending; its deletion is our next cue.
             if error.reason != "AlreadyExists":

@@ -65,7 +65,11 @@ def _make(name: str, arguments: Sequence[str], has: Callable[[str], bool]) -> Pl
         case "env":
             return EnvPlugin()
         case "svc":
-            return SvcPlugin(arguments, without_service=has("plugins.svc-without-service"))
+            return SvcPlugin(
+                arguments,
+                without_service=has("plugins.svc-without-service"),
+                without_files=has("plugins.no-hosts-files"),
+            )
         case "ssh":
             return SshPlugin(arguments)
         case "mpi":

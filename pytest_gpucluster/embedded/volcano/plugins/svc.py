@@ -18,17 +18,21 @@ class SvcPlugin:
 
     name = "svc"
 
-    def __init__(self, arguments: Sequence[str], *, without_service: bool = False) -> None:
+    def __init__(
+        self, arguments: Sequence[str], *, without_service: bool = False, without_files: bool = False
+    ) -> None:
         """Read the arguments.
 
         Args:
             arguments: `--publish-not-ready-addresses`, `--disable-network-policy`.
             without_service: Make everything but the Service (a defect).
+            without_files: Mount nothing (a defect).
         """
         given = flags.parse(arguments, DEFAULTS)
         self._publish = flags.is_true(given["publish-not-ready-addresses"])
         self._policy = not flags.is_true(given["disable-network-policy"])
         self._service = not without_service
+        self._files = not without_files
 
     def on_pod(self, pod: Obj, job: Obj, task: Obj, index: int) -> None:  # noqa: ARG002
         """Give the pod its host name, the hosts of all tasks, and the mounted hosts files."""
@@ -45,6 +49,8 @@ class SvcPlugin:
             everything(pod),
             [{"name": key, "valueFrom": {"configMapKeyRef": {"key": key, "name": config}}} for key in keys],
         )
+        if not self._files:
+            return
         add_mount(everything(pod), {"name": config, "mountPath": MOUNT_PATH})
         volume = {"name": config, "configMap": {"name": config, "defaultMode": 420}}
         spec.setdefault("volumes", []).append(volume)

@@ -1,0 +1,191 @@
+"""PLG-006: the svc plugin publishes the hosts of every task, the env plugin each pod's index.
+
+Documented, and recorded with Volcano v1.14.4: `VC_<TASK>_HOSTS` (comma list) and `VC_<TASK>_NUM` for every task, dashes
+as underscores, in upper case; the folder /etc/volcano with a file `<task>.host` (one host a line) for each; and
+`VC_TASK_INDEX` and `VK_TASK_INDEX`, the number at the end of the pod's name.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.owners import JobStory
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+FOLDER = "/etc/volcano"
+INDEXES = ("VC_TASK_INDEX", "VK_TASK_INDEX")
+REQUIRED = (
+    f"each container has VC_<TASK>_HOSTS and VC_<TASK>_NUM of every task and the hosts files in {FOLDER} (svc plugin), "
+    f"and its index in {INDEXES[0]} and {INDEXES[1]} (env plugin)"
+)
+NO_SVC = Cause(
+    "the svc plugin did not act: it is not on the Job, its ConfigMap is gone, or the container was made without it",
+    "state `svc: []` in the Job's plugins; look at the ConfigMap <job>-svc and at the container's volumeMounts",
+)
+NO_ENV = Cause(
+    "the env plugin did not act: it is not on the Job, or the template sets the variable too, after it",
+    "state `env: []` in the Job's plugins, and leave VC_TASK_INDEX and VK_TASK_INDEX out of the templates",
+)
+
+Wrong = tuple[PodStory, str, Cause]
+
+
+def published(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge PLG-006."""
+    gangs = [gang for gang in vcjobs.of(evidence, given) if gang.job is not None]
+    gangs = [gang for gang in gangs if gang.job and {"svc", "env"} & set(gang.job.plugins)]
+    if not gangs:
+        text = "no Volcano Job with the svc or env plugin in the evidence"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+    findings = [_judge(evidence, given, gang, gang.job) for gang in gangs if gang.job is not None]
+    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def _judge(evidence: Evidence, given: terms.Given, gang: Gang, job: JobStory) -> Finding:
+    seen = list(pytorch.environments(evidence, gang))
+    data = _config(evidence, gang)
+    svc, index = "svc" in job.plugins, "env" in job.plugins
+    wrong: list[Wrong] = []
+    for one in seen:
+        env = dict(one.env) if one.by_process else {**one.env, **_referred(one.pod, one.container, data)}
+        where = f"{one.pod.name}/{one.container}"
+        if svc:
+            wrong += [(one.pod, f"{where}: {text}", NO_SVC) for text in _hosts_in(env, job)]
+        if index:
+            wrong += [(one.pod, f"{where}: {text}", NO_ENV) for text in _index_in(env, one.pod)]
+    files = list(_files(evidence, gang, job, data)) if svc else []
+    wrong += [(pod, text, NO_SVC) for pod, text, bad in files if bad]
+    keys = tuple(one.key for one in seen[:8])
+    if wrong:
+        return say.finding(
+            Verdict.FAIL, REQUIRED, say.listed([text for _, text, _ in wrong], 4), gang, violation=True,
+            where=say.places({pod.uid: pod for pod, _, _ in wrong}.values()), evidence=keys,
+            causes=tuple(dict.fromkeys(cause for _, _, cause in wrong)),
+        )  # fmt: skip
+    missing = _missing(evidence, given, gang, seen, files)
+    if missing:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys)
+    how = "as process 1 printed them" if all(one.by_process for one in seen) else "as specified"
+    parts = [f"hosts and numbers of tasks {say.listed(sorted(vcjobs.hosts(job)))}, and files"] if svc else []
+    parts += ["indexes"] if index else []
+    text = f"{' and '.join(parts)} are right in {len(seen)} containers of {gang.size} pods, {how}"
+    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys)
+
+
+def _missing(
+    evidence: Evidence,
+    given: terms.Given,
+    gang: Gang,
+    seen: list[pytorch.Seen],
+    files: list[tuple[PodStory, str, bool]],
+) -> str:
+    """Return what was not seen, so that nothing can be said of it."""
+    plugins = gang.job.plugins if gang.job else {}
+    arranged = terms.of(evidence, given).arranged
+    if arranged and not {"svc", "env"} <= set(plugins):
+        return (
+            f"{gang.title} has plugins {say.listed(sorted(map(str, plugins)))}: svc and env were to be tried"
+        )
+    pods = {one.pod.name for one in seen}
+    if len(pods) < gang.size:
+        return f"only {len(pods)} of {gang.size} pods of {gang.title} are in the evidence"
+    mute = [f"{one.pod.name}/{one.container}" for one in seen if not one.by_process]
+    if arranged and mute:
+        return f"process 1 of {say.listed(mute)} printed no environment that could be read"
+    unread = [pod.name for pod in gang.pods if pod.uid not in {p.uid for p, _, _ in files}]
+    if "svc" in plugins and unread:
+        return f"no hosts file of {say.listed(unread)} could be read"
+    return ""
+
+
+def variable(task: str) -> str:
+    """Return a task's name as it stands in variables."""
+    return task.replace("-", "_").upper()
+
+
+def _hosts_in(env: Mapping[str, str], job: JobStory) -> Iterator[str]:
+    for task, listed in vcjobs.hosts(job).items():
+        wanted = {"HOSTS": ",".join(listed), "NUM": str(len(listed))}
+        for end, value in wanted.items():
+            name = f"VC_{variable(task)}_{end}"
+            if env.get(name) != value:
+                yield _differs(name, env.get(name), value)
+
+
+def _index_in(env: Mapping[str, str], pod: PodStory) -> Iterator[str]:
+    for name in INDEXES:
+        if env.get(name) != vcjobs.index_of(pod.name):
+            yield _differs(name, env.get(name), vcjobs.index_of(pod.name))
+
+
+def _differs(name: str, got: str | None, wanted: str) -> str:
+    return f"{name} is {'absent' if got is None else repr(got)}, documented {wanted!r}"
+
+
+def _config(evidence: Evidence, gang: Gang) -> fields.Object:
+    """Return the data of the Job's hosts ConfigMap as last seen."""
+    found: fields.Object = {}
+    for line in evidence.of_kind("ConfigMap"):
+        meta = fields.sub(line.object, "metadata")
+        if line.name == f"{gang.name}-svc" and str(meta.get("namespace") or "") == gang.namespace:
+            found = fields.sub(line.object, "data") or found
+    return found
+
+
+def _referred(pod: PodStory, container: str, data: fields.Object) -> dict[str, str]:
+    """Return the variables that a container takes from the hosts ConfigMap, as far as that was seen."""
+    found = {}
+    spec = next((c for c in fields.containers(pod.last) if c.get("name") == container), {})
+    for entry in fields.items(spec, "env"):
+        reference = fields.sub(entry, "valueFrom", "configMapKeyRef")
+        key = str(reference.get("key") or "")
+        if key and str(reference.get("name") or "").endswith("-svc") and key in data:
+            found[str(entry.get("name"))] = str(data[key])
+    return found
+
+
+def _files(
+    evidence: Evidence, gang: Gang, job: JobStory, data: fields.Object
+) -> Iterator[tuple[PodStory, str, bool]]:
+    """Yield (pod, what was seen of its hosts files, whether it is wrong): as printed, else as mounted."""
+    words = payload.words(evidence)
+    wanted = {f"{task.replace('-', '_')}.host": listed for task, listed in vcjobs.hosts(job).items()}
+    for pod in gang.pods:
+        printed = {str(w.data.get("path")): w for w in words.of("file", pod.uid)}
+        if printed:
+            for name, listed in wanted.items():
+                word = printed.get(f"{FOLDER}/{name}")
+                got = None if word is None else str(word.data.get("text") or "").split()
+                if got is None:
+                    yield pod, f"{pod.name}: no file {FOLDER}/{name}", True
+                elif got != listed and not (word is not None and word.data.get("cut")):
+                    yield (
+                        pod,
+                        f"{pod.name}: {FOLDER}/{name} lists {say.listed(got)}, documented {say.listed(listed)}",
+                        True,
+                    )
+                else:
+                    yield pod, f"{pod.name}: {FOLDER}/{name}", False
+        elif words.of("env", pod.uid):
+            # The payload tells its files right after its environment: it found none.
+            yield pod, f"{pod.name}: no hosts file in {FOLDER}", True
+        else:
+            yield from _mounted(pod, wanted, data)
+
+
+def _mounted(
+    pod: PodStory, wanted: Mapping[str, list[str]], data: fields.Object
+) -> Iterator[tuple[PodStory, str, bool]]:
+    if not data:
+        return
+    for container in fields.containers(pod.last):
+        if not any(mount.get("mountPath") == FOLDER for mount in fields.items(container, "volumeMounts")):
+            yield pod, f"{pod.name}/{container.get('name')}: nothing is mounted at {FOLDER}", True
+            return
+    for name, listed in wanted.items():
+        bad = str(data.get(name) or "").split() != listed
+        yield pod, f"{pod.name}: file {name} of ConfigMap lists {data.get(name)!r}" if bad else name, bad

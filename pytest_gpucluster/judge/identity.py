@@ -1,0 +1,107 @@
+"""PLG-007: every pod of a Volcano Job says whose it is."""
+
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.owners import JobStory
+from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.judge import say, terms, vcjobs
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+JOB, TASK, INDEX = "volcano.sh/job-name", "volcano.sh/task-spec", "volcano.sh/task-index"
+REQUIRED = f"every pod carries the labels {JOB}, {TASK} and {INDEX} of its place, and the Job as its controlling owner"
+NOT_SET = Cause(
+    "the Job controller did not set them, or something between it and the API server took them away (a mutating "
+    "webhook, a policy engine)",
+    "read `kubectl get pods --show-labels`; list the cluster's mutating webhooks for pods, and the version of "
+    "vc-controller-manager (1.5 and later set all three)",
+)
+ORPHAN = Cause(
+    "the pod's owner is not the Job that it says it belongs to: left over from a Job of the same name, or made by hand",
+    "delete it, and give each Job a name of its own",
+)
+
+
+def labelled(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge PLG-007."""
+    gangs = [(gang, _pods(evidence, gang)) for gang in vcjobs.of(evidence, given)]
+    judged = [(gang, mine, gang.job) for gang, mine in gangs if mine and gang.job is not None]
+    if not judged:
+        text = terms.nothing(evidence, "pod of a Volcano Job")
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+    findings = [_judge(gang, mine, job) for gang, mine, job in judged]
+    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def _pods(evidence: Evidence, gang: Gang) -> list[PodStory]:
+    """Return the pods of a Job, and those that bear a name of its places without being known as its own."""
+    places = {f"{gang.name}-{task.get('name')}-" for task in (gang.job.tasks if gang.job else [])}
+    own = {pod.uid for pod in gang.pods}
+    strange = [
+        pod
+        for pod in pods(evidence)
+        if pod.uid not in own
+        and pod.namespace == gang.namespace
+        and any(pod.name == place + vcjobs.index_of(pod.name) for place in places)
+    ]
+    return [*gang.pods, *strange]
+
+
+def _judge(gang: Gang, mine: list[PodStory], job: JobStory) -> Finding:
+    bad: list[str] = []
+    wrong: list[PodStory] = []
+    causes: list[Cause] = []
+    for pod in mine:
+        labels, owner = _labels(pod, job), _owner(pod, job)
+        bad += [f"{pod.name}: {text}" for text in (*labels, *owner)]
+        wrong += [pod] if labels or owner else []
+        causes += [NOT_SET] if labels else []
+        causes += [ORPHAN] if owner else []
+    keys = tuple(pod.keys["created"] for pod in (wrong or mine))[:8]
+    if bad:
+        return say.finding(
+            Verdict.FAIL, REQUIRED, say.listed(bad, 4), gang, violation=True, where=say.places(wrong),
+            causes=tuple(dict.fromkeys(causes)), evidence=keys,
+        )  # fmt: skip
+    places = {pod.name for pod in mine}
+    if len(places) < gang.size:
+        text = f"only {len(places)} of {gang.size} pods of {gang.title} are in the evidence"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+    text = (
+        f"{len(places)} pods of {gang.title} carry job, task and index, and name the Job as their controller"
+    )
+    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys)
+
+
+def _labels(pod: PodStory, job: JobStory) -> list[str]:
+    """Return what is wrong with a pod's labels."""
+    tasks = {str(task.get("name")) for task in job.tasks}
+    found = []
+    job_name, task, index = (pod.labels.get(label) for label in (JOB, TASK, INDEX))
+    if job_name != job.name:
+        found.append(_differs(JOB, job_name, job.name))
+    if task is None or (tasks and task not in tasks):
+        found.append(_differs(TASK, task, f"one of {say.listed(sorted(tasks))}"))
+    elif not pod.name.startswith(f"{job.name}-{task}-"):
+        found.append(f"{TASK} is {task!r}, its name says another task")
+    if index is None or index != vcjobs.index_of(pod.name):
+        found.append(_differs(INDEX, index, vcjobs.index_of(pod.name)))
+    return found
+
+
+def _differs(label: str, got: object, wanted: str) -> str:
+    return f"label {label} is {'absent' if got is None else repr(got)}, documented {wanted}"
+
+
+def _owner(pod: PodStory, job: JobStory) -> list[str]:
+    """Return what is wrong with a pod's owner."""
+    owner = fields.owner(pod.last)
+    kind = names.kind_key(str(owner.get("apiVersion") or ""), str(owner.get("kind") or ""))
+    if kind != names.VC_JOB or owner.get("name") != job.name:
+        title = f"{owner.get('kind')}/{owner.get('name')}" if owner else "absent"
+        return [f"owner is {title}, documented Job/{job.name}"]
+    if job.uid and owner.get("uid") and owner.get("uid") != job.uid:
+        return [f"owner is another Job of that name (uid {owner.get('uid')})"]
+    return [] if owner.get("controller") else [f"Job/{job.name} is an owner, not its controller"]
