@@ -153,6 +153,14 @@ class Evidence:
                 found.setdefault(line.uid, []).append(line)
         return {uid: tuple(lines) for uid, lines in found.items()}
 
+    @functools.cached_property
+    def _by_type(self) -> Mapping[str, tuple[Line, ...]]:
+        found: dict[str, list[Line]] = {"NOTE": [], "RESPONSE": [], "LOG": []}
+        for line in self.lines:
+            if line.type in found:
+                found[line.type].append(line)
+        return {kind: tuple(lines) for kind, lines in found.items()}
+
     @property
     def kinds(self) -> frozenset[str]:
         """Return the kinds of which at least one line was seen."""
@@ -180,21 +188,17 @@ class Evidence:
 
     def notes(self, note: str | None = None) -> tuple[Line, ...]:
         """Return the notes, all or those of one word of the vocabulary."""
-        return tuple(
-            line
-            for line in self.lines
-            if line.type == "NOTE" and (note is None or line.data.get("note") == note)
-        )
+        lines = self._by_type["NOTE"]
+        return lines if note is None else tuple(line for line in lines if line.data.get("note") == note)
 
     def responses(self) -> tuple[Line, ...]:
         """Return the recorded answers of the API server."""
-        return tuple(line for line in self.lines if line.type == "RESPONSE")
+        return self._by_type["RESPONSE"]
 
     def logs(self, uid: str | None = None) -> tuple[Line, ...]:
         """Return log lines, all or those of one pod uid."""
-        return tuple(
-            line for line in self.lines if line.type == "LOG" and (uid is None or line.data.get("uid") == uid)
-        )
+        lines = self._by_type["LOG"]
+        return lines if uid is None else tuple(line for line in lines if line.data.get("uid") == uid)
 
     def gaps(self, kind: str, start: float, end: float) -> tuple[tuple[float, float], ...]:
         """Return the parts of [start, end] in which the watch of a kind was not in sync, in seconds.

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pytest_gpucluster.evidence import Evidence, mutate, read
+from pytest_gpucluster.evidence import Evidence, Line, mutate, read
 from pytest_gpucluster.report import deciding
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import REGISTRY, Requirement
@@ -32,6 +32,22 @@ def baseline() -> Mapping[str, str]:
     return {row.id: str(deciding.decide(row, evidence(row.scenario.name)).verdict) for row in rows()}
 
 
+def untouched(before: Evidence, after: Evidence) -> bool:
+    """Report whether a mutant found nothing to change: judges are pure, so nothing has to be decided again."""
+    return before is after or (
+        len(before) == len(after)
+        and before.spans == after.spans
+        and before.header == after.header
+        and all(_same(one, other) for one, other in zip(before.lines, after.lines, strict=True))
+    )
+
+
+def _same(one: Line, other: Line) -> bool:
+    return (one.t, one.type, one.kind) == (other.t, other.type, other.kind) and (
+        one.object is other.object and one.data is other.data
+    )
+
+
 @functools.cache
 def flips_of(mutant: str) -> Mapping[str, str]:
     """Return the rows that a mutant turns away from their verdict, with the verdict they then get."""
@@ -42,6 +58,8 @@ def flips_of(mutant: str) -> Mapping[str, str]:
         name = row.scenario.name
         if name not in changed:
             changed[name] = act(evidence(name))
+        if untouched(evidence(name), changed[name]):
+            continue
         verdict = str(deciding.decide(row, changed[name]).verdict)
         if verdict != baseline()[row.id]:
             found[row.id] = verdict
