@@ -4,7 +4,6 @@ Pods alone do not tell what is free; Node objects together with the pods bound t
 """
 
 import dataclasses
-import math
 from fractions import Fraction
 
 from pytest_gpucluster.evidence import fields
@@ -15,7 +14,7 @@ from pytest_gpucluster.evidence.pods import pods
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    """Free room of one resource on one node at some time."""
+    """Free room of one resource on one node at the end of the evidence."""
 
     node: str
     capacity: Fraction
@@ -28,22 +27,13 @@ class Room:
         return self.allocatable - self.used
 
 
-def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room, ...]:
-    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted.
-
-    Args:
-        evidence: the evidence.
-        resource: the resource.
-        t: when, in seconds; infinite for the end of the evidence.
-    """
+def rooms(evidence: Evidence, resource: str) -> tuple[Room, ...]:
+    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted."""
     used: dict[str, Fraction] = {}
     for pod in pods(evidence):
-        ended = [when for when in (pod.deleted, pod.finished) if when is not None and when <= t]
-        if pod.phase in {"Succeeded", "Failed"} and t == math.inf:
-            continue
-        if pod.bound is not None and pod.bound <= t and not ended:
+        if pod.bound is not None and pod.deleted is None and pod.phase not in {"Succeeded", "Failed"}:
             used[pod.node] = used.get(pod.node, Fraction(0)) + fields.requested(pod.last, resource)
-    newest = {line.name: line for line in evidence.of_kind("Node") if line.t <= t}
+    newest = {line.name: line for line in evidence.of_kind("Node")}
     found = []
     for name, line in newest.items():
         spec = fields.sub(line.object, "spec")

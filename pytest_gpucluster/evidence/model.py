@@ -29,6 +29,7 @@ NOTES: Mapping[str, str] = {
     "refused": "our create was refused (role, kind, name, code)",
     "room-made": "we made room: the blocker or holder was deleted",
     "scarce": "scarcity is in place (resource, total, free)",
+    "slots-set": "we change how many slots a node has (resource, node, slots, was)",
     "window-begin": "a watched window begins (window)",
     "window-end": "a watched window ends (window)",
     "deleted-by-us": "we deleted an object (kind, name, uid)",

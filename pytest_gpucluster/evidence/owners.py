@@ -21,6 +21,7 @@ class Said:
     reason: str
     message: str
     key: str
+    namespace: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +213,7 @@ def event_said(line: Line) -> Said:
     message = fields.text(obj, "message") or fields.text(obj, "note")
     return Said(
         line.t, reporter, f"{about.get('kind')}/{about.get('name')}", fields.text(obj, "type"),
-        fields.text(obj, "reason"), message, line.key,
+        fields.text(obj, "reason"), message, line.key, str(about.get("namespace") or ""),
     )  # fmt: skip
 
 
@@ -235,6 +236,12 @@ def said_about(evidence: Evidence, kind: str, namespace: str, name: str, uid: st
     """Return the events about one object, in order."""
     events = evidence.derived(read_events)
     found = (*events.get(uid, ()), *events.get(f"{kind}/{namespace}/{name}", ()))
+    return tuple(sorted(found, key=lambda said: said.t))
+
+
+def all_said(evidence: Evidence) -> tuple[Said, ...]:
+    """Return every event, in order."""
+    found = [said for many in evidence.derived(read_events).values() for said in many]
     return tuple(sorted(found, key=lambda said: said.t))
 
 

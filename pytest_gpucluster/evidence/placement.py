@@ -1,6 +1,7 @@
 """Half placement: the thing that a gang scheduler must never do, measured from binds alone."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.gangs import Gang, Generation, Step
 from pytest_gpucluster.evidence.model import Evidence
@@ -71,3 +72,37 @@ def _half(evidence: Evidence, whose: tuple[Gang, Generation], span: tuple[Step, 
         gang=gang, generation=gen, start=begin.t, end=end, seconds=max(stretches), held=held,
         open=gen.whole is None and end >= evidence.end, gap=bool(gaps), members=bound, missing=missing, key=begin.key,
     )  # fmt: skip
+
+
+def short_role(evidence: Evidence, gang: Gang, minimums: Mapping[str, int]) -> tuple[Half, ...]:
+    """Return, for each attempt, the span in which members were bound while some role lacked its minimum.
+
+    It ends when every role had its minimum for the first time. What happens afterwards, and an attempt that starts
+    with members of the one before, is another matter, as in `halves`.
+    """
+    found = []
+    for gen in gang.generations:
+        carried = gen.number > 1 and any(p.created < gen.start and p.bound is not None for p in gen.members)
+        if carried or not gen.steps:
+            continue
+        roles = [
+            dataclasses.replace(gen, minimum=least, members=tuple(p for p in gen.members if p.task == role))
+            for role, least in minimums.items()
+            if least > 0
+        ]
+        wholes = [role.whole for role in roles]
+        done = [t for t in wholes if t is not None]
+        whole = len(done) == len(wholes)
+        first = gen.steps[0]
+        end = max(done, default=first.t) if whole else min(gen.end, evidence.end)
+        if end > first.t:
+            held = max(step.held for step in gen.steps if step.t < end)
+            half = _half(evidence, (gang, gen), (first, end), held)
+            short = {p.uid for role in roles if role.whole is None or role.whole >= end for p in role.members}
+            missing = tuple(p for p in half.missing if p.uid in short)
+            found.append(
+                dataclasses.replace(
+                    half, open=not whole and end >= evidence.end, missing=missing or half.missing
+                )
+            )
+    return tuple(found)

@@ -2,7 +2,7 @@
 
 import re
 
-from pytest_gpucluster.evidence import gates, payload
+from pytest_gpucluster.evidence import gates, owners, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import inventory, names_resolve, plugins, refusal, say, terms
@@ -19,6 +19,17 @@ IMAGE = Cause(
     "the containers did not start",
     "check the image name and pull secrets of the profile, and that the node can pull",
 )
+QUOTA = Cause(
+    "a ResourceQuota of the namespace stops the creation of members; it counts pods that wait like those that run",
+    "raise the ResourceQuota above what all members ask for, or run where there is none: the queue limits what runs",
+)
+NOT_CREATED = Cause(
+    "the API server refuses the pods that the Job's controller creates",
+    "read the FailedCreate events of the Job: the message names the admission or quota that refuses",
+)
+FORBIDDEN = re.compile(r'pods "(?P<pod>[^"]+)" is forbidden: (?P<why>.*)', re.DOTALL)
+EXCEEDED = re.compile(r"exceeded quota: (?P<quota>[^,\s]+)")
+
 REJECTED = Cause(
     "the kubelet rejected the pod after it was bound (devices, topology, volumes)",
     "read `kubectl describe pod`: reason and message of the pod's status",
@@ -50,6 +61,29 @@ def gang_gate_reached(evidence: Evidence, given: terms.Given) -> Presupposed:
                 said = reading.enqueue[0]
                 refused = f"{gang.name} was refused before the gang gate: at enqueue, {said.message}"
     return say.presupposed(name, held=None, observed=refused or "no gang was held at the gang gate")
+
+
+def members_made(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the members of the gangs under judgement could be created at all."""
+    name = "the members can be created"
+    gangs = _subjects(evidence, given)
+    there = {(pod.namespace, pod.name) for gang in gangs for pod in gang.pods}
+    titles = {(gang.namespace, gang.name) for gang in gangs}
+    refused: dict[str, tuple[str, str]] = {}
+    for said in owners.all_said(evidence):
+        namespace, about = said.namespace, said.obj.partition("/")[2]
+        match = FORBIDDEN.search(said.message) if said.reason == "FailedCreate" else None
+        if match and (namespace, about) in titles and (namespace, match["pod"]) not in there:
+            refused[match["pod"]] = (match["why"], said.key)
+    if refused:
+        why, key = next(iter(refused.values()))
+        quota = EXCEEDED.search(why)
+        by = f"ResourceQuota {quota['quota']} stops" if quota else "the API server refuses"
+        text = f"{by} the creation of {say.listed(list(refused), 4)}: {' '.join(why.split())[:160]}"
+        causes = (QUOTA if quota else NOT_CREATED,)
+        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(key,))
+    made = sum(len(gang.pods) for gang in gangs)
+    return say.presupposed(name, held=True if made else None, observed=f"{made} members were created")
 
 
 def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:

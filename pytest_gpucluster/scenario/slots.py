@@ -1,11 +1,12 @@
 """Scarcity without cost: slots, a private extended resource that every scheduler counts like a GPU.
 
 Capacity is set by patching the status of nodes; the kubelet copies it to allocatable; no device plugin manages it.
-One request per node to set, one to unset.
+One request per node to set, one to change, one to unset. Changing them makes room, takes a slot away from under its
+pod as a broken device does, and gives it back.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.kube import errors, objects
@@ -20,13 +21,21 @@ class SlotPool:
 
     Attributes:
         resource: the resource name to ask for.
-        total: slots of all nodes together.
-        nodes: the nodes that have them.
+        counts: node -> how many it has.
     """
 
     resource: str
-    total: int
-    nodes: tuple[str, ...]
+    counts: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Return the slots of all nodes together."""
+        return sum(self.counts.values())
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes that have them."""
+        return tuple(self.counts)
 
 
 def place(
@@ -36,9 +45,9 @@ def place(
     scenario: str,
     *,
     nodes: int,
-    per_node: int,
+    per_node: int | Sequence[int],
 ) -> SlotPool:
-    """Put `per_node` slots on each of `nodes` nodes and wait until they can be scheduled.
+    """Put slots on nodes, as many on each or so many on the first, the second ..., and wait until they can be used.
 
     Raises:
         EnvironmentProblem: too few nodes that pods can be placed on, no permission, or a kubelet that does not take
@@ -47,7 +56,9 @@ def place(
     if not site.profile.slots:
         raise errors.EnvironmentProblem(f"the profile {site.profile.name} does not permit slots on nodes")
     chosen = _choose(view, site, nodes)
-    resource = sites.slot_resource(scenario, site.run_id)
+    wanted = [per_node] * nodes if isinstance(per_node, int) else list(per_node)
+    pool = SlotPool(sites.slot_resource(scenario, site.run_id), dict(zip(chosen, wanted, strict=True)))
+    resource = pool.resource
     for name in chosen:
         stack.push(
             cleanup.Undo(
@@ -56,27 +67,46 @@ def place(
                 settle_first=name == chosen[-1],
             )
         )
-        try:
-            site.api.patch(
-                objects.NODE, name, {"status": {"capacity": {resource: str(per_node)}}}, subresource="status"
-            )
-        except errors.ApiError as error:
-            if error.denied:
-                raise errors.EnvironmentProblem(
-                    f"slots are not permitted: {error} (the run needs patch on nodes/status)"
-                ) from error
-            raise
+        _set(site, name, resource, pool.counts[name])
+    _settle(site, view, pool)
+    return pool
 
+
+def resize(site: sites.Site, view: live.Live, pool: SlotPool, counts: Mapping[str, int]) -> SlotPool:
+    """Change how many slots some of a pool's nodes have and wait until all have what they should.
+
+    Raises:
+        EnvironmentProblem: as in `place`.
+    """
+    new = SlotPool(pool.resource, {**pool.counts, **counts})
+    for name, count in counts.items():
+        _set(site, name, pool.resource, count)
+    _settle(site, view, new)
+    return new
+
+
+def _set(site: sites.Site, node: str, resource: str, count: int) -> None:
+    change = {"status": {"capacity": {resource: str(count)}}}
+    try:
+        site.api.patch(objects.NODE, node, change, subresource="status")
+    except errors.ApiError as error:
+        if error.denied:
+            raise errors.EnvironmentProblem(
+                f"slots are not permitted: {error} (the run needs patch on nodes/status)"
+            ) from error
+        raise
+
+
+def _settle(site: sites.Site, view: live.Live, pool: SlotPool) -> None:
     def ready() -> bool:
-        found = (view.get("Node", name) for name in chosen)
-        return all(node is not None and _allocatable(node, resource) == per_node for node in found)
+        found = ((view.get("Node", name), count) for name, count in pool.counts.items())
+        return all(node is not None and _allocatable(node, pool.resource) == count for node, count in found)
 
     seconds = site.budget("start")
     if not site.log.until(ready, seconds):
         raise errors.EnvironmentProblem(
-            f"the nodes {', '.join(chosen)} do not offer {resource} {seconds:g} s after their capacity was set"
+            f"the nodes {', '.join(pool.nodes)} do not offer {pool.resource} {seconds:g} s after their capacity was set"
         )
-    return SlotPool(resource, nodes * per_node, chosen)
 
 
 def remove(api: objects.Objects, node: str, resources: list[str]) -> None:

@@ -1,6 +1,6 @@
 """The stage: what a scenario may do to the cluster, and how it waits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.model import NOTES
@@ -11,6 +11,7 @@ from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
 Handle = submit.Handle
+SlotPool = slots.SlotPool
 Predicate = Callable[[live.Live], bool]
 Unless = Callable[[live.Live], bool | str]
 
@@ -86,8 +87,12 @@ class Stage:
 
     # -- doing -------------------------------------------------------------------------------------------------------
 
-    def slots(self, nodes: int, per_node: int) -> slots.SlotPool:
+    def slots(self, nodes: int, per_node: int | Sequence[int]) -> SlotPool:
         """Put slots on nodes until cleanup; the nodes become context of the evidence.
+
+        Args:
+            nodes: how many nodes.
+            per_node: slots of each, or of the first, the second ...
 
         Raises:
             EnvironmentProblem: see `slots.place`.
@@ -98,9 +103,23 @@ class Stage:
             "resource": pool.resource,
             "total": pool.total,
             "nodes": list(pool.nodes),
-            "per_node": per_node,
+            "per_node": per_node if isinstance(per_node, int) else list(per_node),
         }
         return pool
+
+    def resize_slots(self, pool: SlotPool, counts: Mapping[str, int]) -> SlotPool:
+        """Change how many slots nodes of a pool have: room appears, or is lost from under the pods that hold it.
+
+        A note `slots-set` for each node is written before the request, so that nothing that follows from the change
+        can be seen before it.
+
+        Raises:
+            EnvironmentProblem: see `slots.place`.
+        """
+        changed = {node: count for node, count in counts.items() if count != pool.counts[node]}
+        for node, count in changed.items():
+            self.note("slots-set", resource=pool.resource, node=node, slots=count, was=pool.counts[node])
+        return slots.resize(self._site, self.live, pool, changed)
 
     def submit(
         self,

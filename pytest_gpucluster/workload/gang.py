@@ -42,6 +42,7 @@ class Role:
         image: image name; empty takes the gang's.
         env: further variables.
         field_env: variables from the downward API (name -> field path, such as `status.podIP`).
+        resources: what each member of this role asks for (limits); None takes the gang's.
         ends_job: the gang is complete when this role is (TaskCompleted -> CompleteJob).
         min_available: minimum of this role, None for all.
         restart_policy: of the pods; a role without one of Never and OnFailure never ends.
@@ -55,6 +56,7 @@ class Role:
     image: str = ""
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     field_env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    resources: Mapping[str, int | str] | None = None
     ends_job: bool = False
     min_available: int | None = None
     restart_policy: str = "Never"
@@ -210,6 +212,7 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
     for name, path in {"GPUCLUSTER_POD": "metadata.name", **role.field_env}.items():
         env.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
     mounts = [{"name": "payload", "mountPath": PAYLOAD_DIR}] if spec.payload else []
+    asked = spec.resources if role.resources is None else role.resources
     main: dict[str, Any] = {
         "name": "main",
         "image": role.image or spec.image,
@@ -219,7 +222,7 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
             # Small CPU and memory requests: a member without any request is best-effort, which the gang
             # plugin does not protect.
             "requests": {"cpu": "10m", "memory": "16Mi"},
-            "limits": {name: str(count) for name, count in spec.resources.items()},
+            "limits": {name: str(count) for name, count in asked.items()},
         },
     }
     main["resources"]["requests"].update(main["resources"]["limits"])

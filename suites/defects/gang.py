@@ -3,17 +3,37 @@
 from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
-    "gang.binds-partially": {"GANG-002": "fail", "GANG-004": "fail"},
+    "gang.binds-partially": {"GANG-002": "fail", "GANG-003": "fail", "GANG-004": "fail", "GANG-005": "fail"},
+    "gang.ignores-task-minimum": {"GANG-005": "fail"},
     "gang.starves-loser": {"GANG-004": "fail"},
     "gang.forgets-room": {"GANG-002": "fail"},
-    "gang.min-member-short": {"GANG-001": "fail", "GANG-002": "fail"},
+    "gang.min-member-short": {
+        "GANG-001": "fail",
+        "GANG-002": "fail",
+        "GANG-003": "fail",
+        "GANG-005": "fail",
+        "GANG-006": "fail",
+    },
+    "admission.no-default-minimum": {
+        "INV-001": "fail",
+        "GANG-003": "fail",
+        "GANG-005": "fail",
+        "GANG-006": "fail",
+    },
     "default-scheduler.gang-aware": {"GANG-008": "inconclusive"},
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
-    "gang.bind-one-early": {"GANG-002": "fail", "GANG-004": "fail"},
-    "gang.never-bound": {"GANG-002": "inconclusive", "GANG-004": "inconclusive"},
-    "gang.short-min-member": {"GANG-001": "fail"},
+    "gang.bind-one-early": {"GANG-002": "fail", "GANG-003": "fail", "GANG-004": "fail", "GANG-005": "fail"},
+    "gang.never-bound": {
+        "GANG-002": "inconclusive",
+        "GANG-003": "inconclusive",
+        "GANG-004": "inconclusive",
+        "GANG-005": "inconclusive",
+    },
+    "gang.short-min-member": {"GANG-001": "fail", "GANG-006": "fail"},
+    "gang.role-starts-alone": {"GANG-005": "fail"},
+    "gang.minimum-not-defaulted": {"GANG-006": "fail"},
     "gang.drop-a-barrier-line": {"GANG-001": "inconclusive"},
     "gang.barrier-of-fewer": {"GANG-001": "fail"},
 }

@@ -7,7 +7,9 @@ _NOTHING_RUNS: Mapping[str, str] = {
     "REF-001": "environment",
     "GANG-001": "inconclusive",
     "GANG-002": "inconclusive",
+    "GANG-003": "inconclusive",
     "GANG-004": "inconclusive",
+    "GANG-005": "inconclusive",
     "PLG-001": "inconclusive",
     "PLG-003": "inconclusive",
     "PLG-004": "inconclusive",
@@ -28,9 +30,12 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "PLG-004": "inconclusive",
         "PLG-006": "inconclusive",
         "GANG-001": "environment",
+        "GANG-003": "fail",
+        "GANG-005": "fail",
+        "GANG-006": "fail",
         "LIFE-001": "inconclusive",
     },
-    "controllers.down": _NOTHING_RUNS,
+    "controllers.down": {**_NOTHING_RUNS, "GANG-006": "inconclusive"},
     "scheduler.down": _NOTHING_RUNS,
 }
 
@@ -38,5 +43,9 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "inventory.api-not-served": {"INV-001": "fail"},
     "inventory.unfilled-dry-run": {"INV-001": "fail"},
     "inventory.no-phase": {"INV-001": "inconclusive"},
-    "inventory.no-podgroup": {"INV-001": "inconclusive", "REF-001": "inconclusive"},
+    "inventory.no-podgroup": {
+        "INV-001": "inconclusive",
+        "GANG-006": "inconclusive",
+        "REF-001": "inconclusive",
+    },
 }

@@ -7,15 +7,24 @@ FLIPS: Mapping[str, Mapping[str, str]] = {}
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "watch.drop-refusals": {
         "GANG-002": "inconclusive",
+        "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",
+        "GANG-005": "inconclusive",
         "REF-001": "inconclusive",
     },
     "watch.cut": {
         "GANG-002": "inconclusive",
+        "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",
+        "GANG-005": "inconclusive",
         "GANG-008": "inconclusive",
         "REF-001": "inconclusive",
         "LIFE-002": "inconclusive",
     },
-    "scheduler.default": {"GANG-002": "inconclusive", "GANG-004": "inconclusive"},
+    "scheduler.default": {
+        "GANG-002": "inconclusive",
+        "GANG-003": "inconclusive",
+        "GANG-004": "inconclusive",
+        "GANG-005": "inconclusive",
+    },
 }

@@ -70,6 +70,21 @@ def all_bound(handle: Handle, count: int) -> Callable[[Live], bool]:
     return lambda live: bound(live.pods_of(handle)) >= count
 
 
+def judged(handle: Handle, fit: int) -> Callable[[Live], bool]:
+    """Report whether the scheduler says of exactly `fit` members that they would fit; or one has a node already."""
+
+    def check(live: Live) -> bool:
+        pods = live.pods_of(handle)
+        return bound(pods) > 0 or sum(_would_fit(pod) for pod in pods) == fit
+
+    return check
+
+
+def _would_fit(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(c.get("type") == "PodScheduled" and c.get("reason") == "Schedulable" for c in conditions)
+
+
 def finished(handle: Handle, count: int) -> Callable[[Live], bool]:
     """Report whether `count` members have ended."""
     return lambda live: sum(phase(pod) in {"Succeeded", "Failed"} for pod in live.pods_of(handle)) >= count

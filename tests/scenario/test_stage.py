@@ -277,6 +277,32 @@ def test_slots_go_after_the_pods_that_hold_them(theatre):
     ]  # fmt: skip
 
 
+def test_slots_are_changed_with_a_note_before_each_request(theatre):
+    """Only what differs is asked for; the note of a change stands before anything that can follow from it."""
+    ready = [{"type": "Ready", "status": "True"}]
+    resource = "slots.gpucluster.dev/play.run-1"
+
+    def see(t, **slots):
+        for name, count in slots.items():
+            status = {"allocatable": {resource: str(count)} if count else {}, "conditions": ready}
+            theatre.later(t, "MODIFIED", "Node", name, namespace="", status=status)
+
+    for name in ("n0", "n1"):
+        theatre.see("ADDED", "Node", name, namespace="", status={"allocatable": {}, "conditions": ready})
+    see(0.5, n0=7, n1=3)
+    pool = theatre.stage.slots(2, (7, 3))
+    assert (pool.counts, pool.total) == ({"n0": 7, "n1": 3}, 10)
+    see(1.0, n0=5)
+    changed = theatre.stage.resize_slots(pool, {"n0": 5, "n1": 3})
+    assert changed.counts == {"n0": 5, "n1": 3}
+    assert theatre.notes() == [
+        {"t": 0.5, "note": "slots-set", "resource": resource, "node": "n0", "slots": 5, "was": 7}
+    ]
+    assert theatre.api.asked[2:] == [("patch", "Node", "n0")]
+    with pytest.raises(errors.EnvironmentProblem, match="do not offer"):
+        theatre.stage.resize_slots(changed, {"n1": 4})
+
+
 def test_slots_need_nodes_and_permission_of_the_profile(theatre):
     """Too few usable nodes, or a profile without slots, is a problem of the environment in one line."""
     with pytest.raises(

@@ -13,8 +13,13 @@ IMPLIED_PLUGINS = {
 """Plugins that the webhook adds for others."""
 
 
-def mutate_job(job: Obj) -> None:
-    """Fill in a Job's scheduler, queue, retries, plugins, task names and minimums, in place."""
+def mutate_job(job: Obj, *, without_minimum: bool = False) -> None:
+    """Fill in a Job's scheduler, queue, retries, plugins, task names and minimums, in place.
+
+    Args:
+        job: The Job, as sent.
+        without_minimum: Leave an absent minAvailable absent (a defect).
+    """
     spec = job.setdefault("spec", {})
     spec["schedulerName"] = spec.get("schedulerName") or names.SCHEDULER
     spec["queue"] = spec.get("queue") or names.DEFAULT_QUEUE
@@ -26,7 +31,7 @@ def mutate_job(job: Obj) -> None:
     tasks = spec.get("tasks") or []
     for index, task in enumerate(tasks):
         _mutate_task(task, index)
-    if not spec.get("minAvailable"):
+    if not spec.get("minAvailable") and not without_minimum:
         spec["minAvailable"] = sum(task_minimum(task) for task in tasks)
 
 

@@ -16,11 +16,13 @@ DEFECTS: Final[dict[str, str]] = {
     "gang.min-member-short": (
         "the first PodGroup of a namespace asks for one member fewer than its Job's minAvailable"
     ),
+    "gang.ignores-task-minimum": "the gang rule looks at minMember only, not at the minimums of tasks",
     "refusal.binds-over-large": (
         "a gang larger than the cluster passes enqueue, and as much of it as fits is bound"
     ),
     "refusal.silent": ("a gang larger than the cluster gets neither a PodGroup phase nor an event"),
     "admission.down": "the admission of Jobs is absent: no defaults and no checks but the schema's",
+    "admission.no-default-minimum": "the admission of Jobs leaves an absent minAvailable absent",
     "admission.accepts-duplicate-tasks": "the check for two tasks of one name is missing",
     "plugins.rank-off-by-one": "the pytorch plugin numbers the workers from 0",
     "plugins.no-pytorch-env": "the pytorch plugin injects nothing",
@@ -32,10 +34,6 @@ DEFECTS: Final[dict[str, str]] = {
     "lifecycle.completes-without-policy": (
         "a Job completes when its first task has completed, although no policy says so"
     ),
-    "preemption.ignores-minimum": (
-        "preempt and reclaim take members that a gang needs: the vote of the gang plugin is not asked"
-    ),
-    "preemption.never-gives-back": "the action reclaim is in the configuration and does nothing",
     "scheduler.down": "the scheduler does not run",
     "controllers.down": "the Job controller does not run",
 }

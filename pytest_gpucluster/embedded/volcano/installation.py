@@ -21,8 +21,7 @@ def install(runtime: Runtime) -> None:
     """Add Volcano to a runtime whose table serves Volcano's types, and start its controllers.
 
     Needs a running event loop. Which parts depart from the documented behaviour is decided by the runtime's
-    defects (`defects.DEFECTS`). The configuration key `volcano_scheduler_conf` replaces the scheduler's shipped
-    configuration.
+    defects (`defects.DEFECTS`).
     """
     table = runtime.store.table
     table.hook(names.JOB, default=schema.default_job, validate=schema.validate_job, prune=schema.prune_job)
@@ -32,8 +31,7 @@ def install(runtime: Runtime) -> None:
         runtime.admission.extend(_job_hooks(runtime))
     queues.create_standard_queues(runtime.store)
     down = (part for defect, part in DOWN.items() if runtime.has(defect))
-    conf = str(runtime.config.get("volcano_scheduler_conf") or shipped.SCHEDULER_CONF)
-    shipped.create_installation(runtime.store, down=frozenset(down), scheduler_conf=conf)
+    shipped.create_installation(runtime.store, down=frozenset(down))
     runtime.spawn(queues.run_queue_controller(runtime), "volcano queues")
     if not runtime.has("controllers.down"):
         runtime.spawn(JobController(runtime).run(), "volcano jobs")
@@ -46,7 +44,7 @@ def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
     duplicates_allowed = runtime.has("admission.accepts-duplicate-tasks")
 
     def mutate(job: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001
-        admission.mutate_job(job)
+        admission.mutate_job(job, without_minimum=runtime.has("admission.no-default-minimum"))
         return job
 
     def validate(job: Obj, old: Obj | None, store: Store) -> Obj:

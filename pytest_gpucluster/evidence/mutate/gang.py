@@ -1,9 +1,13 @@
 """Departures from the gang rule."""
 
+import dataclasses
+from collections import Counter
 from typing import Any
 
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import fields, owners
+from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.plain import names
 
 
 def bind_one_early(evidence: Evidence) -> Evidence:
@@ -44,10 +48,56 @@ def short_min_member(evidence: Evidence) -> Evidence:
     return base.each(evidence, lambda line: line.kind == "PodGroup", shorten)
 
 
+def role_starts_alone(evidence: Evidence) -> Evidence:
+    """Bind one role of the held gang, large enough to make its number up, while it waits for another role."""
+    found = base.held(evidence)
+    if found is None:
+        return evidence
+    _, gen, held = found
+    roles = Counter(pod.task for pod in gen.members)
+    role, count = max(roles.items(), key=lambda item: item[1])
+    if len(roles) < 2 or count < gen.minimum:
+        return evidence
+    uids = {pod.uid for pod in gen.members if pod.task == role}
+    start = held.start + 0.6 * (held.end - held.start)
+
+    def bind(obj: dict[str, Any]) -> None:
+        obj.setdefault("spec", {}).setdefault("nodeName", "node-early")
+
+    bound = [base.edited(_before(evidence, uid, start), bind) for uid in sorted(uids)]
+    early = [dataclasses.replace(line, t=start, type="MODIFIED") for line in bound]
+    late = base.each(evidence, lambda line: line.uid in uids and line.t >= start, bind)
+    return base.with_lines(late, (*late.lines, *early))
+
+
+def _before(evidence: Evidence, uid: str, t: float) -> Line:
+    """Return the last line of an object up to a time, else its first."""
+    lines = evidence.history(uid)
+    return next((line for line in reversed(lines) if line.t <= t), lines[0])
+
+
+def minimum_not_defaulted(evidence: Evidence) -> Evidence:
+    """Let every Job ask for all its replicas where it may start with fewer, and its PodGroup too."""
+    totals = {job.uid: job.size for job in owners.jobs(evidence) if job.kind == names.VC_JOB}
+
+    def whole(obj: dict[str, Any]) -> None:
+        uid = obj["metadata"]["uid"]
+        if uid in totals:
+            obj["spec"]["minAvailable"] = totals[uid]
+            return
+        owner = fields.text(fields.owner(obj), "uid")
+        if owner in totals:
+            obj["spec"]["minMember"] = totals[owner]
+
+    return base.each(evidence, lambda line: line.kind in {names.VC_JOB, "PodGroup"}, whole)
+
+
 MUTANTS: base.Table = {
     "gang.bind-one-early": ("one member of the held gang is bound", bind_one_early),
     "gang.never-bound": ("the held gang is not bound when room appears", never_bound),
     "gang.short-min-member": ("PodGroups say one member fewer", short_min_member),
+    "gang.role-starts-alone": ("one role makes up the gang's number without the other", role_starts_alone),
+    "gang.minimum-not-defaulted": ("Jobs and PodGroups ask for all replicas", minimum_not_defaulted),
     "gang.drop-a-barrier-line": (
         "one member printed no barrier line",
         base.drop("barrier", alone=True),

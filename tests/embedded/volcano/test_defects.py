@@ -10,7 +10,25 @@ JOB = "Job.batch.volcano.sh"
 
 def run(scenario, *defects):
     """Replay a scenario with defects, with the embedded cluster's own period."""
-    return Seen(play(Recording(scenario), period=0.05, defects=defects).stream)
+    recording = Recording(scenario) if isinstance(scenario, str) else scenario
+    return Seen(play(recording, period=0.05, defects=defects).stream)
+
+
+class Altered(Recording):
+    """A recorded scenario of which one Job was written otherwise."""
+
+    def __init__(self, name, job, change):
+        """Change a Job of the manifest."""
+        super().__init__(name)
+        self._job, self._change = job, change
+
+    def manifest(self):
+        """Return the objects that are applied."""
+        found = super().manifest()
+        for doc in found:
+            if doc["metadata"]["name"] == self._job:
+                self._change(doc)
+        return found
 
 
 class Seen:
@@ -46,6 +64,17 @@ class Seen:
                 out.append(phase)
         return out
 
+    def minimums(self):
+        """Return (name, minimum) of Jobs and, with the Job's name and a dash, of PodGroups."""
+        jobs = {
+            (x["object"]["metadata"]["name"], x["object"]["spec"].get("minAvailable")) for x in self.of(JOB)
+        }
+        groups = {
+            (x["object"]["metadata"]["name"].partition("-")[0] + "-", x["object"]["spec"]["minMember"])
+            for x in self.of("PodGroup")
+        }
+        return jobs | groups
+
     def env(self, pod):
         """Return the literal environment of a pod's container, the last entry of a name counting."""
         (container,) = self.of("Pod", pod)[0]["object"]["spec"]["containers"]
@@ -69,6 +98,28 @@ def test_a_gang_is_bound_in_part():
     """gang.binds-partially: with room for two of three, two are bound; without the defect none is."""
     assert len(run("b2-fragmentation", "gang.binds-partially").bound("frag-")) == 2
     assert not run("b2-fragmentation").bound("frag-")
+
+
+def test_a_role_starts_without_the_other():
+    """gang.ignores-task-minimum: the workers start although their ps has no room; without the defect none does."""
+
+    def larger(job):
+        for task in job["spec"]["tasks"]:
+            limits = task["template"]["spec"]["containers"][0]["resources"]
+            for part in ("limits", "requests"):
+                limits.setdefault(part, {})["nvidia.com/gpu"] = "9" if task["name"] == "ps" else "1"
+
+    scenario = Altered("b5-per-task-minimum", "roles2", larger)
+    started = run(scenario, "gang.ignores-task-minimum").bound("roles2-")
+    assert started == {f"roles2-worker-{n}" for n in range(4)}
+    assert not run(scenario).bound("roles2-")
+
+
+def test_a_minimum_left_out_stays_out():
+    """admission.no-default-minimum: the Job is stored without, its PodGroup has no minimum; otherwise the sum is."""
+    scenario = Altered("a-gang-fits", "fits", lambda job: job["spec"].pop("minAvailable", None))
+    assert run(scenario, "admission.no-default-minimum").minimums() == {("fits", None), ("fits-", 0)}
+    assert run(scenario).minimums() == {("fits", 4), ("fits-", 4)}
 
 
 @pytest.mark.parametrize("scenario", ["c2-two-gangs-gang-gate-two-nodes", "c-two-gangs-run0"])

@@ -23,7 +23,6 @@ class Allocation:
         gangs: Iterable[Gang],
         proportion: Proportion,
         cluster: Amounts,
-        placed: list[tuple[Task, str]],
         *,
         excluded: Collection[str] = (),
     ) -> None:
@@ -34,7 +33,6 @@ class Allocation:
             gangs: All gangs; those that have not passed enqueue are left alone.
             proportion: The queues and their shares.
             cluster: Total of the cluster.
-            placed: Takes what is to be bound.
             excluded: Uids of gangs that are passed over (a defect).
         """
         self._rooms = rooms
@@ -45,7 +43,7 @@ class Allocation:
             for gang in gangs
             if gang.phase not in ("", "Pending") and gang.uid not in excluded and self._may(gang)
         ]
-        self._placed = placed
+        self.placed: list[tuple[Task, str]] = []
 
     def _may(self, gang: Gang) -> bool:
         queue = self._proportion.queue_of(gang)
@@ -81,7 +79,8 @@ class Allocation:
         return queue
 
     def _overused(self, gang: Gang) -> bool:
-        return self._proportion.overused(self._queue(gang))
+        queue = self._queue(gang)
+        return all(queue.allocated.get(k, 0) >= v for k, v in queue.deserved.items())
 
     def _try(self, gang: Gang, tasks: list[Task]) -> bool:
         """Place tasks until the gang is ready; take all back when it does not become ready.
@@ -125,9 +124,7 @@ class Allocation:
         reasons: list[str] = []
         now: list[NodeRoom] = []
         soon: list[NodeRoom] = []
-        nominated = str((task.pod.get("status") or {}).get("nominatedNodeName") or "")
-        kept = [r for r in self._rooms if r.name == nominated and not nodes.refusals(task, r, r.free_soon())]
-        for room in kept or self._rooms:
+        for room in self._rooms:
             found = nodes.refusals(task, room, room.free_soon())
             reasons += found
             if not found:
@@ -141,19 +138,19 @@ class Allocation:
 
     def _place(self, task: Task, room: NodeRoom, state: State, queue: QueueShare) -> None:
         task.state, task.node = state, room.name
-        _hold(room, task, state)
+        room.take(task.request)
         add(queue.allocated, task.request)
 
     def _commit(self, attempt: list[Task]) -> None:
         for task in attempt:
             if task.state is State.ALLOCATED:
                 task.state = State.BINDING
-                self._placed.append((task, task.node))
+                self.placed.append((task, task.node))
 
     def _take_back(self, attempt: list[Task], queue: QueueShare) -> None:
         rooms = {room.name: room for room in self._rooms}
         for task in attempt:
-            _hold(rooms[task.node], task, task.state, -1)
+            rooms[task.node].take(task.request, -1)
             add(queue.allocated, task.request, -1)
             task.offered, task.offered_node = task.state, task.node
             task.state, task.node = State.PENDING, ""
@@ -170,13 +167,6 @@ class Allocation:
                     continue
                 self._place(task, room, state, self._queue(gang))
                 self._commit([task])
-
-
-def _hold(room: NodeRoom, task: Task, state: State, times: int = 1) -> None:
-    if state is State.PIPELINED:
-        room.promise(task.request, times)
-    else:
-        room.take(task.request, times)
 
 
 def _skip_text(task: Task) -> str:

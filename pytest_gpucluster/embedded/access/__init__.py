@@ -1,1 +1,0 @@
-"""Who asks, and whether they may: bearer tokens, request attributes, RBAC."""

@@ -1,0 +1,309 @@
+"""GANG-003, 005 and 006: minimums below the number of members, in all and role by role, and their default."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from pytest_gpucluster.evidence import fields, outlook, placement
+from pytest_gpucluster.evidence.gangs import Gang, Generation
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import faults, half, say, scarce, terms
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+IN_ALL = (
+    "the number of bound members is never above zero and below minAvailable; surplus members come at any time"
+)
+BY_ROLE = (
+    "where minAvailable covers the sum of the tasks' minimums, no member is bound while a task lacks its own; below "
+    "that the minimums of tasks are ignored, and the diagnosis says so"
+)
+DEFAULTED = "a Job without minAvailable gets the sum over its tasks, and its PodGroup the same minMember"
+
+ROLES_IGNORED = Cause(
+    "the scheduler does not apply the minimums of tasks, or the PodGroup does not carry them (spec.minTaskMember)",
+    "compare minTaskMember of the PodGroup with minAvailable of the tasks; put the gang plugin into the first tier of "
+    "volcano-scheduler.conf",
+)
+NOT_DEFAULTED = Cause(
+    "the mutating admission of Jobs is absent or not reached: without it minAvailable stays 0, which means no gang",
+    "install the Volcano admission and check its MutatingWebhookConfiguration; until then state minAvailable on "
+    "every Job",
+)
+NOT_CARRIED = Cause(
+    "the controllers did not carry minAvailable over to the PodGroup",
+    "look at the log of vc-controller-manager; delete the Job and submit it again",
+)
+
+_ORDER = (Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE)
+
+
+def _subjects(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
+    named = terms.cast(evidence, given, "subject")
+    return named if named is not None else terms.everyone(evidence)
+
+
+def _first(findings: Sequence[Finding]) -> Finding:
+    return min(findings, key=lambda finding: _ORDER.index(finding.verdict))
+
+
+def never_below_minimum(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge GANG-003."""
+    gangs = [gang for gang in _subjects(evidence, given) if 1 < gang.minimum < gang.size]
+    if not gangs:
+        text = "no gang in the evidence may start with fewer than all its members"
+        why = text if terms.everyone(evidence) else terms.nothing(evidence)
+        return say.finding(Verdict.INCONCLUSIVE, IN_ALL, why)
+    bad = half.half_placed(evidence, given, gangs, IN_ALL)
+    if bad is not None:
+        return bad
+    tried = [
+        found
+        for a in scarce.attempts(evidence, gangs)
+        if a.reading.scheduler.whole and (found := _fewer_fit(evidence, given, a)) is not None
+    ]
+    if tried:
+        return _first(tried)
+    gang = gangs[0]
+    last = gang.generations[-1]
+    text = (
+        f"{gang.title}: {say.part(last.most_held, gang.minimum)} needed members bound{_surplus(gang, last)}; room was "
+        "never so scarce that some, but fewer than the minimum, would have fitted"
+    )
+    return say.finding(Verdict.INCONCLUSIVE, IN_ALL, text, gang)
+
+
+def _fewer_fit(evidence: Evidence, given: terms.Given, a: scarce.Attempt) -> Finding | None:
+    """Return the finding on an attempt of which some members, but too few, would have fitted; None if never."""
+    shown = outlook.longest(outlook.outlooks(a.gen, a.reading), lambda o: 0 < o.total < a.gen.minimum)
+    if shown is None:
+        return None
+    who = (
+        f"{a.gang.title} of {a.gang.size}: 0 bound for {shown.seconds:.1f} s while {shown.most.total} would have "
+        f"fitted and {a.gen.minimum} are needed"
+    )
+    return _held_long(evidence, given, a, shown, (IN_ALL, who))
+
+
+def _held_long(
+    evidence: Evidence,
+    given: terms.Given,
+    a: scarce.Attempt,
+    shown: outlook.Stretch,
+    texts: tuple[str, str],
+) -> Finding | None:
+    """Return the finding on an attempt that was rightly held: long enough, without a gap, and bound afterwards."""
+    (required, who), seconds = texts, shown.seconds
+    limits, whole = terms.of(evidence, given), a.gen.whole
+    number = Number(
+        "held with nothing bound", seconds, "s", limits.window, "three scheduler periods or the window"
+    )
+    keys = (shown.most.key, *(step.key for step in a.gen.steps[:1]))
+    gaps = evidence.gaps("Pod", shown.start, whole if whole is not None else evidence.end)
+    verdict, text = Verdict.PASS, who
+    if seconds < limits.window - scarce.EPSILON:
+        if seconds <= limits.period and whole is not None:
+            return None  # One session long: every gang waits so between its pods and its bind.
+        verdict, text = Verdict.INCONCLUSIVE, f"{who}, shorter than the window of {limits.window:.2f} s"
+    elif gaps:
+        text = f"{who}, but pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
+        verdict = Verdict.INCONCLUSIVE
+    elif whole is None:
+        return _never_whole(evidence, given, a, texts)
+    else:
+        text = f"{who}; the minimum was bound at t={whole:.2f} s within {a.gen.spread or 0.0:.2f} s"
+        text += _surplus(a.gang, a.gen)
+    return say.finding(
+        verdict, required, text, a.gang, numbers=(number,), evidence=keys,
+        currency=terms.currency(evidence, given, a.gang),
+    )  # fmt: skip
+
+
+def _never_whole(
+    evidence: Evidence, given: terms.Given, a: scarce.Attempt, texts: tuple[str, str]
+) -> Finding:
+    """Judge a gang that was held and never bound: an expired wait for it after its room appeared is a fail."""
+    required, who = texts
+    room = next(iter([*evidence.notes("slots-set")[-1:], *evidence.notes("room-made")]), None)
+    expired = terms.timed_out(evidence, room.t) if room is not None else None
+    if expired is None:
+        text = f"{who}; its minimum was never bound later: no room was seen to appear"
+        return say.finding(Verdict.INCONCLUSIVE, required, text, a.gang)
+    cause = Cause(
+        "the scheduler waits for more than the minimum, or did not take up the room that appeared",
+        "compare minMember and minTaskMember of the PodGroup with the Job, and look at the scheduler's log",
+    )
+    text = f"{who}; room for the minimum appeared and it was never bound (waited for {expired[0]})"
+    return say.finding(
+        Verdict.FAIL, required, text, a.gang, causes=(cause,), evidence=(expired[1],),
+        currency=terms.currency(evidence, given, a.gang),
+    )  # fmt: skip
+
+
+def _surplus(gang: Gang, gen: Generation) -> str:
+    whole = gen.whole
+    if whole is None or gang.size <= gen.minimum:
+        return ""
+    extra = [step.t for step in gen.steps if step.held > gen.minimum]
+    waiting = gang.size - gen.most_held
+    came = f"; {gen.most_held - gen.minimum} surplus bound by t={extra[-1]:.2f} s" if extra else ""
+    return f"{came}; {waiting} surplus not bound" if waiting > 0 else came
+
+
+def roles_gated(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge GANG-005."""
+    ignored = faults.roles_not_gated(evidence, given)
+    said = "".join(f"; diagnosed: {fault.observed}" for fault in ignored[:2])
+    below = {fault.uid for fault in ignored if fault.uid}
+    judged = [
+        (gang, least)
+        for gang in _subjects(evidence, given)
+        if (least := _role_minimums(gang, given)) and _roles_matter(gang, least) and gang.uid not in below
+    ]
+    if not judged:
+        text = "no gang whose tasks have minimums that its minAvailable covers and does not already imply"
+        return say.finding(
+            Verdict.INCONCLUSIVE, BY_ROLE, text + said, causes=tuple(f.cause for f in ignored),
+            evidence=tuple(f.key for f in ignored),
+        )  # fmt: skip
+    for gang, least in judged:
+        bad = _role_short(evidence, given, gang, least)
+        if bad is not None:
+            return bad
+    tried = [
+        found
+        for gang, least in judged
+        for a in scarce.attempts(evidence, [gang])
+        if a.reading.scheduler.whole and (found := _role_lacks(evidence, given, a, (least, said))) is not None
+    ]
+    if tried:
+        return _first(tried)
+    gang, least = judged[0]
+    text = f"{gang.title}: a task never lacked room for its minimum while {gang.minimum} members would have fitted"
+    return say.finding(Verdict.INCONCLUSIVE, BY_ROLE, text + said, gang)
+
+
+def _role_minimums(gang: Gang, given: terms.Given) -> dict[str, int]:
+    """Return the minimum of each task as declared, else as the Job or its PodGroup states it."""
+    told = fields.sub(given, "role_minimums")
+    stated: Mapping[str, object] = told
+    if not stated and gang.job is not None and gang.job.kind == names.VC_JOB:
+        stated = faults.role_minimums(fields.sub(gang.job.last, "spec"))
+    if not stated and gang.groups:
+        stated = fields.sub(gang.groups[-1].last, "spec", "minTaskMember")
+    return {str(role): least for role in stated if (least := fields.number(stated, role)) is not None}
+
+
+def _roles_matter(gang: Gang, least: Mapping[str, int]) -> bool:
+    """Report whether as many members as the gang needs can be bound while a task lacks its minimum."""
+    if len(least) < 2 or gang.minimum < sum(least.values()):
+        return False
+    sizes: dict[str, int] = {}
+    if gang.job is not None:
+        sizes = {str(t.get("name") or ""): fields.number(t, "replicas") or 0 for t in gang.job.tasks}
+    for role in least:
+        slots = {pod.slot for pod in gang.pods if pod.task == role}
+        sizes.setdefault(role, len(slots))
+    total = sum(sizes.values())
+    return any(low > 0 and total - sizes[role] + low - 1 >= gang.minimum for role, low in least.items())
+
+
+def _role_short(
+    evidence: Evidence, given: terms.Given, gang: Gang, least: Mapping[str, int]
+) -> Finding | None:
+    found = placement.short_role(evidence, gang, least)
+    shown = half.lasting(evidence, given, found)
+    if shown:
+        worst = max(shown, key=lambda one: one.seconds)
+        held = {role: sum(p.task == role for p in worst.members) for role in least}
+        short = [f"{held[role]} of {low} {role}" for role, low in least.items() if held[role] < low]
+        on = say.listed([f"{pod.name} on {pod.node}" for pod in worst.members], 4)
+        text = (
+            f"{gang.title} had {worst.held} members bound for {worst.seconds:.1f} s from t={worst.start:.2f} s while a "
+            f"task lacked its minimum ({', '.join(short) or 'for that time'}): {on}; not bound: "
+            f"{say.listed([pod.name for pod in worst.missing], 4)}"
+        )
+        limit = terms.of(evidence, given).tolerance
+        return say.finding(
+            Verdict.FAIL, BY_ROLE, text, gang, violation=True, causes=(ROLES_IGNORED, *say.causes_of_half(worst)[:1]),
+            where=say.places((*worst.members, *worst.missing)), evidence=(worst.key,),
+            numbers=(Number("task short for", worst.seconds, "s", limit, "two scheduler periods or bind spread"),),
+            currency=terms.currency(evidence, given, gang),
+        )  # fmt: skip
+    unsure = next((one for one in found if one.open or one.gap), None)
+    if unsure is None:
+        return None
+    why = "the watch of pods has a gap there" if unsure.gap else "the evidence ends before that can be told"
+    text = f"{gang.title} had {unsure.held} members bound while a task lacked its minimum; {why}"
+    return say.finding(Verdict.INCONCLUSIVE, BY_ROLE, text, gang, evidence=(unsure.key,))
+
+
+def _role_lacks(
+    evidence: Evidence, given: terms.Given, a: scarce.Attempt, what: tuple[Mapping[str, int], str]
+) -> Finding | None:
+    """Return the finding on an attempt of which enough members would have fitted, but too few of one task."""
+    least, said = what
+
+    def lacks(o: outlook.Outlook) -> bool:
+        return o.total >= a.gen.minimum and any(o.fits.get(role, 0) < low for role, low in least.items())
+
+    shown = outlook.longest(outlook.outlooks(a.gen, a.reading), lacks)
+    if shown is None:
+        return None
+    fits = shown.most.fits
+    short = [f"{fits.get(role, 0)} of {low} {role}" for role, low in least.items() if fits.get(role, 0) < low]
+    who = (
+        f"{a.gang.title}: 0 bound for {shown.seconds:.1f} s while {shown.most.total} members would have fitted "
+        f"({a.gen.minimum} are needed), but only {', '.join(short)}"
+    )
+    found = _held_long(evidence, given, a, shown, (BY_ROLE, who))
+    return None if found is None else dataclasses.replace(found, observed=found.observed + said)
+
+
+def minimum_defaulted(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge GANG-006."""
+    gangs = [g for g in _subjects(evidence, given) if g.job is not None and g.job.kind == names.VC_JOB]
+    if not gangs:
+        return say.finding(Verdict.INCONCLUSIVE, DEFAULTED, terms.nothing(evidence, "Volcano Job"))
+    stated = given.get("omitted")
+    omitted = isinstance(stated, list | tuple) and "minAvailable" in stated
+    return _first([_defaulted(gang, given, omitted=omitted) for gang in gangs])
+
+
+def _defaulted(gang: Gang, given: terms.Given, *, omitted: bool) -> Finding:
+    spec = fields.sub(gang.job.last, "spec") if gang.job is not None else {}
+    got, total = fields.number(spec, "minAvailable") or 0, sum(faults.role_minimums(spec).values())
+    wanted = (terms.count(given, "min_member") or total) if omitted else total
+    listed = " + ".join(f"{count} {role}" for role, count in faults.role_minimums(spec).items())
+    keys = tuple(key for key in (gang.job.key if gang.job else "",) if key)
+
+    def found(verdict: Verdict, text: str, causes: tuple[Cause, ...] = ()) -> Finding:
+        return say.finding(
+            verdict, DEFAULTED, text, gang, causes=causes, violation=verdict is Verdict.FAIL, where=(gang.title,),
+            evidence=(*keys, *(group.key for group in gang.groups[:1])),
+            numbers=(Number("minAvailable", got, "pods", wanted, "sum over the tasks"),),
+        )  # fmt: skip
+
+    if got == 0:
+        return found(
+            Verdict.FAIL,
+            f"{gang.title} was stored with minAvailable 0, its tasks add up to {wanted} ({listed}): no gang at all",
+            (NOT_DEFAULTED,),
+        )
+    if not omitted:
+        return found(
+            Verdict.INCONCLUSIVE, f"{gang.title} has minAvailable {got}; nothing says that it was left out"
+        )
+    if got != wanted:
+        text = f"{gang.title} left minAvailable out and got {got}, its tasks add up to {wanted} ({listed})"
+        return found(Verdict.FAIL, text, (NOT_DEFAULTED,))
+    if not gang.groups:
+        text = f"{gang.title} got minAvailable {got} ({listed}); no PodGroup of it was seen"
+        return found(Verdict.INCONCLUSIVE, text)
+    carried = gang.groups[0].minimum
+    if carried != wanted:
+        text = f"{gang.title} got minAvailable {got}, but its PodGroup {gang.groups[0].name} has minMember {carried}"
+        return found(Verdict.FAIL, text, (NOT_CARRIED,))
+    return found(
+        Verdict.PASS,
+        f"{gang.title} left minAvailable out: {got} ({listed}); minMember {carried} of its PodGroup",
+    )

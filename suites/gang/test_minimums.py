@@ -1,0 +1,62 @@
+"""Minimums below the number of members."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import minimums, presupposed
+
+from ..scenarios.minimums import minimums as scenario
+
+
+@requirement(
+    "GANG-003",
+    level="must",
+    documents="J",
+    scenario=scenario,
+    judge=minimums.never_below_minimum,
+    presupposes=[presupposed.members_made, presupposed.gang_gate_reached],
+    defects=["gang.binds-partially", "gang.bind-one-early"],
+)
+def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None:
+    """A minimum below the number of members.
+
+    Where minAvailable is below the number of replicas, the number of bound members MUST at no time be above zero and
+    below minAvailable; surplus members may come at any time.
+    """
+    settle()
+
+
+@requirement(
+    "GANG-005",
+    level="must",
+    documents="J",
+    scenario=scenario,
+    judge=minimums.roles_gated,
+    presupposes=[presupposed.members_made, presupposed.gang_gate_reached],
+    defects=["gang.ignores-task-minimum"],
+)
+def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:
+    """Minimums of tasks.
+
+    While a task lacks room for its own minAvailable no member of the gang MUST be bound, even where enough members
+    of other tasks would fit, provided that the Job's minAvailable is at least the sum of its tasks'. A Job whose
+    minAvailable is lower, where Volcano ignores the minimums of tasks, MUST be told.
+    """
+    settle()
+
+
+@requirement(
+    "GANG-006",
+    level="must",
+    documents="J",
+    scenario=scenario,
+    judge=minimums.minimum_defaulted,
+    defects=["admission.no-default-minimum", "gang.minimum-not-defaulted"],
+)
+def test_min_available_defaults_to_the_sum(settle: Callable[[], None]) -> None:
+    """The default of minAvailable.
+
+    A Job that leaves minAvailable out MUST get the sum over its tasks, of minAvailable where a task states it and of
+    replicas where it does not, and its PodGroup MUST get the same minMember.
+    """
+    settle()
