@@ -1,6 +1,9 @@
 """`gpucluster serve`: the embedded cluster by itself, for kubectl and for looking around."""
 
+import argparse
 import contextlib
+import csv
+import io
 import os
 import select
 import shutil
@@ -10,21 +13,27 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.cli import common
 
 if TYPE_CHECKING:
     from pytest_gpucluster.profile import LoadedProfile
+    from pytest_gpucluster.provider.embedded import EmbeddedProvider
 
 DESCRIPTION = """Start the embedded cluster and print the line that lets kubectl use it. It ends with Ctrl-C,
 SIGTERM or the end of standard input (Ctrl-D), and leaves nothing.
 """
 
 EPILOG = """Example:
-  gpucluster serve --kubeconfig /tmp/try
+  gpucluster serve --kubeconfig /tmp/try --nodes 5
   KUBECONFIG=/tmp/try kubectl get nodes       # in another terminal
 """
+
+
+NODE_COUNT = 3
+MOST_NODES = 64
+"""As in `provider.embedded`, which is imported when a cluster is started and not for --help."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,21 +44,77 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--defect", metavar="NAME", action="append", default=[], help="plant a defect")
     parser.add_argument(
+        "--nodes",
+        metavar="N",
+        type=_count,
+        default=NODE_COUNT,
+        help=f"nodes, 1 to {MOST_NODES} ({NODE_COUNT})",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help='users beside the administrator, a line each: token,user,uid,"group,group" (the format of '
+        "kube-apiserver's --token-auth-file); the kubeconfig gets a context of each user's name",
+    )
+    parser.add_argument(
         "--set", metavar="PATH=VALUE", action="append", default=[], help="set a leaf of the profile"
     )
     options = parser.parse_args(arguments)
     if options.kubeconfig is not None and options.kubeconfig.exists():
         raise common.CliError(f"--kubeconfig {options.kubeconfig}: exists, and is not overwritten")
     from pytest_gpucluster import provider
+    from pytest_gpucluster.provider.embedded import EmbeddedProvider
 
     try:
         provider.check_defects(options.defect, "embedded")
     except provider.ProviderError as error:
         raise common.CliError(str(error)) from None
-    return _serve(common.load_profile("embedded", (), options.set), options.defect, options.kubeconfig)
+    users = () if options.token_file is None else read_tokens(options.token_file)
+    source = EmbeddedProvider(options.nodes, users, tls=True)
+    loaded = common.load_profile("embedded", (), options.set)
+    return _serve(loaded, options.defect, options.kubeconfig, source)
 
 
-def _serve(loaded: "LoadedProfile", defects: Sequence[str], wanted: Path | None) -> int:
+def _count(text: str) -> int:
+    """Return the number of nodes."""
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_NODES:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MOST_NODES}, got {text!r}")
+    return int(text)
+
+
+def read_tokens(path: Path) -> tuple[dict[str, Any], ...]:
+    """Return the users of a token file.
+
+    Raises:
+        CliError: the file cannot be read, or a line of it is malformed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "is not UTF-8"
+        raise common.CliError(f"--token-file {path}: {why}") from None
+    users: list[dict[str, Any]] = []
+    for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
+        if not row or row[0].lstrip().startswith("#"):
+            continue
+        cells = [cell.strip() for cell in row]
+        if not 3 <= len(cells) <= 4 or not cells[0] or not cells[1]:
+            shape = 'token,user,uid or token,user,uid,"group,group"'
+            raise common.CliError(f"--token-file {path}: line {number} must be {shape}")
+        groups = [group.strip() for group in cells[3].split(",") if group.strip()] if len(cells) > 3 else []
+        for field in ("token", "user"):
+            if any(user[field] == cells[field == "user"] for user in users):
+                raise common.CliError(
+                    f"--token-file {path}: line {number} has a {field} that another line has"
+                )
+        users.append({"token": cells[0], "user": cells[1], "groups": groups})
+    return tuple(users)
+
+
+def _serve(
+    loaded: "LoadedProfile", defects: Sequence[str], wanted: Path | None, source: "EmbeddedProvider"
+) -> int:
     from pytest_gpucluster import provider
 
     # SIGTERM leaves by the same way as Ctrl-C: through the context managers, which end the cluster.
@@ -59,7 +124,7 @@ def _serve(loaded: "LoadedProfile", defects: Sequence[str], wanted: Path | None)
     try:
         with (
             contextlib.suppress(KeyboardInterrupt),
-            provider.start(loaded, folder, defects) as cluster,
+            provider.start(loaded, folder, defects, source=source) as cluster,
             _placed(Path(cluster.kubeconfig), wanted) as kubeconfig,
             _ending_undisturbed(),
         ):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.embedded import default_scheduler
+from pytest_gpucluster.embedded.access import aggregation, bootstrap
 from pytest_gpucluster.embedded.controllers import batch_job, garbage, lost_pods, namespaces, pod_admission
 from pytest_gpucluster.embedded.resources import build_table
 from pytest_gpucluster.embedded.runtime import Runtime
@@ -20,10 +21,11 @@ def build(config: Mapping[str, Any]) -> Runtime:
     runtime = Runtime(Store(build_table(volcano=with_volcano)), config)
     pod_admission.install(runtime)
     namespaces.create_first_objects(runtime.store)
+    bootstrap.create_first_roles(runtime.store)
     if with_volcano:
         from pytest_gpucluster.embedded.volcano import install
 
         install(runtime)
-    for part in (garbage, namespaces, lost_pods, batch_job, default_scheduler):
+    for part in (aggregation, garbage, namespaces, lost_pods, batch_job, default_scheduler):
         part.start(runtime)
     return runtime

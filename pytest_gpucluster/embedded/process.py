@@ -10,12 +10,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from pytest_gpucluster.embedded.access.users import Tokens
 from pytest_gpucluster.embedded.api.faults import Faults
 from pytest_gpucluster.embedded.defects import all_defects, unknown_defects
 
 KNOWN_KEYS = frozenset({
     "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
-    "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds",
+    "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds", "volcano_scheduler_conf",
+    "tokens", "tls",
 })  # fmt: skip
 
 SHUTDOWN_SECONDS = 1.0
@@ -47,6 +49,7 @@ def read_config(line: str) -> dict[str, Any]:
         raise ConfigError(f"unknown defects: {', '.join(wrong)} (there are: {known})")
     try:
         Faults.of(config.get("faults"))
+        Tokens.of(config.get("tokens"))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return config
@@ -97,6 +100,7 @@ async def serve(config: Mapping[str, Any]) -> int:
     """Run the control plane until it is told to end; return the exit status."""
     from aiohttp import web
 
+    from pytest_gpucluster.embedded.access.certificate import new_pair
     from pytest_gpucluster.embedded.api.server import ApiServer
     from pytest_gpucluster.embedded.cluster import build
 
@@ -108,10 +112,13 @@ async def serve(config: Mapping[str, Any]) -> int:
     await runner.setup()
     done = asyncio.Event()
     socket = config.get("socket")
+    pair = new_pair() if config.get("tls") else None
     try:
         try:
             site = web.TCPSite(runner, str(config.get("host") or "127.0.0.1"), int(config.get("port") or 0))
             await site.start()
+            if pair is not None:
+                await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=pair.context()).start()
             if socket:
                 remove_socket(socket)
                 await web.UnixSite(runner, str(socket)).start()
@@ -121,7 +128,11 @@ async def serve(config: Mapping[str, Any]) -> int:
         host, port = runner.addresses[0][:2]
         owner = config.get("owner_pid")
         with watch_owner(asyncio.get_running_loop(), done, None if owner is None else int(owner)):
-            say({"ready": True, "url": f"http://{host}:{port}", "socket": socket, "pid": os.getpid()})
+            ready = {"ready": True, "url": f"http://{host}:{port}", "socket": socket, "pid": os.getpid()}
+            if pair is not None:
+                secure = {"url": "https://{}:{}".format(*runner.addresses[1][:2]), "ca": pair.certificate}
+                ready["tls"] = secure
+            say(ready)
             ends = [asyncio.ensure_future(e.wait()) for e in (done, runtime.crashed)]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for end in ends:

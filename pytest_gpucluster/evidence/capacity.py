@@ -4,6 +4,7 @@ Pods alone do not tell what is free; Node objects together with the pods bound t
 """
 
 import dataclasses
+import math
 from fractions import Fraction
 
 from pytest_gpucluster.evidence import fields
@@ -14,7 +15,7 @@ from pytest_gpucluster.evidence.pods import pods
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    """Free room of one resource on one node at the end of the evidence."""
+    """Free room of one resource on one node at some time."""
 
     node: str
     capacity: Fraction
@@ -27,13 +28,22 @@ class Room:
         return self.allocatable - self.used
 
 
-def rooms(evidence: Evidence, resource: str) -> tuple[Room, ...]:
-    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted."""
+def rooms(evidence: Evidence, resource: str, t: float = math.inf) -> tuple[Room, ...]:
+    """Return the room on every node that takes pods: not cordoned, Ready or without that condition, untainted.
+
+    Args:
+        evidence: the evidence.
+        resource: the resource.
+        t: when, in seconds; infinite for the end of the evidence.
+    """
     used: dict[str, Fraction] = {}
     for pod in pods(evidence):
-        if pod.bound is not None and pod.deleted is None and pod.phase not in {"Succeeded", "Failed"}:
+        ended = [when for when in (pod.deleted, pod.finished) if when is not None and when <= t]
+        if pod.phase in {"Succeeded", "Failed"} and t == math.inf:
+            continue
+        if pod.bound is not None and pod.bound <= t and not ended:
             used[pod.node] = used.get(pod.node, Fraction(0)) + fields.requested(pod.last, resource)
-    newest = {line.name: line for line in evidence.of_kind("Node")}
+    newest = {line.name: line for line in evidence.of_kind("Node") if line.t <= t}
     found = []
     for name, line in newest.items():
         spec = fields.sub(line.object, "spec")

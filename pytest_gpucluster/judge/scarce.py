@@ -3,10 +3,11 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from pytest_gpucluster.evidence import fields, gates
+from pytest_gpucluster.evidence import capacity, fields, gates
 from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import half, say, terms
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 EPSILON = 1e-3
@@ -32,7 +33,9 @@ def attempts(evidence: Evidence, gangs: Sequence[Gang]) -> list[Attempt]:
 def part_would_fit(evidence: Evidence, attempt: Attempt) -> tuple[str, ...]:
     """Return keys of the lines that show that some members had a place while the gang was held.
 
-    Either the scheduler marks a member as one that would fit, or our own scarcity left slots free for one.
+    Either the scheduler marks a member as one that would fit, or our own scarcity left slots free for one, or the
+    nodes had room for one: slots are ours alone, so that all that holds them is in the evidence. (A Volcano with the
+    action preempt marks no member: it tries the gang again after allocate, and says of each that room must be freed.)
     """
     held = attempt.reading.held
     if held is None:
@@ -44,6 +47,18 @@ def part_would_fit(evidence: Evidence, attempt: Attempt) -> tuple[str, ...]:
         asked = [fields.requested(pod.last, resource) for pod in attempt.gen.members]
         if note.t <= held.end and any(0 < one <= free for one in asked):
             return (note.key,)
+    return _room_for_one(evidence, attempt, held)
+
+
+def _room_for_one(evidence: Evidence, attempt: Attempt, held: gates.Held) -> tuple[str, ...]:
+    seen = [end for _, end in terms.windows(evidence) if held.start <= end <= held.end]
+    when = seen[0] if seen else (held.start + held.end) / 2
+    for pod in attempt.gen.members:
+        for resource in fields.scarce_resources(pod.last):
+            asked = fields.requested(pod.last, resource)
+            free = [room.free for room in capacity.rooms(evidence, resource, when)]
+            if resource.startswith(names.SLOT_PREFIX) and any(0 < asked <= one for one in free):
+                return (pod.keys["created"],)
     return ()
 
 

@@ -60,7 +60,11 @@ class Held:
 
 
 def obtain(
-    loaded: LoadedProfile, run_folder: Path, defects: Sequence[str] = (), owner_pid: int | None = None
+    loaded: LoadedProfile,
+    run_folder: Path,
+    defects: Sequence[str] = (),
+    owner_pid: int | None = None,
+    source: Provider | None = None,
 ) -> Held:
     """Return the cluster of a run: start it if nobody has, else attach to it.
 
@@ -69,6 +73,7 @@ def obtain(
         run_folder: the run's folder, which all processes of the run share.
         defects: planted defects (embedded only).
         owner_pid: the process with whose end the cluster ends and that calls `stop`; None for this one.
+        source: the provider; None for the one that the profile names.
 
     Raises:
         ProviderError: the cluster does not start or does not answer.
@@ -80,7 +85,9 @@ def obtain(
             known = _read(run_folder)
             if known is not None:
                 return Held(known.cluster, owned=False, run_folder=run_folder)
-            started, pipes = _provider(loaded).start(loaded, run_folder, defects=defects, owner_pid=owner)
+            started, pipes = (source or _provider(loaded)).start(
+                loaded, run_folder, defects=defects, owner_pid=owner
+            )
             _write(run_folder, started)
     except filelock.Timeout:
         raise ProviderError(
@@ -91,14 +98,18 @@ def obtain(
 
 @contextlib.contextmanager
 def start(
-    loaded: LoadedProfile, run_folder: Path, defects: Sequence[str] = (), owner_pid: int | None = None
+    loaded: LoadedProfile,
+    run_folder: Path,
+    defects: Sequence[str] = (),
+    owner_pid: int | None = None,
+    source: Provider | None = None,
 ) -> Iterator[Cluster]:
     """Have a cluster for the length of a `with` block.
 
     Raises:
         ProviderError: the cluster does not start or does not answer.
     """
-    held = obtain(loaded, run_folder, defects, owner_pid)
+    held = obtain(loaded, run_folder, defects, owner_pid, source)
     try:
         yield held.cluster
     finally:

@@ -1,8 +1,11 @@
 """The embedded cluster: a control plane and a sandbox with nodes, each a process of its own."""
 
+import base64
+import dataclasses
 import importlib.util
 import json
 import os
+import secrets
 import shutil
 import sys
 import time
@@ -22,17 +25,80 @@ CONTROL_PLANE = ("-m", "pytest_gpucluster.embedded")
 NODES = ("-m", "pytest_gpucluster.node")
 
 NODE_COUNT = 3
+MOST_NODES = 64
+"""Nodes that one agent plays on a small machine and is still Ready within the limit below."""
 NUMA_PER_NODE = 2
 CONTEXT = "embedded"
 VERSION = "v1.37.0"
 SUBNET = "10.88.0.0/16"
 
+SCHEDULER_CONF = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+"""Configuration of the embedded Volcano's scheduler: its shipped plugins, and the actions preempt and reclaim.
+
+The shipped one has neither action, and rows about preemption and fair share would be undecided on the very cluster on
+which everybody can try them. It is what an operator has to write to get both without halved gangs: the gang plugin
+votes on preemption (shipped: `enablePreemptable: false`), and all plugins stand in one tier, because in v1.14.4 a tier
+in which gang spares everybody is passed over, and proportion in the next gives the gang away all the same. The
+recorded streams are replayed with the configuration that they were recorded with.
+"""
+
 READY_LIMIT = 30.0
 """Seconds for each process to be ready, and for the nodes to report Ready."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Tokens:
+    """The bearer tokens of one embedded cluster.
+
+    Attributes:
+        admin: of the kubeconfig: may do everything.
+        nodes: of the node agent.
+        further: `{token, user, groups}` of others, whose rights are what bindings say.
+    """
+
+    admin: str
+    nodes: str
+    further: tuple[Mapping[str, Any], ...] = ()
+
+    def rows(self) -> list[Mapping[str, Any]]:
+        """Return what the control plane is told."""
+        return [
+            {"token": self.admin, "user": "kubernetes-admin", "groups": ["system:masters"]},
+            {"token": self.nodes, "user": "system:node:agent", "groups": ["system:nodes"]},
+            *self.further,
+        ]
+
+
 class EmbeddedProvider:
     """Starts both processes and waits until the nodes are Ready."""
+
+    def __init__(
+        self, nodes: int = NODE_COUNT, tokens: Sequence[Mapping[str, Any]] = (), *, tls: bool = False
+    ) -> None:
+        """Take what differs from the cluster of a run.
+
+        Args:
+            nodes: how many nodes there are.
+            tokens: `{token, user, groups}` of users beside the administrator.
+            tls: whether the kubeconfig leads to a TLS listener: kubectl sends no token over plain HTTP.
+        """
+        self._nodes = nodes
+        self._tokens = tuple(tokens)
+        self._tls = tls
 
     def verify(self, loaded: LoadedProfile) -> None:
         """Nothing outside this package is needed."""
@@ -51,6 +117,7 @@ class EmbeddedProvider:
         """
         folder = sockets.new_folder(owner_pid)
         begun = _Start(loaded, run_folder.absolute(), folder, planting.split(defects), owner_pid)
+        begun.nodes, begun.tokens, begun.tls = self._nodes, new_tokens(self._tokens), self._tls
         try:
             started = begun.run()
         except BaseException:
@@ -77,18 +144,27 @@ class _Start:
         self.folder = folder
         self.planted = planted
         self.owner_pid = owner_pid
+        self.nodes = NODE_COUNT
+        self.tls = False
+        self.tokens = new_tokens()
         self.pipes: list[processes.Pipe] = []
         self.running: list[Running] = []
 
     def run(self) -> Started:
         kubeconfig = self.run_folder / "kubeconfig"
-        control = self._launch(
-            "control plane",
-            CONTROL_PLANE,
-            control_plane_config(self.loaded, self.folder, self.planted["control plane"], self.owner_pid),
+        config = control_plane_config(
+            self.loaded, self.folder, self.planted["control plane"], self.owner_pid, self.tokens
         )
+        control = self._launch("control plane", CONTROL_PLANE, config | ({"tls": True} if self.tls else {}))
         url = str(control.ready["url"])
-        write_kubeconfig(kubeconfig, url)
+        secure = control.ready.get("tls") or {}
+        write_kubeconfig(
+            kubeconfig,
+            secure.get("url", url),
+            self.tokens.admin,
+            ca=secure.get("ca"),
+            users=self.tokens.further,
+        )
         facts: dict[str, Any] = {
             "url": url,
             "versions": {"kubernetes": VERSION, **control.ready.get("versions", {})},
@@ -118,10 +194,13 @@ class _Start:
     def _start_nodes(self, url: str) -> list[dict[str, Any]]:
         state = self.folder / "nodes"
         state.mkdir()
-        config = node_config(self.loaded, self.folder, state, self.planted["nodes"], self.owner_pid)
+        config = node_config(
+            self.loaded, self.folder, state, self.planted["nodes"], self.owner_pid, count=self.nodes
+        )
+        config["api_token"] = self.tokens.nodes
         self._launch("nodes", NODES, config)
         wanted = [str(node["name"]) for node in config["nodes"]]
-        wait_for_nodes(url, wanted, READY_LIMIT, self._log("nodes"))
+        wait_for_nodes(url, wanted, READY_LIMIT, self._log("nodes"), self.tokens.admin)
         return [{"name": name, "gpus": self.loaded.profile.gpus_per_node} for name in wanted]
 
     def _launch(self, role: str, module: Sequence[str], config: Mapping[str, Any]) -> processes.Launched:
@@ -141,10 +220,19 @@ class _Start:
         return self.run_folder / "logs" / f"{role.replace(' ', '-')}.log"
 
 
+def new_tokens(further: Sequence[Mapping[str, Any]] = ()) -> Tokens:
+    """Return fresh tokens of the administrator and of the nodes, beside those that somebody brings."""
+    return Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32), tuple(further))
+
+
 def control_plane_config(
-    loaded: LoadedProfile, folder: Path, defects: Sequence[str], owner_pid: int
+    loaded: LoadedProfile,
+    folder: Path,
+    defects: Sequence[str],
+    owner_pid: int,
+    tokens: Tokens | None = None,
 ) -> dict[str, Any]:
-    """Return the configuration line of the control plane."""
+    """Return the configuration line of the control plane; without tokens it lets everybody do everything."""
     return {
         "host": "127.0.0.1",
         "port": 0,
@@ -154,13 +242,21 @@ def control_plane_config(
         "version": VERSION,
         "owner_pid": owner_pid,
         "volcano": True,
+        "volcano_scheduler_conf": SCHEDULER_CONF,
+        "tokens": [] if tokens is None else tokens.rows(),
     }
 
 
 def node_config(
-    loaded: LoadedProfile, folder: Path, state: Path, defects: Sequence[str], owner_pid: int
+    loaded: LoadedProfile,
+    folder: Path,
+    state: Path,
+    defects: Sequence[str],
+    owner_pid: int,
+    *,
+    count: int = NODE_COUNT,
 ) -> dict[str, Any]:
-    """Return the configuration line of the nodes: three, each with two NUMA halves."""
+    """Return the configuration line of the nodes, each with two NUMA halves."""
     profile = loaded.profile
     return {
         "api_socket": str(folder / "api.sock"),
@@ -173,7 +269,7 @@ def node_config(
                 "memory": "512Gi",
                 "labels": {},
             }
-            for index in range(NODE_COUNT)
+            for index in range(count)
         ],
         "state_dir": str(state),
         "subnet": SUBNET,
@@ -203,15 +299,35 @@ def sandbox_problem(loaded: LoadedProfile) -> str | None:
     return sandbox.probe()
 
 
-def write_kubeconfig(path: Path, url: str) -> None:
-    """Write the kubeconfig of the embedded cluster, readable by its owner only."""
+def write_kubeconfig(
+    path: Path,
+    url: str,
+    token: str,
+    *,
+    ca: str | None = None,
+    users: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Write the kubeconfig of the embedded cluster, readable by its owner only.
+
+    Args:
+        path: the file.
+        url: where the API server listens.
+        token: the administrator's.
+        ca: PEM of the certificate that a TLS listener shows.
+        users: `{token, user, ...}` of others, each with a context of its name.
+    """
+    cluster = {"server": url}
+    if ca is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(ca.encode()).decode()
+    tokens = {CONTEXT: token} | {str(user["user"]): str(user["token"]) for user in users}
     data = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": CONTEXT, "cluster": {"server": url}}],
-        "users": [{"name": CONTEXT, "user": {}}],
+        "clusters": [{"name": CONTEXT, "cluster": cluster}],
+        "users": [{"name": name, "user": {"token": each}} for name, each in tokens.items()],
         "contexts": [
-            {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}
+            {"name": name, "context": {"cluster": CONTEXT, "user": name, "namespace": "default"}}
+            for name in tokens
         ],
         "current-context": CONTEXT,
     }
@@ -219,7 +335,7 @@ def write_kubeconfig(path: Path, url: str) -> None:
     path.write_text(yaml.safe_dump(data), encoding="utf-8")
 
 
-def wait_for_nodes(url: str, wanted: Sequence[str], limit: float, log: Path) -> None:
+def wait_for_nodes(url: str, wanted: Sequence[str], limit: float, log: Path, token: str = "") -> None:
     """Wait on a watch until the nodes are Ready.
 
     Raises:
@@ -230,7 +346,8 @@ def wait_for_nodes(url: str, wanted: Sequence[str], limit: float, log: Path) -> 
     why = f"within {limit:.0f} s"
     try:
         address = f"{url}/api/v1/nodes?watch=true&timeoutSeconds={int(limit)}"
-        with urllib.request.urlopen(address, timeout=limit) as stream:  # noqa: S310 - our own loopback URL
+        ask = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310 - our own loopback URL
+        with urllib.request.urlopen(ask, timeout=limit) as stream:  # noqa: S310
             while missing and time.monotonic() < deadline:
                 line = stream.readline()
                 if not line:

@@ -1,7 +1,9 @@
 """`gpucluster serve` gives a cluster that kubectl can use, and leaves nothing."""
 
+import base64
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -10,6 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pytest_gpucluster.cli import common
+from pytest_gpucluster.cli import serve as command
+from pytest_gpucluster.node import sandbox
 from tests.interrupting import LISTENS_TO_CTRL_C
 
 START = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
@@ -39,8 +44,12 @@ def test_the_cluster_answers_and_ends(tmp_path: Path, end: signal.Signals | None
         assert process.stdout.readline() == f"export KUBECONFIG={wanted}\n", (
             process.stderr and process.stderr.read()
         )
-        server = yaml.safe_load(wanted.read_text())["clusters"][0]["cluster"]["server"]
-        with urllib.request.urlopen(f"{server}/version", timeout=10) as answer:  # noqa: S310 - loopback
+        told = yaml.safe_load(wanted.read_text())["clusters"][0]["cluster"]
+        server = told["server"]
+        trust = ssl.create_default_context(
+            cadata=base64.b64decode(told["certificate-authority-data"]).decode()
+        )
+        with urllib.request.urlopen(f"{server}/version", timeout=10, context=trust) as answer:  # noqa: S310 - loopback
             assert answer.status == 200
         if end is not None:
             process.send_signal(end)
@@ -59,3 +68,86 @@ def test_a_kubeconfig_that_cannot_be_written_is_one_line(tmp_path: Path) -> None
     assert process.returncode == 2
     assert "cannot be written: No such file or directory" in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--nodes", "0"], "must be a number from 1 to 64, got '0'"),
+        (["--nodes", "65"], "must be a number from 1 to 64, got '65'"),
+        (["--nodes", "many"], "must be a number from 1 to 64, got 'many'"),
+        (["--token-file", "/nowhere/tokens"], "--token-file /nowhere/tokens: No such file or directory"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, words: list[str], line: str) -> None:
+    """A number out of range and a file that is not there start nothing."""
+    with serve(tmp_path, *words) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert line in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a,alice", "line 1 must be token,user,uid"),
+        ("# users\n,alice,1", "line 2 must be"),
+        ("a,alice,1\na,bob,2", "line 2 has a token that another line has"),
+        ("a,alice,1\nb,alice,2", "line 2 has a user that another line has"),
+    ],
+)
+def test_a_malformed_token_file_is_one_line(tmp_path: Path, text: str, line: str) -> None:
+    """The line is named."""
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    with pytest.raises(common.CliError, match=line):
+        command.read_tokens(file)
+
+
+def test_a_token_file_is_read_as_kube_apiserver_reads_it(tmp_path: Path) -> None:
+    """Groups are one quoted cell; comments and empty lines are passed over."""
+    file = tmp_path / "tokens"
+    file.write_text('# token,user,uid,groups\n\na,alice,1,"dev,ops"\nb,bob,2\n')
+    assert command.read_tokens(file) == (
+        {"token": "a", "user": "alice", "groups": ["dev", "ops"]},
+        {"token": "b", "user": "bob", "groups": []},
+    )
+
+
+@pytest.mark.slow
+def test_nodes_and_users_as_asked_for(tmp_path: Path) -> None:
+    """With --nodes there are so many; a user of the token file has a context and no rights."""
+    problem = sandbox.probe()
+    if problem is not None:
+        pytest.skip(problem)
+    users, wanted = tmp_path / "tokens", tmp_path / "kubeconfig"
+    users.write_text("a,alice,1\n")
+    kubectl = [
+        str(Path(sys.executable).with_name("kubectl")),
+        f"--kubeconfig={wanted}",
+        "get",
+        "nodes",
+        "-o",
+        "name",
+    ]
+    with serve(
+        tmp_path,
+        "--kubeconfig",
+        str(wanted),
+        "--nodes",
+        "5",
+        "--token-file",
+        str(users),
+        "--set",
+        "nodes=process",
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("export KUBECONFIG=")
+        seen = subprocess.run(kubectl, capture_output=True, text=True, timeout=60, check=True)
+        refused = subprocess.run(
+            [*kubectl, "--context=alice"], capture_output=True, text=True, timeout=60, check=False
+        )
+        process.communicate(timeout=30)
+    assert seen.stdout.split() == [f"node/gpu-{index}" for index in range(5)]
+    assert 'User "alice" cannot list resource "nodes" in API group "" at the cluster scope' in refused.stderr

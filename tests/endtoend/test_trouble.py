@@ -37,11 +37,16 @@ def served(tmp_path_factory):
 @pytest.fixture
 def faulty(served):
     """Return a function that sets faults of the API server; they are taken back."""
-    url, _ = served
+    url, folder = served
+    config = yaml.safe_load((folder / "kubeconfig").read_text(encoding="utf-8"))
+    token = config["users"][0]["user"]["token"]
 
     def put(**faults):
         request = urllib.request.Request(  # noqa: S310 - loopback
-            f"{url}/debug/faults", data=json.dumps(faults).encode(), method="PUT"
+            f"{url}/debug/faults",
+            data=json.dumps(faults).encode(),
+            method="PUT",
+            headers={"Authorization": f"Bearer {token}"},
         )
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
             assert answer.status == 200

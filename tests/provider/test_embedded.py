@@ -37,9 +37,15 @@ def loaded():
     return profile.load("embedded", cli=["nodes=simulated"])
 
 
-def _get(url):
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310
+def _get(url, token=""):
+    ask = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310
+    with urllib.request.urlopen(ask, timeout=PATIENCE) as answer:  # noqa: S310
         return json.load(answer)
+
+
+def _token(cluster):
+    config = yaml.safe_load(Path(cluster.kubeconfig).read_text(encoding="utf-8"))
+    return config["users"][0]["user"]["token"]
 
 
 def _running(folder):
@@ -191,8 +197,9 @@ def test_nodes_that_do_not_start_take_the_control_plane_with_them(tmp_path, monk
 
 def test_nodes_that_are_not_ready_are_named(loaded, tmp_path):
     """Nodes are waited for on a watch; those that do not come are named with what is known of them."""
+    wanted = ["gpu-0", "gpu-1"]
     with provider.start(loaded, tmp_path) as cluster, pytest.raises(provider.ProviderError) as caught:
-        embedded.wait_for_nodes(cluster.facts["url"], ["gpu-0", "gpu-1"], 1.0, tmp_path / "none")
+        embedded.wait_for_nodes(cluster.facts["url"], wanted, 1.0, tmp_path / "none", _token(cluster))
     assert "nodes were not Ready within 1 s: gpu-0 (did not register), gpu-1 (did not register)" in str(
         caught.value
     )
@@ -205,7 +212,7 @@ def test_three_nodes_of_eight_gpus_are_ready(tmp_path):
         pytest.skip(problem)
     with provider.start(profile.load("embedded"), tmp_path) as cluster:
         assert cluster.pods_run
-        nodes = _get(f"{cluster.facts['url']}/api/v1/nodes")["items"]
+        nodes = _get(f"{cluster.facts['url']}/api/v1/nodes", _token(cluster))["items"]
         assert {n["metadata"]["name"]: n["status"]["allocatable"]["nvidia.com/gpu"] for n in nodes} == {
             "gpu-0": "8", "gpu-1": "8", "gpu-2": "8",
         }  # fmt: skip

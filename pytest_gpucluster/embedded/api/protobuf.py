@@ -22,7 +22,23 @@ _KINDS: dict[str, dict[int, tuple[str, str]]] = {
         1: ("metadata", "meta"), 2: ("data", "bytes"), 3: ("type", "text"), 4: ("stringData", "texts"),
     },
     "Eviction": {1: ("metadata", "meta")},
+    "TokenRequest": {1: ("metadata", "meta"), 2: ("spec", "token")},
+    "SelfSubjectAccessReview": {1: ("metadata", "meta"), 2: ("spec", "access")},
+    "SelfSubjectRulesReview": {1: ("metadata", "meta"), 2: ("spec", "rules")},
 }  # fmt: skip
+
+_PARTS: dict[str, dict[int, tuple[str, str]]] = {
+    "meta": _META,
+    "token": {4: ("expirationSeconds", "number")},
+    "rules": {1: ("namespace", "text")},
+    "access": {1: ("resourceAttributes", "resource"), 2: ("nonResourceAttributes", "path")},
+    "resource": {
+        1: ("namespace", "text"), 2: ("verb", "text"), 3: ("group", "text"), 4: ("version", "text"),
+        5: ("resource", "text"), 6: ("subresource", "text"), 7: ("name", "text"),
+    },
+    "path": {1: ("path", "text"), 2: ("verb", "text")},
+}  # fmt: skip
+"""Nested messages, by the name that a field's kind has."""
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
@@ -39,13 +55,14 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and content of the length-delimited fields; numbers are passed over."""
+    """Yield number and content of the fields: length-delimited ones as they are, whole numbers as decimal digits."""
     at = 0
     while at < len(raw):
         tag, at = _varint(raw, at)
         match tag & 7:
             case 0:
-                _, at = _varint(raw, at)
+                value, at = _varint(raw, at)
+                yield tag >> 3, str(value).encode()
             case 2:
                 size, at = _varint(raw, at)
                 yield tag >> 3, raw[at : at + size]
@@ -64,8 +81,10 @@ def _read(raw: bytes, known: dict[int, tuple[str, str]]) -> Obj:
         name, kind = known.get(number, ("", ""))
         if kind == "text" and content:
             out[name] = content.decode()
-        elif kind == "meta":
-            out[name] = _read(content, _META)
+        elif kind == "number":
+            out[name] = int(content)
+        elif kind in _PARTS:
+            out[name] = _read(content, _PARTS[kind])
         elif kind in ("texts", "bytes"):
             pair = dict(_fields(content))
             value = pair.get(2, b"")

@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from pytest_gpucluster.embedded import errors
+from pytest_gpucluster.embedded.access import rbac, reviews
+from pytest_gpucluster.embedded.access.attributes import attributes_of
+from pytest_gpucluster.embedded.access.users import Tokens, User
 from pytest_gpucluster.embedded.api import discovery, openapi, subresources, verbs
 from pytest_gpucluster.embedded.api.bodies import answer, read_body, refuse
 from pytest_gpucluster.embedded.api.faults import Faults
@@ -24,6 +27,10 @@ BOOKMARK_SECONDS = 10.0
 """Time between two bookmarks of a watch; kube-apiserver sends one about each minute."""
 
 DEFAULT_VERSION = "v1.37.0"
+USER = "gpucluster.user"
+"""Where a request carries who asks."""
+EVERYONE = User("system:anonymous")
+
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of a request body, as kube-apiserver allows."""
 
@@ -38,6 +45,7 @@ class ApiServer:
         self.version = str(config.get("version") or DEFAULT_VERSION)
         self.faults = Faults.of(config.get("faults"))
         self.bookmark_seconds = float(config.get("bookmark_seconds") or BOOKMARK_SECONDS)
+        self.tokens = Tokens.of(config.get("tokens"))
         self.pages = verbs.Pages()
         self.requests: Counter[str] = Counter()
 
@@ -68,7 +76,11 @@ class ApiServer:
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Allow every request; the one place where a token and its rights would be looked up."""
+        """Look up who asks, and refuse what no rule allows; without tokens in the configuration all is allowed."""
+        if self.tokens:
+            user = self.tokens.user_of(request.headers.get("Authorization"), self.store)
+            request[USER] = user
+            rbac.authorize(self.store, user, attributes_of(request.method, request.path, request.query))
         return await handler(request)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -87,6 +99,8 @@ class ApiServer:
             if self.faults.hangs(path):
                 await hang(request)
             self.faults.strike()
+        if request.path.startswith(reviews.PREFIX) and request.method == "POST":
+            return await self._review(request)
         if target is None:
             return self._serve_static(request, root)
         if watching:
@@ -95,6 +109,8 @@ class ApiServer:
 
     def _target(self, path: str) -> Target | None:
         parts = path.strip("/").split("/")
+        if path.startswith(reviews.PREFIX):
+            return None
         minimum = {"api": 3, "apis": 4}.get(parts[0])
         if minimum is None or len(parts) < minimum:
             return None
@@ -111,6 +127,13 @@ class ApiServer:
         if root == "":
             return answer({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
         raise ApiError(404, "NotFound", "the server could not find the requested resource")
+
+    async def _review(self, request: web.Request) -> web.StreamResponse:
+        body, _ = await read_body(request)
+        resource = request.path.removeprefix(reviews.PREFIX)
+        user = request.get(USER, EVERYONE)
+        asked = body if isinstance(body, dict) else {}
+        return answer(reviews.review(self.store, user, resource, asked, allow_all=not self.tokens), 201)
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
         drop = None if _over_socket(request) else self.faults.watch_drop_seconds
@@ -146,7 +169,7 @@ class ApiServer:
             case "POST", False, None:
                 return await verbs.create(store, target, request, form)
             case "POST", True, str():
-                return await subresources.post(store, target, request)
+                return await subresources.post(store, self.tokens, target, request)
             case "PUT", True, "finalize":
                 return await subresources.finalize(store, target, request)
             case "PUT", True, None | "status":

@@ -1,11 +1,11 @@
 """Sub-resources that are more than a part of their object: binding, eviction, finalize, token."""
 
-import secrets
 from typing import Any
 
 from aiohttp import web
 
 from pytest_gpucluster.embedded import errors
+from pytest_gpucluster.embedded.access.users import Tokens
 from pytest_gpucluster.embedded.api.bodies import answer, dry_run_of, read_body
 from pytest_gpucluster.embedded.api.paths import Target
 from pytest_gpucluster.embedded.api.verbs import need
@@ -23,7 +23,7 @@ def _success(code: int) -> web.Response:
     return answer(body, code)
 
 
-async def post(store: Store, target: Target, request: web.Request) -> web.Response:
+async def post(store: Store, tokens: Tokens, target: Target, request: web.Request) -> web.Response:
     """Answer POST on a sub-resource.
 
     Raises:
@@ -37,7 +37,7 @@ async def post(store: Store, target: Target, request: web.Request) -> web.Respon
         case "eviction":
             return _evict(store, target, body)
         case "token":
-            return _token(store, target, body)
+            return _token(store, tokens, target, body)
     raise errors.ApiError(
         405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
     )
@@ -85,12 +85,13 @@ def _disrupt(store: Store) -> Any:
     return change
 
 
-def _token(store: Store, target: Target, body: Obj) -> web.Response:
-    need(store, target)
+def _token(store: Store, tokens: Tokens, target: Target, body: Obj) -> web.Response:
+    account = need(store, target)
     spec = body.get("spec") or {}
     seconds = int(spec.get("expirationSeconds") or TOKEN_SECONDS)
     if seconds < 600:
         raise bad_request("spec.expirationSeconds: may not specify a duration less than 10 minutes")
+    expires = in_seconds(seconds)
     return answer(
         {
             "kind": "TokenRequest",
@@ -98,8 +99,8 @@ def _token(store: Store, target: Target, body: Obj) -> web.Response:
             "metadata": {"name": target.name, "namespace": target.namespace},
             "spec": spec,
             "status": {
-                "token": secrets.token_urlsafe(24),
-                "expirationTimestamp": format_time(in_seconds(seconds)),
+                "token": tokens.issue(account, expires),
+                "expirationTimestamp": format_time(expires),
             },
         },
         201,

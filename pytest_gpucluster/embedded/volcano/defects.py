@@ -34,6 +34,10 @@ DEFECTS: Final[dict[str, str]] = {
     "lifecycle.completes-without-policy": (
         "a Job completes when its first task has completed, although no policy says so"
     ),
+    "preemption.ignores-minimum": (
+        "preempt and reclaim take members that a gang needs: the vote of the gang plugin is not asked"
+    ),
+    "preemption.never-gives-back": "the action reclaim is in the configuration and does nothing",
     "scheduler.down": "the scheduler does not run",
     "controllers.down": "the Job controller does not run",
 }

@@ -21,7 +21,8 @@ def install(runtime: Runtime) -> None:
     """Add Volcano to a runtime whose table serves Volcano's types, and start its controllers.
 
     Needs a running event loop. Which parts depart from the documented behaviour is decided by the runtime's
-    defects (`defects.DEFECTS`).
+    defects (`defects.DEFECTS`). The configuration key `volcano_scheduler_conf` replaces the scheduler's shipped
+    configuration.
     """
     table = runtime.store.table
     table.hook(names.JOB, default=schema.default_job, validate=schema.validate_job, prune=schema.prune_job)
@@ -31,7 +32,8 @@ def install(runtime: Runtime) -> None:
         runtime.admission.extend(_job_hooks(runtime))
     queues.create_standard_queues(runtime.store)
     down = (part for defect, part in DOWN.items() if runtime.has(defect))
-    shipped.create_installation(runtime.store, down=frozenset(down))
+    conf = str(runtime.config.get("volcano_scheduler_conf") or shipped.SCHEDULER_CONF)
+    shipped.create_installation(runtime.store, down=frozenset(down), scheduler_conf=conf)
     runtime.spawn(queues.run_queue_controller(runtime), "volcano queues")
     if not runtime.has("controllers.down"):
         runtime.spawn(JobController(runtime).run(), "volcano jobs")

@@ -38,19 +38,22 @@ PARTS: Final = {
 """Deployment -> container, image."""
 
 
-def create_installation(store: Store, *, down: frozenset[str] = frozenset()) -> None:
+def create_installation(
+    store: Store, *, down: frozenset[str] = frozenset(), scheduler_conf: str = SCHEDULER_CONF
+) -> None:
     """Create namespace, ConfigMap and Deployments.
 
     Args:
         store: The store.
         down: Deployments none of whose pods is available.
+        scheduler_conf: Configuration of the scheduler.
     """
     store.create("Namespace", {"metadata": {"name": names.SYSTEM_NAMESPACE}})
     store.create(
         "ConfigMap",
         {
             "metadata": {"name": names.SCHEDULER_CONFIG, "namespace": names.SYSTEM_NAMESPACE},
-            "data": {names.SCHEDULER_CONFIG_KEY: SCHEDULER_CONF},
+            "data": {names.SCHEDULER_CONFIG_KEY: scheduler_conf},
         },
     )
     for name, (container, image) in PARTS.items():

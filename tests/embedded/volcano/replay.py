@@ -13,7 +13,9 @@ from pytest_gpucluster.embedded.cluster import build
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.objects import Obj, clone, owner_reference
 from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.embedded.volcano import names
 from pytest_gpucluster.embedded.volcano.scheduler.loop import run_scheduler
+from pytest_gpucluster.embedded.volcano.shipped import SCHEDULER_CONF
 from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.kubelet import SimulatedKubelet, new_node
 from tests.embedded.volcano.virtual_time import run_virtually, wall
@@ -24,6 +26,10 @@ FOLLOWED = (
     "NetworkPolicy", "Secret", "Command",
 )  # fmt: skip
 SYSTEM_NAMESPACES = ("default", "kube-system")
+PRIORITIES = {"low": 10, "high": 1000}
+"""Values of the priority classes that recordings name and do not create."""
+CONFIGURED = {"h6-volcano-without-gang-plugin": "plugin gang removed"}
+"""Recordings whose notes do not say how the scheduler was configured."""
 
 
 @dataclass
@@ -79,6 +85,22 @@ class Player:
         self._namespace = f"case-{recording.name}"
         self._scheduler: asyncio.Task[None] | None = None
 
+    def configure(self, changes: str) -> None:
+        """Change the scheduler's configuration as a note says: actions, plugins removed, all else as shipped."""
+        conf = yaml.safe_load(SCHEDULER_CONF)
+        for part in changes.split(";"):
+            words = part.strip()
+            if words.startswith("actions "):
+                conf["actions"] = words.removeprefix("actions ")
+            for tier in conf["tiers"]:
+                removed = re.findall(r"(?:plugin )?(\w+) removed", words)
+                tier["plugins"] = [p for p in tier["plugins"] if p["name"] not in removed]
+
+        def write(obj: Obj) -> None:
+            obj["data"] = {names.SCHEDULER_CONFIG_KEY: yaml.safe_dump(conf)}
+
+        self._store.mutate("ConfigMap", names.SYSTEM_NAMESPACE, names.SCHEDULER_CONFIG, write)
+
     def prepare(self, nodes: int) -> None:
         """Create nodes, the namespace, and what was there before the recording began."""
         for index in range(nodes):
@@ -86,12 +108,19 @@ class Player:
         self._store.create("Namespace", {"metadata": {"name": self._namespace}})
         for doc in self._objects.values():
             queue = (doc.get("spec") or {}).get("queue")
+            self._ensure_priority((doc.get("spec") or {}).get("priorityClassName"))
             if doc["kind"] == "PriorityClass":
                 self._store.create("PriorityClass", clone(doc))
             elif queue and f"Queue/{queue}" not in self._objects:
                 self._ensure_queue({"metadata": {"name": queue}})
             elif doc["kind"] == "Queue":
                 self._ensure_queue(doc)
+
+    def _ensure_priority(self, name: str | None) -> None:
+        """Create a priority class that was there before the recording began."""
+        stated = name is None or f"PriorityClass/{name}" in self._objects
+        if not stated and self._store.peek("PriorityClass", None, name) is None:
+            self._store.create("PriorityClass", {"metadata": {"name": name}, "value": PRIORITIES[name]})
 
     def _ensure_queue(self, queue: Obj) -> None:
         if self._store.peek("Queue", None, queue["metadata"]["name"]) is None:
@@ -175,6 +204,8 @@ async def _play(recording: Recording, period: float, defects: tuple[str, ...]) -
     notes = [(line["t"], line["text"]) for line in recording.stream() if line["type"] == "NOTE"]
     stated = re.search(r"(\d+) simulated nodes", notes[0][1])
     player.prepare(int(stated[1]) if stated else 2)
+    configured = re.search(r"scheduler configuration: (.*)", notes[0][1])
+    player.configure(configured[1] if configured else CONFIGURED.get(recording.name, ""))
     if "scheduler.down" not in defects:
         player.start_scheduler()
     runtime.spawn(SimulatedKubelet(runtime).run(), "simulated kubelets")

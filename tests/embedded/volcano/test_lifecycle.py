@@ -201,7 +201,7 @@ def test_room_that_is_being_freed_is_kept_for_the_gang():
             c["message"]
             for p in cluster.pods().values()
             for c in p["status"].get("conditions") or []
-            if c.get("reason") == "Schedulable"
+            if (c["type"], c.get("reason")) == ("PodScheduled", "Unschedulable")
         }
         cluster.store.mutate("Pod", "n", "first-w-0", lambda pod: pod["metadata"].pop("finalizers"))
         await asyncio.sleep(2)

@@ -9,8 +9,6 @@ from tests.embedded.volcano.replay import RECORDED, Played, Recording, play
 
 NOT_PLAYED = {
     "d-refusals": "answers only, see test_admission_answers",
-    "g4-": "the action preempt is not played",
-    "g5-": "the action preempt is not played",
     "h1-": "no object of Volcano",
     "h2-": "no object of Volcano",
     "h4-": "no object of Volcano",
@@ -43,16 +41,10 @@ KNOWN_DIFFERENCES = {
 TWICE_CREATED = ("Pending", False, True, ())
 
 
-def defects_of(scenario: str) -> tuple[str, ...]:
-    """Return the defect that plays a scenario's scheduler configuration."""
-    without_gang = scenario.startswith(("c3-", "h6-"))
-    return ("gang.binds-partially",) if without_gang else ()
-
-
 def played(scenario: str, period: float) -> tuple[Recording, Played]:
     """Return a recording and what the embedded cluster makes of it."""
     recording = Recording(scenario)
-    return recording, play(recording, period=period, defects=defects_of(scenario))
+    return recording, play(recording, period=period)
 
 
 def comparable_states(scenario: str, found: projection.States) -> projection.States:

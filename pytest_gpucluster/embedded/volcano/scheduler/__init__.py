@@ -1,1 +1,1 @@
-"""The scheduler: enqueue, allocate, backfill, with the gates overcommit, proportion and gang."""
+"""The scheduler: its actions, with the gates overcommit, proportion and gang, as its configuration says."""

@@ -23,6 +23,7 @@ class Allocation:
         gangs: Iterable[Gang],
         proportion: Proportion,
         cluster: Amounts,
+        placed: list[tuple[Task, str]],
         *,
         excluded: Collection[str] = (),
     ) -> None:
@@ -33,6 +34,7 @@ class Allocation:
             gangs: All gangs; those that have not passed enqueue are left alone.
             proportion: The queues and their shares.
             cluster: Total of the cluster.
+            placed: Takes what is to be bound.
             excluded: Uids of gangs that are passed over (a defect).
         """
         self._rooms = rooms
@@ -43,7 +45,7 @@ class Allocation:
             for gang in gangs
             if gang.phase not in ("", "Pending") and gang.uid not in excluded and self._may(gang)
         ]
-        self.placed: list[tuple[Task, str]] = []
+        self._placed = placed
 
     def _may(self, gang: Gang) -> bool:
         queue = self._proportion.queue_of(gang)
@@ -79,8 +81,7 @@ class Allocation:
         return queue
 
     def _overused(self, gang: Gang) -> bool:
-        queue = self._queue(gang)
-        return all(queue.allocated.get(k, 0) >= v for k, v in queue.deserved.items())
+        return self._proportion.overused(self._queue(gang))
 
     def _try(self, gang: Gang, tasks: list[Task]) -> bool:
         """Place tasks until the gang is ready; take all back when it does not become ready.
@@ -124,7 +125,9 @@ class Allocation:
         reasons: list[str] = []
         now: list[NodeRoom] = []
         soon: list[NodeRoom] = []
-        for room in self._rooms:
+        nominated = str((task.pod.get("status") or {}).get("nominatedNodeName") or "")
+        kept = [r for r in self._rooms if r.name == nominated and not nodes.refusals(task, r, r.free_soon())]
+        for room in kept or self._rooms:
             found = nodes.refusals(task, room, room.free_soon())
             reasons += found
             if not found:
@@ -138,19 +141,19 @@ class Allocation:
 
     def _place(self, task: Task, room: NodeRoom, state: State, queue: QueueShare) -> None:
         task.state, task.node = state, room.name
-        room.take(task.request)
+        _hold(room, task, state)
         add(queue.allocated, task.request)
 
     def _commit(self, attempt: list[Task]) -> None:
         for task in attempt:
             if task.state is State.ALLOCATED:
                 task.state = State.BINDING
-                self.placed.append((task, task.node))
+                self._placed.append((task, task.node))
 
     def _take_back(self, attempt: list[Task], queue: QueueShare) -> None:
         rooms = {room.name: room for room in self._rooms}
         for task in attempt:
-            rooms[task.node].take(task.request, -1)
+            _hold(rooms[task.node], task, task.state, -1)
             add(queue.allocated, task.request, -1)
             task.offered, task.offered_node = task.state, task.node
             task.state, task.node = State.PENDING, ""
@@ -167,6 +170,13 @@ class Allocation:
                     continue
                 self._place(task, room, state, self._queue(gang))
                 self._commit([task])
+
+
+def _hold(room: NodeRoom, task: Task, state: State, times: int = 1) -> None:
+    if state is State.PIPELINED:
+        room.promise(task.request, times)
+    else:
+        room.take(task.request, times)
 
 
 def _skip_text(task: Task) -> str:

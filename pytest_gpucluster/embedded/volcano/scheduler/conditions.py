@@ -29,7 +29,7 @@ def fit_text(gang: Gang) -> str:
 
 
 def _outlook(task: Task) -> str:
-    return "Schedulable" if task.offered is not None else "Unschedulable"
+    return "Schedulable" if task.offered is State.ALLOCATED else "Unschedulable"
 
 
 def pod_verdict(task: Task, fit: str) -> tuple[str, str]:
@@ -37,17 +37,17 @@ def pod_verdict(task: Task, fit: str) -> tuple[str, str]:
     held = task.state in (State.ALLOCATED, State.PIPELINED)
     offered, node = (task.state, task.node) if held else (task.offered, task.offered_node)
     if offered is not None:
-        wait = "minAvailable is satisfied"
+        wait, reason = "minAvailable is satisfied", "Schedulable"
         if offered is State.PIPELINED:
-            wait = f"resource is released and {wait}"
+            wait, reason = f"resource is released and {wait}", "Unschedulable"
         place = f"Pod {task.namespace}/{task.name} can possibly be assigned to {node}"
-        return "Schedulable", f"{place}, once {wait}"
+        return reason, f"{place}, once {wait}"
     return "Unschedulable", task.refused or fit
 
 
 def unready_text(gang: Gang, fit: str) -> str:
     """Return the message of a gang's Unschedulable condition: how many members lack a place."""
-    offered = sum(task.offered is not None for task in gang.in_state(State.PENDING))
+    offered = sum(task.offered is State.ALLOCATED for task in gang.in_state(State.PENDING))
     lacking = gang.minimum - gang.ready() - offered
     return f"{lacking}/{len(gang.tasks)} tasks in gang unschedulable: {fit}"
 

@@ -21,9 +21,11 @@ OVERCOMMIT_FACTOR = Fraction(6, 5)
 class Overcommit:
     """Refuses gangs beyond 1.2 x the cluster less what is used, counting what was promised already."""
 
-    def __init__(self, cluster: Amounts, used: Amounts, gangs: Iterable[Gang]) -> None:
-        """Take the cluster's total, what all pods use, and the gangs."""
-        self._room = {name: value * OVERCOMMIT_FACTOR for name, value in cluster.items()}
+    def __init__(
+        self, cluster: Amounts, used: Amounts, gangs: Iterable[Gang], factor: Fraction = OVERCOMMIT_FACTOR
+    ) -> None:
+        """Take the cluster's total, what all pods use, the gangs, and how much of the cluster may be promised."""
+        self._room = {name: value * factor for name, value in cluster.items()}
         add(self._room, used, -1)
         self._promised: Amounts = total(promised_to(gang) for gang in gangs)
 
@@ -40,8 +42,23 @@ class Overcommit:
 class Proportion:
     """Refuses gangs beyond what their queue may have; shares the cluster between queues by weight."""
 
-    def __init__(self, cluster: Amounts, queues: Iterable[QueueShare], gangs: Iterable[Gang]) -> None:
-        """Take the cluster's total, the queues, and the gangs, whose amounts are added to their queues."""
+    def __init__(
+        self,
+        cluster: Amounts,
+        queues: Iterable[QueueShare],
+        gangs: Iterable[Gang],
+        *,
+        is_enforced: bool = True,
+    ) -> None:
+        """Take the cluster's total, the queues, and the gangs, whose amounts are added to their queues.
+
+        Args:
+            cluster: Total of the cluster.
+            queues: The queues.
+            gangs: All gangs.
+            is_enforced: Whether the plugin is in force; else it only counts.
+        """
+        self.is_enforced = is_enforced
         self._queues = {queue.name: queue for queue in queues}
         for gang in gangs:
             self._count(gang)
@@ -74,8 +91,18 @@ class Proportion:
         add(self._queues[gang.queue].reserved, gang.minimum_resources or {})
 
     def gives(self, queue: QueueShare, request: Amounts) -> bool:
-        """Report whether a queue's share covers one more task."""
-        return not lacking(total([queue.allocated, request]), queue.deserved, request)
+        """Report whether a queue is open and its share covers one more task."""
+        if not self.is_enforced:
+            return True
+        return queue.is_open and not lacking(total([queue.allocated, request]), queue.deserved, request)
+
+    def overused(self, queue: QueueShare) -> bool:
+        """Report whether a queue has all of its share."""
+        return self.is_enforced and not self.exceeds(queue.deserved, queue.allocated)
+
+    def exceeds(self, one: Amounts, other: Amounts) -> bool:
+        """Report whether there is more of some resource in one amount than in another."""
+        return bool(lacking(one, other, one))
 
     def _count(self, gang: Gang) -> None:
         queue = self._queues.get(gang.queue)

@@ -7,9 +7,11 @@ from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.volcano import names
+from pytest_gpucluster.embedded.volcano.scheduler.evicting import evict
 from pytest_gpucluster.embedded.volcano.scheduler.grudges import Grudges
 from pytest_gpucluster.embedded.volcano.scheduler.model import Task
 from pytest_gpucluster.embedded.volcano.scheduler.session import Session
+from pytest_gpucluster.embedded.volcano.scheduler.settings import Configuration
 
 IDLE_PERIOD = 1.0
 """Seconds between sessions while nothing changes: Volcano's own period, so that a gang which is stuck says so
@@ -22,6 +24,7 @@ async def run_scheduler(runtime: Runtime) -> None:
     """Hold sessions until cancelled, the runtime's period apart."""
     recorder = Recorder(runtime.store, names.SCHEDULER, legacy=True)
     grudges = Grudges(runtime.has)
+    configuration = Configuration(runtime.store)
     with runtime.store.subscribe(WATCHED) as changes:
         while True:
             try:
@@ -33,8 +36,11 @@ async def run_scheduler(runtime: Runtime) -> None:
                 # The rest of the period lets changes that belong together arrive together.
                 await asyncio.sleep(runtime.scheduler_period)
                 changes.pending()
-            placed = Session(runtime.store, recorder, runtime.has, grudges).run()
-            for task, node in placed:
+            session = Session(runtime.store, recorder, runtime.has, grudges, configuration.now())
+            session.run()
+            for task, _, why in session.evicted:
+                evict(runtime.store, recorder, task.pod, why)
+            for task, node in session.placed:
                 _bind(runtime, recorder, task, node)
                 await asyncio.sleep(0)
 

@@ -56,6 +56,7 @@ class Task:
         offered: State that it had in an attempt that was discarded, None without one.
         offered_node: The node of that attempt.
         refused: Why no node takes it, empty when none was asked or one does.
+        nominated: The node on which others are evicted for it, empty when none are.
     """
 
     pod: Obj
@@ -65,6 +66,7 @@ class Task:
     offered: State | None = None
     offered_node: str = ""
     refused: str = ""
+    nominated: str = ""
 
     @property
     def name(self) -> str:
@@ -195,6 +197,15 @@ class Gang:
             for role, least in by_role.items()
         )
 
+    def is_starving(self) -> bool:
+        """Report whether it may take room from others: it lacks members of its minimum, and has pods without a place.
+
+        Members by role do not matter here (Volcano v1.14.4).
+        """
+        placed = self.count(*READY_STATES, State.PIPELINED)
+        lacks = placed < self.minimum or not self.is_judged
+        return lacks and placed < len(self.tasks)
+
     def is_valid(self) -> bool:
         """Report whether enough pods exist that have not failed."""
         return len(self.tasks) - self.count(State.FAILED, State.UNKNOWN) >= self.minimum
@@ -208,6 +219,7 @@ class NodeRoom:
     total: Amounts
     used: Amounts = field(default_factory=dict)
     releasing: Amounts = field(default_factory=dict)
+    promised: Amounts = field(default_factory=dict)
     pods: int = 0
 
     @property
@@ -227,15 +239,24 @@ class NodeRoom:
         return out
 
     def free_soon(self) -> Amounts:
-        """Return what is free once the pods that are ending are gone."""
+        """Return what is free once the pods that are ending are gone and those that wait for it have taken it."""
         out = self.idle()
         add(out, self.releasing)
+        add(out, self.promised, -1)
         return out
 
     def take(self, request: Amounts, times: int = 1) -> None:
         """Put a request on the node, or take it off with `times=-1`."""
         add(self.used, request, times)
         self.pods += times
+
+    def promise(self, request: Amounts, times: int = 1) -> None:
+        """Promise what becomes free to a task that waits for it, or take the promise back with `times=-1`."""
+        add(self.promised, request, times)
+
+    def release(self, request: Amounts, times: int = 1) -> None:
+        """Count a task as ending, or as not ending after all with `times=-1`."""
+        add(self.releasing, request, times)
 
 
 @dataclass(eq=False)
@@ -265,6 +286,11 @@ class QueueShare:
     def is_open(self) -> bool:
         """Whether it takes new work."""
         return (self.queue.get("status") or {}).get("state") == "Open"
+
+    @property
+    def is_reclaimable(self) -> bool:
+        """Whether other queues may take back what it has above its share."""
+        return self.queue["spec"].get("reclaimable") is not False
 
     def share(self) -> Fraction:
         """Return the largest part of its deserved resources that it already has."""

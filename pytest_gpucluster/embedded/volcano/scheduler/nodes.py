@@ -82,7 +82,12 @@ def best(task: Task, nodes: Iterable[NodeRoom]) -> NodeRoom:
 
     The recordings spread pods: two pods of 4 GPUs went to two nodes of 8, every time.
     """
-    return min(nodes, key=lambda node: (_fullness(task, node), node.name))
+    return ranked(task, nodes)[0]
+
+
+def ranked(task: Task, nodes: Iterable[NodeRoom]) -> list[NodeRoom]:
+    """Return nodes, the best for a task first."""
+    return sorted(nodes, key=lambda node: (_fullness(task, node), node.name))
 
 
 def _fullness(task: Task, node: NodeRoom) -> Fraction:

@@ -10,8 +10,12 @@ from pytest_gpucluster.embedded.volcano.scheduler.model import Gang, QueueShare,
 
 def dominant_share(gang: Gang, cluster: Amounts) -> Fraction:
     """Return the largest part of the cluster that a gang holds of any one resource (plugin drf)."""
-    given = gang.allocated()
-    return max((v / cluster[k] for k, v in given.items() if cluster.get(k, ZERO)), default=ZERO)
+    return share_of(gang.allocated(), cluster)
+
+
+def share_of(amount: Amounts, cluster: Amounts) -> Fraction:
+    """Return the largest part of the cluster that an amount is of any one resource."""
+    return max((v / cluster[k] for k, v in amount.items() if cluster.get(k, ZERO)), default=ZERO)
 
 
 def gang_key(gang: Gang, cluster: Amounts) -> tuple[Any, ...]:

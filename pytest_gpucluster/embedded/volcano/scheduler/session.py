@@ -1,4 +1,4 @@
-"""One scheduling session: a snapshot of the store, enqueue, allocate, backfill, and what it says at the end."""
+"""One scheduling session: a snapshot of the store, the actions in turn, and what it says at the end."""
 
 import uuid
 from collections.abc import Callable
@@ -31,6 +31,10 @@ from pytest_gpucluster.embedded.volcano.scheduler.model import (
     Task,
     new_task,
 )
+from pytest_gpucluster.embedded.volcano.scheduler.settings import Settings
+from pytest_gpucluster.embedded.volcano.scheduler.statement import Room
+from pytest_gpucluster.embedded.volcano.scheduler.taking import Taking
+from pytest_gpucluster.embedded.volcano.scheduler.victims import Voters
 
 QUOTA_TEXT = "queue resource quota insufficient: insufficient "
 OVERUSED_TEXT = "resource in cluster is overused: overused "
@@ -53,7 +57,7 @@ class Snapshot:
 
 
 def take_snapshot(
-    store: Store, *, without_gang_rule: bool = False, without_role_rule: bool = False
+    store: Store, settings: Settings, *, without_gang_rule: bool = False, without_role_rule: bool = False
 ) -> Snapshot:
     """Return nodes, gangs and queues as they are now.
 
@@ -61,6 +65,7 @@ def take_snapshot(
 
     Args:
         store: The store.
+        settings: The configuration.
         without_gang_rule: Judge no gang (the scheduler runs without its gang plugin).
         without_role_rule: Judge gangs by their number of members only (a defect).
     """
@@ -73,7 +78,7 @@ def take_snapshot(
         if room is not None and task.state in OCCUPYING:
             room.take(task.request)
             if task.state is State.RELEASING:
-                add(room.releasing, task.request)
+                room.release(task.request)
         group = annotations_of(pod).get(names.GROUP_NAME)
         if group is None:
             others.append(task)
@@ -83,9 +88,9 @@ def take_snapshot(
         Gang(
             group=group,
             tasks=sorted(members.get((namespace_of(group), name_of(group)), []), key=order.task_key),
-            priority=_priority(store, group),
+            priority=_priority(store, group) if settings.has("priority") else 0,
             phase=str((group.get("status") or {}).get("phase") or ""),
-            is_judged=not without_gang_rule,
+            is_judged=settings.has("gang") and not without_gang_rule,
             are_roles_judged=not without_role_rule,
         )
         for group in store.peek_all(names.POD_GROUP)
@@ -116,6 +121,7 @@ class Session:
         recorder: Recorder,
         has: Callable[[str], bool],
         grudges: Grudges,
+        settings: Settings,
     ) -> None:
         """Take a snapshot.
 
@@ -124,13 +130,17 @@ class Session:
             recorder: Where events are reported.
             has: Whether a named defect is on.
             grudges: What two of the defects remember between sessions.
+            settings: The configuration.
         """
         self._store = store
         self._recorder = recorder
         self._grudges = grudges
+        self._settings = settings
+        self._has = has
         self._uid = str(uuid.uuid4())
         self.seen = take_snapshot(
             store,
+            settings,
             without_gang_rule=has("gang.binds-partially"),
             without_role_rule=has("gang.ignores-task-minimum"),
         )
@@ -141,31 +151,58 @@ class Session:
             for gang in over_large:
                 gang.is_judged = gang.is_promised = False
         self._waved_through = {gang.uid for gang in over_large if has("refusal.binds-over-large")}
-        self._overcommit = Overcommit(self.seen.cluster, self.seen.used(), self.seen.gangs)
-        self._proportion = Proportion(self.seen.cluster, self.seen.queues, self.seen.gangs)
+        self._overcommit = Overcommit(
+            self.seen.cluster, self.seen.used(), self.seen.gangs, settings.overcommit_factor()
+        )
+        self._proportion = Proportion(
+            self.seen.cluster, self.seen.queues, self.seen.gangs, is_enforced=settings.has("proportion")
+        )
+        self._room = Room(self.seen.nodes, self.seen.gangs, self._proportion)
+        self.placed: list[tuple[Task, str]] = []
+
+    @property
+    def evicted(self) -> list[tuple[Task, Gang, str]]:
+        """Return the pods to evict, with their gangs and why."""
+        return self._room.evicted
 
     def _is_over_large(self, gang: Gang) -> bool:
         want = gang.minimum_resources or {}
         return bool(lacking(want, self.seen.cluster, want))
 
-    def run(self) -> list[tuple[Task, str]]:
-        """Enqueue, allocate, backfill, and write what was decided.
-
-        Returns:
-            The pods to bind and their nodes.
-        """
-        self._enqueue()
-        allocation = Allocation(
-            self.seen.nodes, self.seen.gangs, self._proportion, self.seen.cluster,
-            excluded=self._grudges.uids,
-        )  # fmt: skip
-        allocation.allocate()
-        allocation.backfill()
+    def run(self) -> None:
+        """Run the actions of the configuration in turn, and write what was decided; see `placed` and `evicted`."""
+        for action in self._settings.actions:
+            match action:
+                case "enqueue":
+                    self._enqueue()
+                case "allocate":
+                    self._allocation().allocate()
+                case "backfill":
+                    self._allocation().backfill()
+                case "preempt":
+                    self._taking().preempt()
+                case "reclaim" if not self._has("preemption.never-gives-back"):
+                    self._taking().reclaim()
+        for _, gang, why in self.evicted:
+            self._recorder.event(gang.group, "Normal", "Evict", why)
         for gang in self.seen.gangs:
             self._close(gang)
         self._grudges.note(self.seen.gangs, self.seen.others)
         self._write_queues()
-        return allocation.placed
+
+    def _allocation(self) -> Allocation:
+        if "enqueue" not in self._settings.actions:
+            for gang in self.seen.gangs:
+                gang.phase = "Inqueue" if gang.phase in WAITING_PHASES else gang.phase
+        return Allocation(
+            self.seen.nodes, self.seen.gangs, self._proportion, self.seen.cluster, self.placed,
+            excluded=self._grudges.uids,
+        )  # fmt: skip
+
+    def _taking(self) -> Taking:
+        ignored = ("gang",) if self._has("preemption.ignores-minimum") else ()
+        voters = Voters(self._settings, self._room, self.seen.cluster, ignored=ignored)
+        return Taking(self._room, voters, self.seen.cluster)
 
     def _enqueue(self) -> None:
         waiting = [gang for gang in self.seen.gangs if gang.phase in WAITING_PHASES]
@@ -191,12 +228,27 @@ class Session:
         return (*first, *order.gang_key(gang, self.seen.cluster))
 
     def _refusal(self, gang: Gang) -> str:
-        """Return the text of the first gate that refuses a gang, empty when all let it pass."""
+        """Return the text of the first gate that refuses a gang, empty when all let it pass.
+
+        The gates of a tier that let it pass decide; those of later tiers are not asked.
+        """
         if gang.minimum_resources is None:
             return ""
+        gates = {"overcommit": self._beyond_cluster, "proportion": self._beyond_queue}
+        for tier in self._settings.tiers_of(gates, "enableJobEnqueued"):
+            for name in tier:
+                why = gates[name](gang)
+                if why:
+                    return why
+            if tier:
+                return ""
+        return ""
+
+    def _beyond_cluster(self, gang: Gang) -> str:
         overused = self._overcommit.refuses(gang)
-        if overused:
-            return OVERUSED_TEXT + ", ".join(overused)
+        return OVERUSED_TEXT + ", ".join(overused) if overused else ""
+
+    def _beyond_queue(self, gang: Gang) -> str:
         queue = self._proportion.queue_of(gang)
         if queue is None or not queue.is_open:
             return ""  # a queue that is not open says nothing
@@ -227,7 +279,9 @@ class Session:
     def _report_unplaced(self, task: Task, fit: str) -> None:
         reason, message = conditions.pod_verdict(task, fit)
         present = get_condition(task.pod, "PodScheduled") or {}
-        if (present.get("reason"), present.get("message")) == (reason, message):
+        nominated = str((task.pod.get("status") or {}).get("nominatedNodeName") or "")
+        is_known = (present.get("reason"), present.get("message")) == (reason, message)
+        if is_known and task.nominated in ("", nominated):
             return
         condition = {
             "type": "PodScheduled",
@@ -239,8 +293,10 @@ class Session:
         now = self._store.now()
 
         def write(pod: Obj) -> None:
-            listed = pod.setdefault("status", {}).setdefault("conditions", [])
-            set_condition(listed, condition, now)
+            status = pod.setdefault("status", {})
+            set_condition(status.setdefault("conditions", []), condition, now)
+            if task.nominated:
+                status["nominatedNodeName"] = task.nominated
 
         self._store.mutate("Pod", task.namespace, task.name, write, subresource="status")
         self._recorder.event(task.pod, "Warning", "FailedScheduling", message)
