@@ -141,9 +141,9 @@ def join(address: str, port: int, within: float) -> list[str]:
             return [str(name) for name in names]
         except (OSError, ValueError) as failure:
             if time.monotonic() > ends:
-                raise OSError(
-                    f"{address}:{port} took the connection and did not answer: {failure}"
-                ) from failure
+                to = f"{address}:{port}"
+                say("connected", to=to, ok=False, kind="reset", error=f"taken, then: {failure}")
+                raise OSError(f"{to} took the connection and did not answer: {failure}") from failure
             time.sleep(0.1)
 
 

@@ -19,6 +19,7 @@ from pytest_gpucluster.judge import (
     lifecycle,
     minimums,
     plugins,
+    reach,
     refusal,
     rendezvous,
 )
@@ -44,6 +45,7 @@ JUDGES = {
     "PLG-005": plugins.without_plugin_control,
     "PLG-006": hosts.published,
     "PLG-007": identity.labelled,
+    "PLG-011": reach.master_answers,
     "LIFE-001": lifecycle.completes_with_policy,
     "LIFE-002": lifecycle.lingers_without_policy_control,
     "RDZV-001": rendezvous.one_world,
@@ -194,6 +196,28 @@ def public_evidence(case: dict[str, Any]) -> Evidence:
             told = {"event": "resolved", "name": name, "addresses": [address], "tries": 1, "ok": True}
             text = f"GPUCONF1 {json.dumps(told)}"
             lines.append({"t": 1.0, "type": "LOG", "pod": pod, "uid": uid, "line": text})
+    for probe in source.get("tcp_probe", ()):
+        told = {
+            "event": "connected",
+            "to": probe["to"],
+            "ok": probe["result"] == "open",
+            "error": probe["result"],
+        }
+        pod, text = probe["from"], f"GPUCONF1 {json.dumps(told)}"
+        lines.append({"t": 1.0, "type": "LOG", "pod": pod, "uid": uids.get(pod, pod), "line": text})
+    for place, said in (source.get("logs") or {}).items():
+        pod, _, container = place.partition("/")
+        lines += [
+            {
+                "t": 1.0,
+                "type": "LOG",
+                "pod": pod,
+                "uid": uids.get(pod, pod),
+                "container": container,
+                "line": line,
+            }
+            for line in said
+        ]
     last = max((float(o.get("t", 0.0)) for o in lines), default=0.0)
     lines.append({"t": max(window, last), "type": "NOTE", "note": "end"})
     return evidence_of(lines, header={"given": given})

@@ -5,7 +5,7 @@ import re
 from pytest_gpucluster.evidence import gates, owners, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import inventory, names_resolve, plugins, refusal, say, terms
+from pytest_gpucluster.judge import between, inventory, names_resolve, plugins, reach, refusal, say, terms
 from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
 
 UNRESOLVED = re.compile(
@@ -158,6 +158,25 @@ def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
     return say.presupposed(
         name, held=False, observed=seen, causes=(names_resolve.NOT_READY,), evidence=(line.key,)
     )
+
+
+def master_port_open(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether nothing stood between the members and the master's port: what rows about meeting stand on."""
+    name = "nothing stands between members and the master's port"
+    uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
+    tried = [one for one in reach.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids]
+    stopped = [one for one in tried if reach.blocked(evidence, one)]
+    if stopped:
+        one = stopped[0]
+        causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
+        return say.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
+    if any(one.ok for one in tried):
+        return say.presupposed(name, held=True, observed=f"{len(tried)} members tried it")
+    if any(word.data.get("ok") is not False for word in payload.words(evidence).of("barrier")):
+        return say.presupposed(name, held=True, observed="the members met, so they reached it")
+    if not tried and not terms.of(evidence, given).arranged:
+        return say.presupposed(name, held=True, observed="no member's try of it was recorded, so none failed")
+    return say.presupposed(name, held=None, observed="no member's try of the master's port was recorded")
 
 
 def scheduler_answers(evidence: Evidence, given: terms.Given) -> Presupposed:

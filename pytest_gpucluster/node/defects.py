@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from pytest_gpucluster.plain.names import did_you_mean
 
+BLOCKS_PORT = "network.blocks-rendezvous-port"
 DNS_SILENT = "network.dns-silent"
 HOSTNAME_LOOPBACK = "node.hostname-loopback"
 KEEPS_EXIT_ZERO = "node.keeps-exit-zero"
@@ -11,6 +12,7 @@ KEEPS_REFERENCES = "node.keeps-references"
 SLOW_START = "node.slow-start"
 
 DEFECTS: dict[str, str] = {
+    BLOCKS_PORT: "what comes in to a TCP port that a pod declares (the job plugins do) is dropped",
     DNS_SILENT: "service and pod names never resolve",
     HOSTNAME_LOOPBACK: "the pod's own host name maps to 127.0.0.1 in /etc/hosts, so that gloo listens on loopback",
     KEEPS_EXIT_ZERO: "a container's non-zero exit code is reported as 0",

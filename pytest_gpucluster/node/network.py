@@ -8,7 +8,7 @@ import asyncio
 import ctypes
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
@@ -20,6 +20,8 @@ from pytest_gpucluster.node.process import run
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 CLONE_NEWUTS = 0x04000000
 MNT_DETACH = 2  # sys/mount.h
+TCP = 6  # netinet/in.h
+LOCAL = 255  # linux/rtnetlink.h: the table of the machine's own addresses
 BRIDGE = "pods0"
 # The addresses before this one are for the bridge, which is also DNS server and gateway, and for the nodes.
 FIRST_POD = 256
@@ -122,8 +124,12 @@ class Network:
         """End the thread; the kernel removes the devices with the namespace."""
         self._thread.shutdown(wait=False)
 
-    async def add(self, hostname: str) -> PodNetwork:
+    async def add(self, hostname: str, closed: Collection[int] = ()) -> PodNetwork:
         """Make the namespaces of a pod, with a cable to the bridge and an address.
+
+        Args:
+            hostname: Host name of the pod.
+            closed: TCP ports to which nothing from outside the pod gets through.
 
         Raises:
             NetworkError: when the kernel or `unshare` refuses.
@@ -137,7 +143,7 @@ class Network:
         code, said = await run(["unshare", *files, "true"], UNSHARE_SECONDS)
         if code != 0:
             raise NetworkError(f"no namespaces for a pod: {said.strip() or 'unshare did not end'}")
-        await self._do(lambda: self._wire(pod, hostname))
+        await self._do(lambda: self._wire(pod, hostname, closed))
         return pod
 
     async def remove(self, pod: PodNetwork) -> None:
@@ -167,7 +173,7 @@ class Network:
         except (NetlinkError, OSError) as error:
             raise NetworkError(f"a bridge between pods is refused on this machine ({error})") from error
 
-    def _wire(self, pod: PodNetwork, hostname: str) -> None:
+    def _wire(self, pod: PodNetwork, hostname: str, closed: Collection[int]) -> None:
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
 
@@ -188,6 +194,7 @@ class Network:
                 inside.addr("add", index=eth0, address=pod.ip, prefixlen=self._prefix)
                 inside.link("set", index=eth0, state="up")
                 inside.route("add", dst="default", gateway=self._addresses.bridge)
+                _close(inside, closed)
             finally:
                 inside.close()
         except (NetlinkError, OSError) as error:
@@ -222,3 +229,19 @@ class Network:
     def _index(ip: Any, name: str) -> int:
         (index,) = ip.link_lookup(ifname=name)
         return int(index)
+
+
+def _close(inside: Any, ports: Collection[int]) -> None:
+    """Drop what comes in to these TCP ports without a word, as a NetworkPolicy does: whoever connects waits in vain.
+
+    The rule must stand before the one that delivers to the pod's own addresses, which is the first by default.
+    """
+    if not ports:
+        return
+    inside.rule("add", priority=2, table=LOCAL)
+    for port in ports:
+        inside.rule(
+            "add", priority=1, iifname="eth0", ip_proto=TCP, dport_range=f"{port}:{port}",
+            action="FR_ACT_BLACKHOLE",
+        )  # fmt: skip
+    inside.rule("del", priority=0, table=LOCAL)

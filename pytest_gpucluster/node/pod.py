@@ -9,7 +9,7 @@ from typing import Any
 from pytest_gpucluster.node import status
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
-from pytest_gpucluster.node.defects import SLOW_START_SECONDS
+from pytest_gpucluster.node.defects import BLOCKS_PORT, SLOW_START_SECONDS
 from pytest_gpucluster.node.devices import AdmissionError
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
@@ -168,7 +168,8 @@ class PodWorker:
             await asyncio.sleep(SLOW_START_SECONDS)
         self.refresh()
         async with self._runtime.gate:
-            self._network = asyncio.create_task(self._runtime.network.add(hostname(self.pod)))
+            made = self._runtime.network.add(hostname(self.pod), self._closed_ports())
+            self._network = asyncio.create_task(made)
             network = await asyncio.shield(self._network)
         self._ip = network.ip
         context = await self._context(network)
@@ -202,6 +203,16 @@ class PodWorker:
                     if loop.running is not None:
                         loop.running.kill()
                 await asyncio.gather(*sidecars, return_exceptions=True)
+
+    def _closed_ports(self) -> list[int]:
+        """Return the declared TCP ports where `network.blocks-rendezvous-port` is planted."""
+        if BLOCKS_PORT not in self._runtime.config.defects:
+            return []
+        declared = [
+            port for container in self.pod["spec"]["containers"] for port in container.get("ports") or []
+        ]
+        tcp = (port for port in declared if (port.get("protocol") or "TCP") == "TCP")
+        return sorted({int(port["containerPort"]) for port in tcp})
 
     async def _context(self, network: PodNetwork) -> PodContext:
         addresses = {

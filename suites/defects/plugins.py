@@ -2,24 +2,39 @@
 
 from collections.abc import Mapping
 
+_NO_NAMES: Mapping[str, str] = {
+    "PLG-003": "fail",
+    "PLG-011": "environment",
+    "GANG-001": "environment",
+    "LIFE-001": "inconclusive",
+}
+"""The master's name does not resolve: PLG-003 says so, what stands on it names the prerequisite."""
+
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.rank-off-by-one": {"PLG-001": "fail"},
     "plugins.no-pytorch-env": {"PLG-001": "fail", "PLG-004": "inconclusive", "PLG-005": "inconclusive"},
     "plugins.injects-unasked": {"PLG-005": "inconclusive"},
-    "plugins.svc-without-service": {"PLG-003": "fail", "GANG-001": "environment", "LIFE-001": "inconclusive"},
+    "plugins.svc-without-service": _NO_NAMES,
     "plugins.no-hosts-files": {"PLG-006": "fail"},
     "plugins.no-index-label": {"PLG-007": "fail"},
     "node.keeps-references": {"PLG-004": "fail", "RDZV-001": "fail"},
-    "network.dns-silent": {"PLG-003": "fail", "GANG-001": "environment", "LIFE-001": "inconclusive"},
+    "network.dns-silent": _NO_NAMES,
+    "network.blocks-rendezvous-port": {
+        "PLG-011": "fail",
+        "GANG-001": "environment",
+        "LIFE-001": "inconclusive",
+    },
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.move-rank": {"PLG-001": "fail", "PLG-004": "fail"},
     "plugins.drop-env": {"PLG-001": "inconclusive", "PLG-006": "inconclusive"},
     "plugins.wrong-address": {"PLG-003": "fail"},
-    "plugins.unresolved": {"GANG-001": "environment", "PLG-003": "fail"},
+    "plugins.unresolved": {"GANG-001": "environment", "PLG-003": "fail", "PLG-011": "environment"},
     "plugins.no-service": {"PLG-003": "fail"},
     "plugins.inject-unasked": {"PLG-005": "inconclusive"},
+    "plugins.reset-connections": {"GANG-001": "environment", "PLG-011": "fail"},
+    "plugins.drop-connections": {"PLG-011": "inconclusive"},
     "plugins.unexpanded": {"PLG-004": "fail"},
     "plugins.drop-files": {"PLG-006": "fail"},
     "plugins.short-hosts": {"PLG-006": "fail"},

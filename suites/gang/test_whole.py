@@ -14,7 +14,7 @@ from ..scenarios.healthy import healthy
     documents="R J",
     scenario=healthy,
     judge=gang.runs_whole,
-    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves],
+    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves, presupposed.master_port_open],
     defects=["gang.min-member-short"],
 )
 def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:

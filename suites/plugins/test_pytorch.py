@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import plugins, presupposed
+from pytest_gpucluster.judge import plugins, presupposed, reach
 
 from ..scenarios.healthy import healthy
 from ..scenarios.wiring import miswired
@@ -41,6 +41,24 @@ def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> No
 
     A Job with the pytorch plugin MUST get a headless Service and a DNS name for each pod, and MASTER_ADDR MUST
     resolve to the master's pod IP from every member.
+    """
+    settle()
+
+
+@requirement(
+    "PLG-011",
+    level="must",
+    documents="R P",
+    scenario=healthy,
+    judge=reach.master_answers,
+    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves],
+    defects=["network.blocks-rendezvous-port", "plugins.reset-connections"],
+)
+def test_members_reach_the_master(settle: Callable[[], None]) -> None:
+    """Members can connect to the master's port.
+
+    Every member MUST be able to open a TCP connection to the master's address and port; that something between the
+    pods stops it (a NetworkPolicy, a service mesh's sidecar) is told apart from a name that does not resolve.
     """
     settle()
 

@@ -42,6 +42,8 @@ FLIPS = [
     ("plugins.no-service", "healthy", "PLG-003", "fail"),
     ("plugins.inject-unasked", "e4-pytorch-wrong-task-name", "PLG-005", "inconclusive"),
     ("plugins.unexpanded", "embedded/healthy", "PLG-004", "fail"),
+    ("plugins.reset-connections", "embedded/healthy", "PLG-011", "fail"),
+    ("plugins.drop-connections", "embedded/healthy", "PLG-011", "inconclusive"),
     ("plugins.drop-files", "embedded/healthy", "PLG-006", "fail"),
     ("plugins.short-hosts", "embedded/healthy", "PLG-006", "fail"),
     ("plugins.drop-index-label", "e2-pytorch", "PLG-007", "fail"),

@@ -21,6 +21,7 @@ NAMED = {
     "gang-pending-pods-say-schedulable": "REF-001",
     "ref-refused-because-old-pods-outlive-a-broken-gpu": "GANG-001",
     "life-completing-lasts-as-long-as-the-grace": "LIFE-001",
+    "plg-mesh-sidecar-eats-the-rendezvous": "PLG-011",
     "rdzv-rank-zero-lives-elsewhere": "RDZV-001",
 }
 

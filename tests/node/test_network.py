@@ -128,6 +128,25 @@ def test_keeps_references(start: Callable[..., Nodes]) -> None:
     assert nodes.output("literal", "echo '$(RANK)'", container={"env": env}) == "$(RANK)\n"
 
 
+def test_blocks_rendezvous_port(start: Callable[..., Nodes]) -> None:
+    """Planted network.blocks-rendezvous-port: a declared port is dead from outside, open inside; others are open."""
+    nodes = start(defects=["network.blocks-rendezvous-port"])
+    serve = (
+        'exec python3 -c \'import socket, time; s = [socket.create_server(("", p)) for p in (29500, 29501)]; '
+        "socket.create_connection((socket.gethostname(), 29500), 1); print(1, flush=True); time.sleep(60)'"
+    )
+    ip = nodes.wait_phase(
+        nodes.run("port", serve, container={"ports": [{"containerPort": 29500}]})["metadata"]["name"],
+        "Running",
+    )["podIP"]
+    nodes.api.wait(lambda: nodes.logs("port")[1] == "1\n", 10, "the server listens and reaches itself")
+    ask = f'import socket; socket.create_connection(("{ip}", %d), 1)'
+    nodes.output("open", f"exec python3 -c '{ask % 29501}'")
+    nodes.run("dead", f"exec python3 -c '{ask % 29500}'")
+    assert nodes.wait_end("dead")["phase"] == "Failed"
+    assert "timed out" in nodes.logs("dead")[1]
+
+
 def test_slow_start(start: Callable[..., Nodes]) -> None:
     """Planted node.slow-start: one pod of a gang begins three seconds after the others."""
     nodes = start(defects=["node.slow-start"])

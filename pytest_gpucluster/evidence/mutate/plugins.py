@@ -90,6 +90,14 @@ MUTANTS: base.Table = {
         "there is no Service",
         lambda e: base.without(e, lambda line: line.kind == "Service"),
     ),
+    "plugins.reset-connections": (
+        "one member's connection to the master is reset",
+        base.on("connected", lambda w: w.update(ok=False, kind="ECONNRESET"), alone=True),
+    ),
+    "plugins.drop-connections": (
+        "one member said nothing of its connection",
+        base.drop("connected", alone=True),
+    ),
     "plugins.unexpanded": ("arguments arrive as they are written", unexpanded),
     "plugins.drop-files": ("there are no hosts files", base.drop("file")),
     "plugins.short-hosts": ("the lists of hosts lack their last host", base.on("env", short_hosts)),
