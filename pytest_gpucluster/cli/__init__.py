@@ -11,6 +11,7 @@ from pytest_gpucluster.cli.common import USAGE, CliError, choose
 COMMANDS = {
     "describe": "show requirements, planted defects or a cluster's profile",
     "judge": "decide a requirement on evidence of any origin",
+    "diagnose": "say what holds a Volcano Job up, and what to do about it",
     "report": "write the reports of a run from its journal",
     "verify": "reach every verdict of a run again from its files",
     "cleanup": "remove what killed runs left on a cluster",

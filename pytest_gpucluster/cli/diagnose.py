@@ -1,0 +1,245 @@
+"""`gpucluster diagnose`: what holds a job up, and what to do about it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpucluster.cli import common
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.cli.collecting import Collected
+    from pytest_gpucluster.diagnose import Diagnosis, Judge
+    from pytest_gpucluster.evidence import Evidence
+    from pytest_gpucluster.kube.connection import Connection
+
+KINDS = ("vcjob", "vcjobs", "vj", "job.batch.volcano.sh", "jobs.batch.volcano.sh")
+
+STATUS = {"healthy": 0, "trouble": 1, "refused": 1, "starting": 3, "unclear": 3, "gone": 3}
+"""State -> exit status; 2 is a mistake of the user."""
+
+FAMILIES = ("INV", "GANG", "REF", "PLG", "LIFE", "RDZV", "ELA")
+"""Requirements whose judges can say something about one job."""
+
+DESCRIPTION = """Say what holds a Volcano Job up: the likeliest cause first, with its fix. Needs no profile and
+changes nothing; what may not be read is named, and the rest is looked at all the same.
+
+  gpucluster diagnose vcjob/smoke -n ml             look once
+  gpucluster diagnose vcjob/smoke -n ml --follow    look whenever something happens, until the job ends
+  gpucluster diagnose --from dump.json              look at files: what --save wrote, what
+                                                    `kubectl get ... -o json` printed, evidence of a run
+"""
+
+EPILOG = """exit status: 0 healthy, 1 a cause was found, 2 mistake in the command or a file,
+3 no cause was found (too young, deleted, or nothing to see), or no answer from the cluster
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    parser = common.Parser("diagnose", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument(
+        "job", metavar="vcjob/NAME", nargs="?", help="the job; with --from it may be left out"
+    )
+    parser.add_argument("-n", "--namespace", metavar="NS", default="", help="its namespace")
+    parser.add_argument(
+        "--from", dest="files", metavar="FILE", type=Path, action="append", default=[],
+        help="read files instead of a cluster; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--follow", action="store_true", help="go on until the job ends or Ctrl-C")
+    parser.add_argument("--save", metavar="FILE", type=Path, help="write what was read, for --from")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--all", action="store_true", help="print every suspicion, and what each judge saw")
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", type=Path, help="default: $KUBECONFIG, then ~/.kube/config"
+    )
+    parser.add_argument(
+        "--context", metavar="NAME", help="context of the kubeconfig; default: its current one"
+    )
+    options = parser.parse_args(arguments)
+    name = _name(options.job)
+    if options.files:
+        if options.follow or options.save:
+            raise common.CliError("diagnose: --follow and --save need a cluster, --from reads files")
+        return _of_files(options, name)
+    if not name:
+        raise common.CliError("diagnose: name the job, vcjob/NAME, or files with --from")
+    return _of_cluster(options, name)
+
+
+def _name(subject: str | None) -> str:
+    """Return the job's name from `vcjob/NAME`."""
+    if subject is None:
+        return ""
+    kind, slash, name = subject.partition("/")
+    if not slash:
+        raise common.CliError(f"diagnose: {subject!r}: expected vcjob/NAME, such as vcjob/{subject}")
+    if not name or "/" in name:
+        raise common.CliError(f"diagnose: {subject!r}: expected vcjob/NAME")
+    common.choose(kind.lower(), KINDS, "kind")
+    return name
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def _of_files(options: Any, name: str) -> int:
+    from pytest_gpucluster import diagnose
+
+    evidence = _read(options.files)
+    found = diagnose.subjects(evidence, name, options.namespace)
+    if not found:
+        _not_there(evidence, options, name)
+    judges = _judges()
+    return _report([diagnose.diagnose(one, judges) for one in found], options)
+
+
+def _read(files: Sequence[Path]) -> "Evidence":
+    from pytest_gpucluster import diagnose
+    from pytest_gpucluster.evidence import errors, ingest
+
+    for file in files:
+        common.existing(file, "file")
+    try:
+        return diagnose.revive(ingest.read(files))
+    except errors.EvidenceError as error:
+        said = diagnose.said_in_words(files)
+        if said is not None:
+            return said
+        raise common.CliError(str(error)) from None
+
+
+def _not_there(evidence: "Evidence", options: Any, name: str) -> None:
+    from pytest_gpucluster.cli.collecting import near
+    from pytest_gpucluster.evidence.gangs import gangs
+
+    files = ", ".join(map(str, options.files))
+    known = sorted({gang.name for gang in gangs(evidence)})
+    space = f" in namespace {options.namespace!r}" if options.namespace else ""
+    if name:
+        raise common.CliError(f"{files}: no vcjob {name!r}{space}{near(name, known)}")
+    kinds = ", ".join(sorted(evidence.kinds)) or "none"
+    raise common.CliError(f"{files}: no job and no pod{space} (kinds found: {kinds})")
+
+
+# -- a cluster -------------------------------------------------------------------------------------------------------
+
+
+def _of_cluster(options: Any, name: str) -> int:
+    from pytest_gpucluster.cli import collecting, following
+    from pytest_gpucluster.kube import errors
+    from pytest_gpucluster.kube.objects import Objects
+
+    config = _kubeconfig(options.kubeconfig)
+    namespace = options.namespace or _namespace(config, options.context)
+    try:
+        connection = _connect(config, options.context)
+        collector = collecting.Collector(Objects(connection), namespace, name)
+        collected = collector.collect()
+        _exists(collected, name, namespace)
+        judges = _judges()
+        if options.follow:
+            found, collected = following.follow(collector, collected, judges, lambda one: _show(one, options))
+        else:
+            found = following.look(collected, name, namespace, judges)
+    except errors.GpuClusterError as error:
+        raise common.CliError(str(error), status=3) from None
+    if options.save:
+        _save(options.save, collected, name, namespace)
+    return STATUS[found.state.value] if options.follow else _report([found], options)
+
+
+def _connect(config: Path, context: str | None) -> "Connection":
+    from pytest_gpucluster.kube.connection import Connection
+
+    return Connection.open(config, context)
+
+
+def _kubeconfig(stated: Path | None) -> Path:
+    if stated is not None:
+        return common.existing(stated, "kubeconfig")
+    named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    for path in named or [Path.home() / ".kube" / "config"]:
+        if path.is_file():
+            return path
+    tried = ", ".join(map(str, named)) or "~/.kube/config"
+    raise common.CliError(
+        f"diagnose: no kubeconfig ({tried} does not exist): name one with --kubeconfig, or use --from"
+    )
+
+
+def _namespace(config: Path, context: str | None) -> str:
+    """Return the namespace of the context, as kubectl takes it."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
+        wanted = context or data.get("current-context")
+        found = next(c for c in data.get("contexts") or [] if c.get("name") == wanted)
+        return str((found.get("context") or {}).get("namespace") or "default")
+    except (OSError, yaml.YAMLError, StopIteration, AttributeError, UnicodeDecodeError):
+        return "default"  # what is wrong with the file is said by whoever connects with it
+
+
+def _exists(collected: "Collected", name: str, namespace: str) -> None:
+    """Refuse to diagnose a job that is known not to exist."""
+    from pytest_gpucluster.cli.collecting import JOB, near
+
+    if JOB.key in collected.looked and name not in collected.jobs:
+        known = near(name, collected.jobs)
+        raise common.CliError(f"no vcjob {name!r} in namespace {namespace!r}{known}")
+
+
+def _save(path: Path, collected: "Collected", name: str, namespace: str) -> None:
+    from pytest_gpucluster import diagnose
+    from pytest_gpucluster.plain import redact
+
+    header = {"subject": {"kind": "vcjob", "name": name, "namespace": namespace}, "looked": collected.looked}
+    clean = redact.Redactor()
+    lines = diagnose.to_lines(
+        [clean.clean(obj) for obj in collected.objects], collected.now,
+        [diagnose.Log(log.pod, log.uid, log.container, clean.clean(log.text), log.previous) for log in collected.logs],
+        collected.extra, **header,
+    )  # fmt: skip
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise common.CliError(f"--save {path}: cannot be written: {error.strerror}") from None
+
+
+# -- what both share -------------------------------------------------------------------------------------------------
+
+
+def _judges() -> Mapping[str, "Judge"]:
+    """Return the judges of the shipped suite that can say something about one job, by requirement."""
+    return {row.id: row.decide for row in common.registry() if row.id.partition("-")[0] in FAMILIES}
+
+
+def _report(found: Sequence["Diagnosis"], options: Any) -> int:
+    from pytest_gpucluster.plain import redact
+
+    if options.json:
+        told = [redact.clean(one.as_dict()) for one in found]
+        common.say_json(told[0] if len(told) == 1 else told)
+    else:
+        for number, one in enumerate(found):
+            if number:
+                common.say()
+            _show(one, options)
+    codes = [STATUS[one.state.value] for one in found]
+    return 1 if 1 in codes else max(codes)
+
+
+def _show(one: "Diagnosis", options: Any) -> None:
+    import sys
+
+    from pytest_gpucluster import diagnose
+    from pytest_gpucluster.plain import redact
+
+    if options.json:
+        import json
+
+        common.say(json.dumps(redact.clean(one.as_dict()), ensure_ascii=False, default=str))
+    else:
+        common.say(redact.clean(diagnose.render(one, full=options.all)))
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Detectors: each looks for one cause, in evidence that is already read."""

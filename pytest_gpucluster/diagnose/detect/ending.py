@@ -1,0 +1,396 @@
+"""How a job runs and ends: crashes, restarts, policies, retries, and what stays behind."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
+from pytest_gpucluster.diagnose.model import Stage, Suspect
+from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import lifecycle, say, terms
+from pytest_gpucluster.requirement import Cause
+
+EXIT_CODES: dict[int, tuple[str, str]] = {
+    126: ("the command is not executable", "correct the command, or its mode in the image"),
+    127: ("the command was not found", "correct the command: the image does not have it"),
+    134: ("it aborted itself (SIGABRT)", "read its log: a failed assertion, or a watchdog of NCCL"),
+    137: ("it was killed (SIGKILL)", "look for memory: the node's kernel log, the container's limit"),
+    139: ("it crashed (SIGSEGV)", "read its log; try the image on one node alone"),
+    143: ("it was ended (SIGTERM)", "look for who ended it: eviction, preemption, a person"),
+}
+"""Exit code -> what it means, what to do."""
+
+ACTION = re.compile(r"execute action (?P<action>\w+)")
+
+
+def _ended_badly(pod: PodStory) -> list[tuple[str, int, str]]:
+    """Return (container, exit code, reason) of the containers that ended badly, now or in their last run."""
+    found = []
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for status in fields.items(pod.last, "status", part):
+            for state in ("state", "lastState"):
+                ended = fields.sub(status, state, "terminated")
+                code = fields.number(ended, "exitCode")
+                if code:
+                    found.append((str(status.get("name")), code, fields.text(ended, "reason")))
+                    break
+    return found
+
+
+def restarts(pod: PodStory) -> int:
+    """Return how often the containers of a pod were restarted in place."""
+    return sum(
+        fields.number(st, "restartCount") or 0 for st in fields.items(pod.last, "status", "containerStatuses")
+    )
+
+
+def _meaning(code: int, reason: str) -> tuple[str, str]:
+    if reason == "OOMKilled":
+        return "it used more memory than its limit (OOMKilled)", "raise resources.limits.memory, or use less"
+    return EXIT_CODES.get(code, (f"it ended with exit code {code}", "read its log"))
+
+
+def _policies(s: Situation) -> list[fields.Object]:
+    if s.vcjob is None:
+        return []
+    found = fields.items(s.vcjob.last, "spec", "policies")
+    for task in s.vcjob.tasks:
+        found = [*found, *fields.items(task, "policies")]
+    return found
+
+
+def _gpus_held(s: Situation) -> str:
+    held: dict[str, int] = {}
+    for pod in s.bound:
+        for resource in fields.scarce_resources(pod.last):
+            held[resource] = held.get(resource, 0) + int(fields.requested(pod.last, resource))
+    return say.listed([f"{n} {r}" for r, n in held.items()], 3)
+
+
+def restart_in_place(s: Situation) -> Iterator[Suspect]:
+    """Containers crash and are restarted inside their pod: no policy and no maxRetry ever sees it."""
+    again = [p for p in s.pods if restarts(p) and p.phase != "Succeeded" and _ended_badly(p)]
+    if not again:
+        return
+    worst = max(again, key=restarts)
+    container, code, reason = _ended_badly(worst)[0]
+    meaning, what = _meaning(code, reason)
+    policy = fields.text(worst.last, "spec", "restartPolicy") or "Always"
+    blind = [str(p.get("event") or p.get("exitCode")) for p in _policies(s)]
+    blind = [event for event in blind if event in ("PodFailed", "*") or event.isdigit()]
+    unseen = f"; the policy {say.listed(blind, 2)} never applies" if blind else ""
+    held = _gpus_held(s)
+    text = say.listed([f"{p.name} {restarts(p)} times" for p in sorted(again, key=restarts, reverse=True)], 4)
+    cause = Cause(
+        f"{worst.name} crashes and is restarted in place under restartPolicy {policy}: {meaning}; the pod never "
+        f"becomes Failed, so neither a PodFailed policy nor maxRetry acts{unseen}",
+        f"{what}; use restartPolicy Never with PodFailed -> RestartJob, or a policy for TaskFailed, so that the gang "
+        "restarts as a whole and maxRetry bounds it",
+    )
+    words = s.last_words(worst)
+    seen = f"restarted: {text}; {container} last ended with exit code {code}"
+    seen += f"; last line: {words!r}" if words else ""
+    seen += f"; {held} are held meanwhile" if held else ""
+    yield fault(
+        "restart-in-place", Stage.RUN, cause, seen, where=say.places(again), rows=("LIFE-012", "LIFE-007", "LIFE-004"),
+        evidence=tuple(p.keys.get("running") or p.keys["created"] for p in again[:4]),
+        look=(f"kubectl logs{s.space} {worst.name} -c {container} --previous",), symptom=True,
+    )  # fmt: skip
+
+
+def _culprits(s: Situation) -> list[PodStory]:
+    """Return the pods whose end was not asked for and not good, earliest first, of the last attempt that has some."""
+    if s.gang is None:
+        every = list(s.loose)
+    else:
+        attempts = [[p for p in gen.members if p.phase == "Failed"] for gen in s.gang.generations]
+        every = next(
+            (found for found in reversed(attempts) if any(p.finished is not None for p in found)), []
+        )
+    bad = [p for p in every if p.phase == "Failed" and p.finished is not None]
+    return sorted(bad, key=lambda p: p.finished or 0.0)
+
+
+def _crash_words(s: Situation, pod: PodStory) -> tuple[str, str, str]:
+    """Return (what happened, what to do, what was seen) for a pod that failed."""
+    ended = _ended_badly(pod)
+    reason = fields.text(pod.last, "status", "reason")
+    if not ended:
+        return (
+            f"{pod.name} failed ({reason or 'no container says why'})",
+            "kubectl describe the pod",
+            pod.where,
+        )
+    container, code, why = ended[0]
+    meaning, what = _meaning(code, why)
+    words = s.last_words(pod)
+    seen = f"{pod.where}: container {container} exit code {code}" + (
+        f"; last line: {words!r}" if words else ""
+    )
+    return f"{pod.name} failed: {meaning}", what, seen
+
+
+def retries_exhausted(s: Situation) -> Iterator[Suspect]:
+    """The Job failed after all its attempts."""
+    job = s.vcjob
+    if job is None or s.phase not in ("Failed", "Restarting"):
+        return
+    retries = fields.number(job.last, "status", "retryCount") or 0
+    allowed = fields.number(job.last, "spec", "maxRetry") or 3
+    if s.phase != "Failed" or retries < allowed:
+        return
+    culprits = _culprits(s)
+    what, fix, seen = (
+        _crash_words(s, culprits[0])
+        if culprits
+        else ("its members failed", "read their logs", "no failed pod is left")
+    )
+    cause = Cause(
+        f"maxRetry {allowed} is used up ({retries} attempts, all failed): {what}",
+        f"{fix}; then submit the job anew (maxRetry counts attempts, also those after a resume)",
+    )
+    yield fault(
+        "retries-exhausted", Stage.END, cause, seen, where=say.places(culprits), rows=("LIFE-004",),
+        evidence=tuple(p.keys["finished"] for p in culprits[:4]),
+        look=(f"kubectl logs{s.space} {culprits[0].name}",) if culprits else (), symptom=True,
+    )  # fmt: skip
+
+
+def ended_by_policy(s: Situation) -> Iterator[Suspect]:
+    """A policy, a command or the controller ended the Job, or a member failed and it ended with it."""
+    job = s.vcjob
+    if job is None or s.phase not in (
+        "Failed",
+        "Aborted",
+        "Terminated",
+        "Aborting",
+        "Terminating",
+        "Restarting",
+    ):
+        return
+    retries = fields.number(job.last, "status", "retryCount") or 0
+    if s.phase == "Failed" and retries >= (fields.number(job.last, "spec", "maxRetry") or 3):
+        return
+    acted = [(said, m["action"]) for said in s.said_of_job if (m := ACTION.search(said.message))]
+    culprits = _culprits(s)
+    keys = tuple(p.keys["finished"] for p in culprits[:2]) + tuple(said.key for said, _ in acted[-1:])
+    if culprits and not _ended_badly(culprits[0]) and fields.text(culprits[0].last, "status", "reason"):
+        return  # its kubelet says why: that is another detector's
+    if culprits:
+        what, fix, seen = _crash_words(s, culprits[0])
+        action = f"; the policy's action {acted[-1][1]} followed" if acted else ""
+        cause = Cause(f"{what}{action}: the job is {s.phase}", f"{fix}; then submit it anew or resume it")
+        yield fault(
+            "member-failed", Stage.RUN, cause, seen, where=say.places(culprits), evidence=keys,
+            rows=("LIFE-007", "LIFE-003"), look=(f"kubectl logs{s.space} {culprits[0].name}",), symptom=True,
+        )  # fmt: skip
+        return
+    commanded = [said for said in s.said_of_job if said.reason == "CommandIssued"]
+    if s.phase in ("Aborted", "Aborting") and (commanded or not acted):
+        cause = Cause(
+            "the job was suspended by a command", f"resume it: vcctl job resume --name {s.name}{s.space}"
+        )
+        seen = (
+            commanded[-1].message if commanded else f"phase {s.phase}, no member failed, and no policy acted"
+        )
+        certainty = SURE if commanded else LIKELY
+        yield refusal("suspended", Stage.END, cause, seen, certainty, evidence=keys, rows=("LIFE-009",))
+        return
+    if s.phase == "Restarting" and acted:
+        allowed = fields.number(job.last, "spec", "maxRetry") or 3
+        cause = Cause(
+            f"a policy starts the gang anew ({acted[-1][1]}, attempt {retries + 1} of {allowed})",
+            "nothing to do; it waits for the pods of the last attempt to end",
+        )
+        seen = f"{acted[-1][0].message.strip()}; {len(s.pods)} pods of the last attempt are there"
+        yield refusal("restarting", Stage.END, cause, seen, evidence=keys, rows=("LIFE-003",))
+        return
+    killed = [p for p in s.gang.pods if p.deleting is not None and p.phase == "Failed"] if s.gang else []
+    if acted and killed:
+        cause = Cause(
+            f"{killed[0].name} was deleted and did not end with 0 when it got SIGTERM, which counts as PodFailed: the "
+            f"policy's action {acted[-1][1]} followed",
+            "let the program end with 0 on SIGTERM, or write the policy for PodFailed as the one for PodEvicted",
+        )
+        seen = f"phase {s.phase}; {_crash_words(s, killed[0])[2]}"
+        yield fault(
+            "deleted-member",
+            Stage.END,
+            cause,
+            seen,
+            where=say.places(killed),
+            evidence=keys,
+            rows=("LIFE-003",),
+        )
+    elif acted:
+        cause = Cause(
+            f"a policy ended the job: {acted[-1][1]}",
+            "look at spec.policies and at what happened to its pods",
+        )
+        yield fault("ended-by-policy", Stage.END, cause, acted[-1][0].message, LIKELY, evidence=keys)
+    elif s.phase in ("Terminated", "Terminating"):
+        cause = Cause(
+            "the controller gave the job up after repeated errors (quota, volumes, API)",
+            "look at the Warning events of the Job, correct what they name, and submit it anew",
+        )
+        said = [x for x in s.said_of_job if x.type == "Warning"]
+        seen = said[-1].message[:240] if said else f"phase {s.phase} without a failed member or a policy"
+        yield fault("given-up", Stage.END, cause, seen, LIKELY, evidence=tuple(x.key for x in said[-1:]))
+
+
+def member_failed(s: Situation) -> Iterator[Suspect]:
+    """A member failed while the job goes on without it."""
+    if s.phase in FINAL + GOING or not s.failed:
+        return
+    crashed = [p for p in s.failed if _ended_badly(p)]
+    succeeded = [p for p in s.pods if p.phase == "Succeeded"]
+    if not crashed:
+        return
+    what, fix, seen = _crash_words(s, crashed[0])
+    policy = (
+        ""
+        if any(p.get("event") in ("PodFailed", "*") for p in _policies(s))
+        else "; no policy acts on PodFailed"
+    )
+    cause = Cause(
+        f"{what}{policy if s.vcjob else ''}", f"{fix}; PodFailed -> RestartJob would start the gang anew"
+    )
+    where = say.places(crashed)
+    more: dict[str, Any] = {
+        "where": where,
+        "evidence": tuple(p.keys["finished"] for p in crashed[:4] if "finished" in p.keys),
+    }
+    later = [p for p in succeeded if p.created > max(c.created for c in crashed)]
+    if later:
+        cause = Cause(f"{what}; a later attempt ({later[-1].name}) ended with 0", "nothing to do")
+        yield note("failed-before", Stage.RUN, cause, seen, **more)
+        return
+    look = (f"kubectl logs{s.space} {crashed[0].name}",)
+    yield fault("member-failed", Stage.RUN, cause, seen, rows=("LIFE-007",), look=look, symptom=True, **more)
+
+
+def left_running(s: Situation) -> Iterator[Suspect]:
+    """The Job is over and pods of it still run."""
+    job = s.vcjob
+    if job is None or not s.ended:
+        return
+    since = s.now - (job.phases[-1][0] if job.phases else s.now)
+    left = [p for p in s.bound if p.deleting is None and p.phase == "Running"]
+    if not left or since <= lifecycle.ACT_WITHIN:
+        return
+    cause = Cause(
+        f"the job is {s.phase} and its controller did not end {say.listed([p.name for p in left], 4)}",
+        f"delete the pods (kubectl delete pod{s.space} {' '.join(p.name for p in left[:4])}) or the job; then look at "
+        "vc-controller-manager and its version",
+    )
+    seen = f"{s.phase} for {since:.0f} s; still running: {say.listed([p.where for p in left], 4)}"
+    held = _gpus_held(s)
+    yield fault(
+        "left-running", Stage.END, cause, seen + (f"; they hold {held}" if held else ""), where=say.places(left),
+        evidence=tuple(p.keys.get("running") or p.keys["created"] for p in left[:4]), rows=("LIFE-004", "LIFE-001"),
+    )  # fmt: skip
+
+
+def lingers(s: Situation) -> Iterator[Suspect]:
+    """The master ended and nothing tells Volcano that the Job is over."""
+    if s.gang is None or s.vcjob is None or s.phase in FINAL + GOING:
+        return
+    window = terms.of(s.evidence, {}).window
+    ended = [one for one in lifecycle.ended_tasks(s.gang) if one.policy is not None]
+    for one in ended:
+        left = [p for p in one.others if p.deleted is None and p.deleting is None and p.phase == "Running"]
+        stay = s.now - one.t
+        if not left or stay < window:
+            continue
+        master = say.listed([p.name for p in one.pods], 2)
+        seen = f"{master} ended with 0 {stay:.0f} s ago; {say.listed([p.name for p in left], 4)} run on"
+        more: dict[str, Any] = {
+            "where": say.places(left), "rows": ("LIFE-002", "LIFE-001"),
+            "evidence": tuple(p.keys["finished"] for p in one.pods[:2]),
+        }  # fmt: skip
+        if one.policy:
+            yield fault("policy-not-acted", Stage.END, lifecycle.CONTROLLERS, seen, **more)
+        else:
+            yield fault("no-complete-policy", Stage.END, lifecycle.POLICY, seen, LIKELY, **more)
+        return
+    if (
+        not ended
+        and len(s.vcjob.tasks) > 1
+        and not any(lifecycle.policy_of(s.gang, str(t.get("name"))) for t in s.vcjob.tasks)
+    ):
+        seen = f"{len(s.vcjob.tasks)} tasks, none with TaskCompleted -> CompleteJob"
+        yield note("no-complete-policy", Stage.END, lifecycle.POLICY, seen, rows=("LIFE-002",))
+
+
+def ending_pods(s: Situation) -> Iterator[Suspect]:
+    """Pods are being deleted: within their grace period that is a wait, beyond it they are stuck."""
+    going = [p for p in s.pods if p.deleting is not None and p.phase not in ("Succeeded", "Failed")]
+    if not going:
+        return
+    over = {p.name: s.now - (p.deleting or s.now) - p.grace for p in going}
+    stuck = [p for p in going if over[p.name] > lifecycle.GONE_SLACK]
+    if stuck:
+        holds = [x for p in stuck for x in fields.sub(p.last, "metadata").get("finalizers") or ()]
+        why = (
+            f"finalizers {say.listed(sorted(set(map(str, holds))), 3)} hold them"
+            if holds
+            else "their kubelet does not end them"
+        )
+        cause = Cause(
+            f"pods that were deleted do not go away: {why}",
+            f"look at the nodes {say.listed(sorted({p.node for p in stuck if p.node}), 4) or '-'}: kubelet, storage "
+            "that hangs, a process in uninterruptible sleep",
+        )
+        seen = say.listed(
+            [f"{p.name} {over[p.name]:.0f} s beyond its grace of {p.grace:.0f} s" for p in stuck], 4
+        )
+        keys = tuple(p.keys["deleting"] for p in stuck[:4])
+        yield fault("stuck-terminating", Stage.END, cause, seen, where=say.places(stuck), evidence=keys)
+        return
+    grace = max(p.grace for p in going)
+    left = max(-over[p.name] for p in going)
+    cause = Cause(
+        f"it waits for {say.listed([p.name for p in going], 4)} to end: grace period {grace:.0f} s",
+        "nothing to do; to end faster let the program react to SIGTERM (a shell as first process does not), or lower "
+        "terminationGracePeriodSeconds",
+    )
+    seen = f"phase {s.phase or '-'}; deletion was asked {s.now - min(p.deleting or s.now for p in going):.0f} s ago, "
+    seen += f"at most {max(left, 0.0):.0f} s are left"
+    keys = tuple(p.keys["deleting"] for p in going[:4])
+    yield refusal(
+        "grace",
+        Stage.END,
+        cause,
+        seen,
+        where=say.places(going),
+        evidence=keys,
+        rows=("LIFE-001",),
+        symptom=True,
+    )
+
+
+def grace_was_used(s: Situation) -> Iterator[Suspect]:
+    """The job ended late because its pods used their grace period."""
+    if s.gang is None or not s.ended:
+        return
+    slow = [
+        p for p in s.gang.pods
+        if p.deleted is not None and p.deleting is not None and p.grace >= SLOW_END
+        and p.deleted - p.deleting >= 0.8 * p.grace
+    ]  # fmt: skip
+    if slow:
+        took = max((p.deleted or 0.0) - (p.deleting or 0.0) for p in slow)
+        cause = Cause(
+            f"the job ended {took:.0f} s late: {say.listed([p.name for p in slow], 4)} used their grace period of "
+            f"{slow[0].grace:.0f} s",
+            "let the program react to SIGTERM (a shell as first process does not), or lower "
+            "terminationGracePeriodSeconds",
+        )
+        keys = tuple(p.keys["deleted"] for p in slow[:4])
+        yield note("grace", Stage.END, cause, f"phase {s.phase}", where=say.places(slow), evidence=keys)
+
+
+SLOW_END = 20.0
+"""Seconds of grace that are worth a word once they were used."""

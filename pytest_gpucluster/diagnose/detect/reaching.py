@@ -1,0 +1,191 @@
+"""A port that does not answer: a service mesh, a NetworkPolicy, a program that does not listen."""
+
+import re
+from collections.abc import Iterator
+
+from pytest_gpucluster.diagnose.detect.complaining import (
+    UNREACHED,
+    Complaint,
+    complaints,
+    host_pod,
+    is_bad,
+    own,
+)
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault
+from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
+from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import pytorch, say
+from pytest_gpucluster.plain import selectors
+from pytest_gpucluster.requirement import Cause
+
+MESH = re.compile(r"istio|envoy|linkerd|consul|kuma|mesh|osm|cilium-proxy|aws-proxy", re.IGNORECASE)
+"""Names of containers that a service mesh puts into pods."""
+
+
+def port_unreached(s: Situation) -> Iterator[Suspect]:
+    """The master's name resolves and its port does not answer."""
+    found = complaints(s, UNREACHED)
+    found += _probed(s)
+    if not found or not is_bad(s, found) or any(own(c) for c in found):
+        return
+    named = [c for c in found if c.host] or found
+    one = max(named, key=lambda c: (bool(c.port), c.t))
+    clients = sorted({c.pod for c in found})
+    target = f"{one.host or 'the master'}:{one.port}" if one.port else one.host or "the master"
+    seen = f"{say.listed(clients, 4)} cannot reach {target}: " + "; ".join(
+        dict.fromkeys(repr(c.text) for c in found[:2])
+    )
+    master = host_pod(s, one.host)
+    if master is not None and master.ip:
+        seen += f"; {master.name} has {master.ip}" + (", phase " + master.phase if master.phase else "")
+    cause, code, certainty = _why_unreached(s, one, master)
+    here = [master.name] if master else []
+    yield fault(
+        code, Stage.CONNECT, cause, seen, certainty, where=tuple(f"Pod/{p}" for p in (*clients[:6], *here)),
+        evidence=tuple(c.key for c in found[:4]), rows=("PLG-011", "RDZV-004"),
+    )  # fmt: skip
+
+
+def _probed(s: Situation) -> list[Complaint]:
+    """Return the connections that our own payloads could not open."""
+    words = payload.words(s.evidence)
+    found = []
+    for pod in s.pods:
+        word = words.last("connected", pod.uid)
+        if word is None or word.data.get("ok") is not False:
+            continue
+        host, _, port = str(word.data.get("to") or "").rpartition(":")
+        what = f"{word.data.get('kind') or ''} {word.data.get('error') or ''}".strip() or "failed"
+        hit = UNREACHED.search(what)
+        kind = (hit.lastgroup if hit else None) or "failed"
+        found.append(Complaint(pod.name, what, word.key, word.t, kind, host, port))
+    return found
+
+
+def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple[Cause, str, Certainty]:
+    mesh = _meshes(s)
+    port = c.port or "the port"
+    if mesh:
+        sidecar, where = mesh
+        return (
+            Cause(
+                f"a service mesh takes the traffic between the members: the pods carry the container {sidecar}{where}; "
+                f"port {port} is not let through",
+                'switch injection off for training pods (label or annotation sidecar.istio.io/inject: "false", '
+                f"linkerd.io/inject: disabled) or exclude port {port} in both directions",
+            ),
+            "mesh",
+            SURE,
+        )
+    policy = _isolating(s, master)
+    name = master.name if master else "the master"
+    if policy:
+        return (
+            Cause(
+                f"NetworkPolicy {policy} isolates {name} and lets no other member in",
+                f"allow ingress from the pods of the same job to port {port}, or remove the policy",
+            ),
+            "network-policy",
+            SURE,
+        )
+    if master is not None and master.phase != "Running":
+        return (
+            Cause(
+                f"{master.name} does not listen: it is {master.blocked() or master.phase or 'not running'}",
+                "see why that pod does not run",
+            ),
+            "master-not-running",
+            LIKELY,
+        )
+    plan = pytorch.plan_of(s.gang) if s.gang else None
+    if plan is not None and c.port and plan.port != c.port and c.what == "refused":
+        return (
+            Cause(
+                f"the members look for port {c.port}, the pytorch plugin gives MASTER_PORT {plan.port}",
+                "use $(MASTER_PORT) in the command, or --port of the plugin",
+            ),
+            "port-differs",
+            LIKELY,
+        )
+    if c.what == "refused":
+        return (
+            Cause(
+                f"nothing listens on port {port} of {c.host or 'the master'} (connection refused)",
+                "see that the master's program runs and listens there before the others give up; look at its log",
+            ),
+            "port-refused",
+            LIKELY,
+        )
+    return (
+        Cause(
+            f"port {port} of {c.host or 'the master'} does not answer ({c.what})",
+            f"look for what drops it: kubectl get networkpolicies{s.space}, a firewall between the nodes, a mesh; or "
+            "for members that never started",
+        ),
+        "port-unreached",
+        LIKELY if c.port else POSSIBLE,
+    )
+
+
+def _meshes(s: Situation) -> tuple[str, str] | None:
+    """Return (sidecar, where it comes from) if pods carry a container that a mesh injected."""
+    carried: dict[str, int] = {}
+    for pod in s.pods:
+        task = next((t for t in (s.vcjob.tasks if s.vcjob else []) if t.get("name") == pod.task), None)
+        own = {str(c.get("name")) for c in fields.containers(fields.sub(task, "template"))} if task else set()
+        for container in (*fields.containers(pod.last), *fields.items(pod.last, "spec", "initContainers")):
+            name = str(container.get("name"))
+            if name not in own and (MESH.search(name) or MESH.search(fields.text(container, "image"))):
+                carried[name] = carried.get(name, 0) + 1
+    if not carried:
+        return None
+    name = max(carried, key=lambda n: carried[n])
+    parts = []
+    space = s.object("Namespace", s.namespace)
+    if space is not None:
+        labels = {
+            **fields.sub(space.object, "metadata", "labels"),
+            **fields.sub(space.object, "metadata", "annotations"),
+        }
+        parts += [f"namespace {s.namespace} has {k}={v}" for k, v in labels.items() if MESH.search(str(k))]
+    for kind in ("PeerAuthentication", "MeshTLS", "ServerAuthorization"):
+        for line in s.objects(kind):
+            mode = fields.text(line.object, "spec", "mtls", "mode")
+            parts.append(f"{kind} {line.name}" + (f" demands {mode} mTLS" if mode else ""))
+    return name, f" ({'; '.join(parts)})" if parts else f" (in namespace {s.namespace})"
+
+
+def _isolating(s: Situation, master: PodStory | None) -> str:
+    """Return a NetworkPolicy that selects the master and admits none of the other members, or ""."""
+    if master is None:
+        return ""
+    peers = [p for p in s.pods if p.name != master.name]
+    selecting = []
+    for line in s.objects("NetworkPolicy", s.namespace):
+        spec = fields.sub(line.object, "spec")
+        types = spec.get("policyTypes") or ["Ingress"]
+        if "Ingress" in types and _matches(fields.sub(spec, "podSelector"), master):
+            selecting.append(line)
+    if not selecting or not peers:
+        return ""
+    for line in selecting:
+        for rule in fields.items(line.object, "spec", "ingress"):
+            sources = fields.items(rule, "from")
+            if not sources or any(_lets_in(source, peers) for source in sources):
+                return ""
+    return selecting[0].name
+
+
+def _lets_in(source: fields.Object, peers: list[PodStory]) -> bool:
+    if "ipBlock" in source or "namespaceSelector" in source:
+        return True  # cannot be told from here: do not accuse
+    return any(_matches(fields.sub(source, "podSelector"), p) for p in peers)
+
+
+def _matches(selector: fields.Object, pod: PodStory) -> bool:
+    try:
+        return selectors.matches_labels(selector, {str(k): str(v) for k, v in pod.labels.items()})
+    except (selectors.SelectorError, KeyError, TypeError):
+        return False

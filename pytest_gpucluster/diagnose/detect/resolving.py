@@ -1,0 +1,190 @@
+"""Names that do not resolve, a store that nobody hosts, a rendezvous that ends by its time-out."""
+
+import re
+from collections.abc import Iterator
+
+from pytest_gpucluster.diagnose.detect.complaining import (
+    UNREACHED,
+    UNRESOLVED,
+    Complaint,
+    complaints,
+    host_pod,
+    is_bad,
+    own,
+    ready_at,
+)
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
+from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
+from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.judge import pytorch, say
+from pytest_gpucluster.requirement import Cause
+
+
+def _payload_complaints(s: Situation) -> list[Complaint]:
+    """Return what our own payloads say about look-ups and connections that failed."""
+    words = payload.words(s.evidence)
+    found = []
+    for pod in s.pods:
+        word = words.last("resolved", pod.uid)
+        if word is not None and (word.data.get("ok") is False or not word.data.get("addresses")):
+            name = str(word.data.get("name") or "")
+            found.append(
+                Complaint(pod.name, f"{name} did not resolve", word.key, word.t, "unresolved", name, "")
+            )
+    return found
+
+
+def name_unresolved(s: Situation) -> Iterator[Suspect]:
+    """A member's name does not resolve; the reason is told from the pod and the Service behind it."""
+    found = [*_payload_complaints(s), *complaints(s, UNRESOLVED, anywhere=True)]
+    if not found:
+        return
+    last = max(found, key=lambda c: c.t)
+    host = last.host or next((c.host for c in found if c.host), "")
+    first = host.partition(".")[0]
+    ready = ready_at(s, first) if first else None
+    pods = sorted({c.pod for c in found})
+    seen = f"{say.listed(pods, 4)}: {last.text!r}"
+    if ready is not None:
+        failed = min(c.t for c in found)
+        seen += f"; {first} became resolvable at t={ready:.0f} s, the first failure was at t={failed:.0f} s"
+    rows = ("PLG-003", "RDZV-003", "RDZV-004")
+    more = {
+        "where": tuple(f"Pod/{p}" for p in pods[:8]),
+        "evidence": tuple(c.key for c in found[:4]),
+        "rows": rows,
+    }
+    if not is_bad(s, found) or _succeeded_after(s, found):
+        cause = Cause(
+            f"the name {host or 'of a member'} did not resolve at first"
+            + (f"; it became known at t={ready:.0f} s, when {first} was ready" if ready is not None else ""),
+            "wait for the name before the launcher starts (an init container, or svc with "
+            "--publish-not-ready-addresses=true)",
+        )
+        yield note("name-late", Stage.CONNECT, cause, seen, **more)
+        return
+    cause, certainty = _why_unresolved(s, host, ready)
+    if not any(own(c) for c in complaints(s, UNREACHED, anywhere=True)):
+        yield fault("name-unresolved", Stage.CONNECT, cause, seen, certainty, **more)
+
+
+def _succeeded_after(s: Situation, found: list[Complaint]) -> bool:
+    """Report whether a later attempt of the same work ended well."""
+    last = max(c.t for c in found)
+    return any(p.phase == "Succeeded" and p.finished is not None and p.finished > last for p in s.pods)
+
+
+def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause, Certainty]:
+    pod = host_pod(s, host)
+    domain = host.split(".")[1] if host.count(".") else ""
+    services = {line.name for line in s.objects("Service", s.namespace)}
+    if domain and services and domain not in services and domain != "svc":
+        return Cause(
+            f"{host} can never resolve: there is no Service {domain} in namespace {s.namespace}",
+            f"use the name of the headless Service ({say.listed(sorted(services), 4)}), which is the pods' subdomain",
+        ), SURE
+    if pod is not None and fields.text(pod.last, "spec", "subdomain") != domain and domain:
+        had = fields.text(pod.last, "spec", "subdomain") or "none"
+        return Cause(
+            f"{host} can never resolve: the subdomain of {pod.name} is {had}, not {domain}",
+            "leave hostname and subdomain out of the task template, or make them those of the Service",
+        ), SURE
+    if (
+        pod is not None
+        and fields.condition(pod.last, "Ready").get("status") != "True"
+        and pod.phase != "Running"
+    ):
+        return Cause(
+            f"{host} does not resolve while {pod.name} is not ready ({pod.blocked() or pod.phase})",
+            "see why that pod does not start; wait for the name before the launcher starts, or give the svc plugin "
+            "--publish-not-ready-addresses=true",
+        ), SURE
+    if ready is not None:
+        return Cause(
+            f"{host} became resolvable at t={ready:.0f} s only, after the members had looked for it",
+            "wait for the name before the launcher starts, or give the svc plugin --publish-not-ready-addresses=true",
+        ), SURE
+    return Cause(
+        f"the name {host or 'of a member'} does not resolve",
+        f"look at the headless Service and its endpoints (kubectl get service,endpointslices{s.space}), and from a "
+        f"pod: nslookup {host or 'NAME'}; names appear only when the pod behind them is ready",
+    ), LIKELY
+
+
+def nobody_hosts(s: Situation) -> Iterator[Suspect]:
+    """Every member, also the one that the endpoint names, is a client: no store was started."""
+    found = complaints(s, UNREACHED, anywhere=True)
+    mine = [c for c in found if own(c)]
+    if not mine or not is_bad(s, found):
+        return
+    hosted = re.compile(r"server socket has started|is_host[=: ]+True|hosting the store", re.IGNORECASE)
+    if any(hosted.search(str(line.data.get("line") or "")) for line in s.logs.get(mine[0].pod, ())):
+        return
+    names_ = complaints(s, UNRESOLVED, anywhere=True)
+    host, port = mine[0].host, mine[0].port
+    ready = ready_at(s, mine[0].pod)
+    late = f"; {mine[0].pod} became resolvable at t={ready:.0f} s" if ready is not None else ""
+    why = " because it could not resolve its own name when it started" if any(own(c) for c in names_) else ""
+    cause = Cause(
+        f"nobody hosts the store: {mine[0].pod}, which the endpoint {host}:{port} names, connects as a "
+        f"client{why}{late}",
+        "start the launcher when the name is known (an init container that waits for it, or svc "
+        f"--publish-not-ready-addresses=true), or give {mine[0].pod} --rdzv_conf is_host=true",
+    )
+    clients = sorted({c.pod for c in found})
+    seen = f"{say.listed(clients, 6)} wait for {host}:{port} in vain: {mine[0].text!r}"
+    yield fault(
+        "nobody-hosts", Stage.CONNECT, cause, seen, where=tuple(f"Pod/{p}" for p in clients[:8]),
+        evidence=tuple(c.key for c in (*mine, *names_)[:4]), rows=("RDZV-003", "RDZV-004"),
+    )  # fmt: skip
+
+
+def rendezvous_timeout(s: Situation) -> Iterator[Suspect]:
+    """The launcher gave up because too few members came together, and no connection failed."""
+    pattern = re.compile(
+        r"RendezvousTimeoutError|RendezvousClosedError|rendezvous.*timed? ?out", re.IGNORECASE
+    )
+    found = [c for c in complaints(s, pattern) if not c.host]
+    if not found or not is_bad(s, found):
+        return
+    if any(c.host for c in complaints(s, UNREACHED, anywhere=True)) or complaints(
+        s, UNRESOLVED, anywhere=True
+    ):
+        return
+    there = [p for p in s.pods if p.phase == "Running" or p.finished is not None]
+    cause = Cause(
+        f"the rendezvous ended by its time-out: fewer members came than its minimum ({len(there)} pods ran)",
+        "see which members are missing; join_timeout of --rdzv_conf bounds the wait",
+    )
+    seen = f"{say.listed(sorted({c.pod for c in found}), 4)}: {found[0].text!r}"
+    yield fault(
+        "rendezvous-timeout", Stage.CONNECT, cause, seen, LIKELY, evidence=tuple(c.key for c in found[:4]),
+        rows=("ELA-003", "RDZV-004"),
+    )  # fmt: skip
+
+
+def rank_zero_elsewhere(s: Situation) -> Iterator[Suspect]:
+    """Rank 0 is not on the pod that the master's name says: c10d orders ranks by address."""
+    words = payload.words(s.evidence)
+    zero = next((w for w in words.of("rank") if w.number("rank") == 0), None)
+    if zero is None:
+        return
+    host = str(zero.data.get("host") or zero.pod)
+    plan = pytorch.plan_of(s.gang) if s.gang else None
+    first = plan.address.partition(".")[0] if plan else re.sub(r"\d+$", "0", host)
+    if host.partition(".")[0] == first:
+        return
+    cause = Cause(
+        f"rank 0 is on {host}, not on {first}: c10d orders ranks by address and ignores --node_rank",
+        f"do not take rank 0 for {first}: storage, ports and logs of rank 0 are on {host}; use --master_addr (static) "
+        "if the order matters",
+    )
+    yield note(
+        "rank-zero-elsewhere",
+        Stage.CONNECT,
+        cause,
+        f"{host} says rank 0",
+        evidence=(zero.key,),
+        rows=("RDZV-001",),
+    )

@@ -1,0 +1,269 @@
+"""Refused for want of room: at enqueue, before there are pods, or at placement, where they all wait."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, refusal
+from pytest_gpucluster.diagnose.model import Stage, Suspect
+from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.evidence import capacity, fields
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.evidence.pods import pods as every_pod
+from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge.gang import MISCOUNTED
+from pytest_gpucluster.plain import names, quantities
+from pytest_gpucluster.requirement import Cause
+
+SHORT = re.compile(r"(?:insufficient|overused)\s+([\w./-]*[\w/-])", re.IGNORECASE)
+"""Resources that a refusal names, at enqueue and at placement."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused:
+    """A refusal for want of room: at which stage, what the scheduler said, and where that stands."""
+
+    stage: Stage
+    text: str
+    keys: tuple[str, ...]
+
+
+def amount(value: Fraction) -> str:
+    """Return an amount as people write it."""
+    return quantities.format_quantity(value)
+
+
+def refused_at_enqueue(s: Situation) -> Iterator[Suspect]:
+    """The scheduler refuses the gang before pods are made: why is told from what it asks for and what there is."""
+    said = _enqueue_refusal(s)
+    if said is None or s.gang is None:
+        return
+    short = list(dict.fromkeys(SHORT.findall(said.message))) or list(s.wanted)
+    base = f"refused at enqueue by {said.reporter} ({said.message[:160]}); no pod was made"
+    yield from why_short(s, short, Refused(Stage.ENQUEUE, base, (said.key,)))
+
+
+def _enqueue_refusal(s: Situation) -> Said | None:
+    if s.reading is None or not s.reading.enqueue or s.pods or s.group is None or s.ended:
+        return None
+    phase = s.group.phases[-1][1] if s.group.phases else ""
+    return s.reading.enqueue[-1] if phase in ("", "Pending") else None
+
+
+def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Suspect]:
+    """Yield the one thing that explains why these resources do not suffice."""
+    nowhere = [r for r in short if "/" in r and s.advertised and not s.advertised.get(r)]
+    if nowhere:
+        yield _nowhere(s, nowhere, said)
+        return
+    for resource in short:
+        found = _own_size(s, resource, said) or _queue_full(s, resource, said)
+        if found is not None:
+            yield found
+            return
+    miscounted = _miscounted(s, said)
+    if miscounted is not None:
+        yield miscounted
+        return
+    yield from _others_in_the_way(s, short, said)
+
+
+def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
+    known = [r for r in s.advertised if "/" in r]
+    near = names.nearest(resources[0], known)
+    hint = f"; did you mean {near!r}?" if near else ""
+    cause = Cause(
+        f"no node advertises {say.listed(resources)}",
+        "check the GPU Operator or device plugin (kubectl get pods -A | grep -e gpu-operator -e device-plugin), and "
+        f"the resource's name: nodes advertise {say.listed(sorted(known), 6) or 'no such resource'}{hint}",
+    )
+    seen = f"{said.text}; {len(s.objects('Node'))} nodes, none has {resources[0]} in status.allocatable"
+    look = ("kubectl get nodes -o custom-columns=NAME:.metadata.name,ALLOCATABLE:.status.allocatable",)
+    return fault(
+        "resource-nowhere", said.stage, cause, seen, evidence=said.keys, rows=("INV-002",), look=look
+    )
+
+
+def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
+    """Return why the gang can never fit: above its queue's capability, or above all nodes together."""
+    where = (s.title, *((f"Queue/{s.queue_name}",) if s.queue_name else ()))
+    asked = s.wanted.get(resource, Fraction(0))
+    limit = fields.sub(s.queue, "spec", "capability").get(resource)
+    if limit is not None and asked > fields.quantity(limit):
+        cause = Cause(
+            f"the gang asks for {amount(asked)} {resource}, and its queue {s.queue_name} may have {limit}",
+            "reduce replicas or minAvailable, raise spec.capability of the queue, or use another queue",
+        )
+        look = (f"kubectl get queue {s.queue_name} -o yaml",)
+        return refusal(
+            "over-capability",
+            said.stage,
+            cause,
+            said.text,
+            where=where,
+            evidence=said.keys,
+            rows=("REF-002",),
+            look=look,
+        )
+    total = sum((room.allocatable for room in s.rooms(resource)), Fraction(0))
+    if s.advertised and asked > total:
+        cause = Cause(
+            f"the gang asks for {amount(asked)} {resource}, and all usable nodes together have {amount(total)}",
+            "reduce replicas or minAvailable, or add nodes; the gang scheduler is right to hold it",
+        )
+        return refusal(
+            "over-cluster", said.stage, cause, said.text, where=where, evidence=said.keys, rows=("REF-001",)
+        )
+    return None
+
+
+def _queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
+    limit = fields.sub(s.queue, "spec", "capability").get(resource)
+    if limit is None:
+        return None
+    asked = s.wanted.get(resource, Fraction(0))
+    used = fields.quantity(fields.sub(s.queue, "status", "allocated").get(resource, 0))
+    holders = [
+        g.title for g in s.others if g.queue == s.queue_name and any(p.bound is not None for p in g.pods)
+    ]
+    if used + asked <= fields.quantity(limit):
+        return None
+    cause = Cause(
+        f"queue {s.queue_name} may have {limit} {resource}, {amount(used)} are in use, the gang asks for "
+        f"{amount(asked)}" + (f"; in use by {say.listed(holders, 4)}" if holders else ""),
+        "wait for what runs in the queue, raise its spec.capability, or use another queue",
+    )
+    look = (f"kubectl get queue {s.queue_name} -o yaml",)
+    return refusal(
+        "queue-full", said.stage, cause, said.text, evidence=said.keys, rows=("REF-002",), look=look
+    )
+
+
+def _miscounted(s: Situation, said: Refused) -> Suspect | None:
+    """Return the node whose pods use more than it still counts: it makes a gang that fits look too large."""
+    fits = capacity.fits_on(s.evidence, s.gang) if s.gang else None
+    if fits is None:
+        return None
+    nodes, rooms = fits
+    odd = [room for room in rooms if room.free < 0]
+    if not odd:
+        return None
+    text = say.listed(
+        [f"{r.node} has capacity {r.capacity}, allocatable {r.allocatable}, {r.used} in use" for r in odd], 3
+    )
+    return fault(
+        "miscounted", said.stage, MISCOUNTED, f"{said.text}; yet it fits on {say.listed(nodes, 4)}; {text}",
+        where=tuple(f"Node/{r.node}" for r in odd), evidence=said.keys, rows=("GANG-001", "INV-002"),
+    )  # fmt: skip
+
+
+def _reserving(s: Situation) -> list[Gang]:
+    """Return gangs that were let in (Inqueue) and hold no place: they reserve what they asked for."""
+    found = []
+    for gang in s.others:
+        group = gang.groups[-1] if gang.groups else None
+        if group is None or group.native or group.deleted is not None or not group.phases:
+            continue
+        placed = sum(p.bound is not None and p.deleted is None for p in gang.pods)
+        waits = s.now - group.phases[-1][0] > s.patience
+        if group.phases[-1][1] == "Inqueue" and placed < gang.minimum and waits:
+            found.append(gang)
+    return found
+
+
+def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
+    """Return who holds a resource beside us: gangs by title, and pods that belong to none."""
+    found: dict[str, Fraction] = {}
+    mine = {p.uid for p in s.pods}
+    titles = {p.uid: g.title for g in s.others for p in g.pods}
+    for pod in every_pod(s.evidence):
+        if (
+            pod.uid in mine
+            or pod.bound is None
+            or pod.deleted is not None
+            or pod.phase in ("Succeeded", "Failed")
+        ):
+            continue
+        held = fields.requested(pod.last, resource)
+        if held:
+            title = titles.get(pod.uid, f"Pod/{pod.name}")
+            found[title] = found.get(title, Fraction(0)) + held
+    return sorted(found.items(), key=lambda one: -one[1])
+
+
+def _others_in_the_way(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Suspect]:
+    resource = short[0] if short else ""
+    asked = s.wanted.get(resource, Fraction(0))
+    reserving = _reserving(s) if said.stage is Stage.ENQUEUE else []
+    holding = _holding(s, resource)
+    rooms = s.rooms(resource)
+    free = sum((max(room.free, Fraction(0)) for room in rooms), Fraction(0))
+    if reserving and (not rooms or free >= asked):
+        first = reserving[0]
+        takes = first.groups[-1]
+        size = fields.sub(takes.last, "spec", "minResources").get(resource)
+        cause = Cause(
+            f"{first.title} in namespace {first.namespace} is enqueued and cannot be placed; what it asks for"
+            + (f" ({size} {resource})" if size else "")
+            + " stays reserved and blocks others, also in other queues",
+            f"delete or shrink {first.name} (its owner), or make room for it; overcommit counts every enqueued gang",
+        )
+        seen = said.text + (f"; {amount(free)} {resource} are free on the nodes" if rooms else "")
+        seen += f"; PodGroup {takes.name} is Inqueue with {say.part(_placed(first), first.minimum)} members placed"
+        certainty = SURE if rooms or not holding else LIKELY
+        yield fault(
+            "blocked-by-enqueued", said.stage, cause, seen, certainty, evidence=(*said.keys, takes.key),
+            rows=("REF-007",),
+            where=tuple(g.title for g in reserving[:4]),
+            look=("kubectl get podgroups.scheduling.volcano.sh -A -o wide",),
+        )  # fmt: skip
+        return
+    held = say.listed([f"{title} {amount(value)}" for title, value in holding], 5)
+    want = f"{amount(asked)} {resource}" if asked and resource else resource or "room"
+    if holding:
+        cause = Cause(
+            f"the room is taken: the gang asks for {want}, others hold {held}",
+            "wait for them, add nodes, or reduce replicas or minAvailable; the gang scheduler is right to hold it",
+        )
+        yield refusal("room-taken", said.stage, cause, said.text, evidence=said.keys, rows=("REF-001",))
+        return
+    cause = Cause(
+        f"the gang asks for {want}, more than its queue or the cluster gives it",
+        "reduce replicas or minAvailable, add nodes, or raise the queue's capability; the gang scheduler is right to "
+        "hold it",
+    )
+    yield refusal(
+        "no-room", said.stage, cause, said.text, LIKELY, evidence=said.keys, rows=("REF-001", "REF-002")
+    )
+
+
+def _placed(gang: Gang) -> int:
+    return sum(p.bound is not None and p.deleted is None for p in gang.pods)
+
+
+def held_without_reason(s: Situation) -> Iterator[Suspect]:
+    """The PodGroup waits at enqueue and nobody says why."""
+    group, reading = s.group, s.reading
+    if group is None or reading is None or not group.phases or group.phases[-1][1] != "Pending" or s.pods:
+        return
+    if reading.enqueue or s.now - group.phases[-1][0] <= s.silent or s.ended:
+        return
+    blockers = _reserving(s)
+    if blockers:
+        cause = Cause(
+            f"an enqueued gang that cannot be placed may block it: {say.listed([g.title for g in blockers], 3)}",
+            "delete or shrink that gang, or make room for it",
+        )
+    else:
+        cause = Cause(
+            "the scheduler knows the PodGroup and does not let it in, without an event that says why",
+            "look at the queue's state and limits, and at the log of the scheduler",
+        )
+    seen = f"PodGroup {group.name} is Pending for {s.now - group.phases[-1][0]:.0f} s without a reason"
+    look = (
+        f"kubectl get queue {s.queue_name} -o yaml",
+        "kubectl -n volcano-system logs deploy/volcano-scheduler",
+    )
+    yield fault("held-silently", Stage.ENQUEUE, cause, seen, LIKELY, evidence=(group.key,), look=look)

@@ -1,0 +1,221 @@
+"""Diagnose: run every detector and every judge whose evidence is there, and put what they say in order."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pytest_gpucluster.diagnose.detect.table import DETECTORS
+from pytest_gpucluster.diagnose.model import Certainty, Diagnosis, Kind, Stage, State, Suspect
+from pytest_gpucluster.diagnose.situation import GOING, Situation, exists, loose_pods
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.gangs import Gang, gangs
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import FINISHED
+from pytest_gpucluster.judge import say
+from pytest_gpucluster.requirement import Finding, Verdict
+
+Judge = Callable[[Evidence, Mapping[str, Any]], Finding]
+
+STAGES: Mapping[str, Stage] = {
+    "INV": Stage.API, "GANG": Stage.PLACE, "REF": Stage.ENQUEUE, "PLG": Stage.WIRE, "LIFE": Stage.END,
+    "RDZV": Stage.CONNECT, "ELA": Stage.CONNECT, "NUMA": Stage.ADMIT, "KUE": Stage.QUEUE,
+}  # fmt: skip
+"""Family of requirements -> where on its way a job is held up when one of them fails."""
+
+
+def subjects(evidence: Evidence, name: str = "", namespace: str = "") -> tuple[Situation, ...]:
+    """Return what can be diagnosed: the jobs of that name, or all; pods of no job are one subject together."""
+    found = [
+        gang for gang in gangs(evidence)
+        if (not name or gang.name == name) and (not namespace or not gang.namespace or gang.namespace == namespace)
+    ]  # fmt: skip
+    if name or found:
+        there = [gang for gang in found if exists(gang)]
+        return tuple(Situation(evidence, gang) for gang in _newest(found if name or not there else there))
+    loose = tuple(p for p in loose_pods(evidence) if not namespace or p.namespace == namespace)
+    if loose or evidence.logs() or evidence.responses():
+        return (Situation(evidence, None, loose),)
+    return ()
+
+
+def _newest(found: list[Gang]) -> list[Gang]:
+    """Keep of jobs of one name the one that exists, or else the last."""
+    kept: dict[tuple[str, str, str], Gang] = {}
+    for gang in found:
+        key = (gang.kind, gang.namespace, gang.name)
+        if key not in kept or exists(gang):
+            kept[key] = gang
+    return list(kept.values())
+
+
+def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) -> Diagnosis:
+    """Return what holds a job up, likeliest cause first."""
+    rows, judged, broken = _judged(situation, judges or {})
+    suspects: list[Suspect] = []
+    for detector in DETECTORS if not situation.gone else ():
+        for one in detector(situation):
+            if all(one.cause.text != known.cause.text for known in suspects):
+                suspects.append(one)
+    well = _well(situation)
+    sure = any(one.certainty is Certainty.SURE for one in suspects if one.kind is not Kind.NOTE)
+    for one in judged if not (situation.gone or sure) else ():
+        if any(one.cause.text == known.cause.text or set(one.rows) & set(known.rows) for known in suspects):
+            continue
+        suspects.append(_noted(one) if well else one)
+    causes = sorted((one for one in suspects if one.kind is not Kind.NOTE), key=lambda one: one.order)
+    notes = sorted((one for one in suspects if one.kind is Kind.NOTE), key=lambda one: one.stage)
+    return Diagnosis(
+        subject=situation.title, state=_state(situation, causes, well=well), phase=situation.phase,
+        summary=summary(situation),
+        suspects=tuple(causes), notes=tuple(notes), rows=rows, looked=looked(situation),
+        missing=(*missing(situation), *broken),
+    )  # fmt: skip
+
+
+def _noted(one: Suspect) -> Suspect:
+    return Suspect(
+        one.code,
+        one.stage,
+        Kind.NOTE,
+        Certainty.POSSIBLE,
+        one.cause,
+        one.seen,
+        one.where,
+        one.evidence,
+        one.rows,
+        one.look,
+    )
+
+
+def _judged(
+    s: Situation, judges: Mapping[str, Judge]
+) -> tuple[dict[str, dict[str, str]], list[Suspect], tuple[str, ...]]:
+    """Return what every judge says that can say something, its violations as suspects, and judges that broke."""
+    rows: dict[str, dict[str, str]] = {}
+    found: list[Suspect] = []
+    broken: list[str] = []
+    for row, judge in judges.items():
+        try:
+            finding = judge(s.evidence, s.evidence.given)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            broken.append(f"{row}: its judge cannot read this evidence ({type(error).__name__}: {error})")
+            continue
+        if finding.verdict not in (Verdict.PASS, Verdict.FAIL, Verdict.ENVIRONMENT):
+            continue
+        rows[row] = {"verdict": finding.verdict.value, "observed": finding.observed}
+        if finding.verdict is Verdict.FAIL and finding.causes and _about(s, finding):
+            stage = STAGES.get(row.partition("-")[0], Stage.END)
+            found += [
+                Suspect(
+                    f"row-{row.lower()}", stage, Kind.FAULT, Certainty.POSSIBLE, cause, finding.observed, finding.where,
+                    finding.evidence, (row,), finding.repeat,
+                )
+                for cause in finding.causes[:1]
+            ]  # fmt: skip
+    return rows, found, tuple(broken)
+
+
+def _about(s: Situation, finding: Finding) -> bool:
+    """Report whether a finding is about this job."""
+    if s.gang is None:
+        return True
+    mine = {s.gang.title, *(f"Pod/{p.name}" for p in s.gang.pods)}
+    return any(place == title or place.startswith(f"{title} ") for place in finding.where for title in mine)
+
+
+def _well(s: Situation) -> bool:
+    """Report whether the job runs as it should, or ended well."""
+    if s.phase in ("Completed", "Complete"):
+        return True
+    if s.phase in GOING or s.ended:
+        return False
+    alive = [p for p in s.pods if p.phase not in FINISHED]
+    ready = all(p.phase == "Running" and not p.blocked() for p in alive if p.bound is not None)
+    done = not alive and bool(s.pods) and any(p.phase == "Succeeded" for p in s.pods)
+    return (s.whole and ready) or done
+
+
+def _state(s: Situation, causes: list[Suspect], *, well: bool) -> State:
+    if s.gone:
+        return State.GONE
+    if any(one.kind is Kind.FAULT for one in causes[:1]):
+        return State.TROUBLE
+    if causes:
+        return State.REFUSED
+    if well:
+        return State.HEALTHY
+    return State.STARTING if s.age <= max(s.silent, 2 * s.silent if s.pods else 0) else State.UNCLEAR
+
+
+def summary(s: Situation) -> str:
+    """Return how the job is, in one line."""
+    parts = []
+    lasting = "" if s.evidence.header.get("assumed") else " for {0:.0f} s"
+    if s.job is not None:
+        since = s.now - (s.job.phases[-1][0] if s.job.phases else s.job.created)
+        parts.append(f"phase {s.phase or 'none'}{lasting.format(since)}")
+    if s.group is not None:
+        parts.append(f"PodGroup {s.group.phases[-1][1] if s.group.phases else 'without phase'}")
+    if s.gang is not None:
+        parts.append(f"{say.part(s.held, s.minimum)} members placed")
+    counts: dict[str, int] = {}
+    for pod in s.pods:
+        counts[pod.phase or "Unknown"] = counts.get(pod.phase or "Unknown", 0) + 1
+    parts.append(
+        f"{len(s.pods)} pods"
+        + (f" ({', '.join(f'{n} {phase}' for phase, n in sorted(counts.items()))})" if counts else "")
+    )
+    return ", ".join(parts)
+
+
+def looked(s: Situation) -> tuple[str, ...]:
+    """Return what was looked at."""
+    found = []
+    if s.job is not None:
+        found.append("the Job")
+    if s.group is not None:
+        found.append(f"PodGroup {s.group.name}")
+    found.append(f"{len(s.pods)} pods")
+    about = len(s.said_of_job) + sum(len(s.said_of_pod(p)) for p in s.pods)
+    if s.group is not None:
+        about += len(s.said("PodGroup", s.group.namespace, s.group.name, s.group.uid))
+    found.append(f"{about} events about them")
+    if s.queue:
+        found.append(f"queue {s.queue_name}")
+    for kind, what in (("Node", "nodes"), ("Service", "Services"), ("NetworkPolicy", "NetworkPolicies"),
+                       ("ResourceQuota", "ResourceQuotas"), ("ConfigMap", "ConfigMaps")):  # fmt: skip
+        lines = s.objects(kind)
+        if lines or s.looked_at(kind):
+            found.append(f"{len(lines)} {what}")
+    if s.others:
+        found.append(f"{len(s.others)} other jobs")
+    written = sum(len(log) for log in s.logs.values())
+    before = sum(bool(line.data.get("previous")) for log in s.logs.values() for line in log)
+    if s.logs:
+        found.append(
+            f"logs of {len(s.logs)} pods ({written} lines{f', {before} of runs before' if before else ''})"
+        )
+    return tuple(found)
+
+
+NEEDED: tuple[tuple[str, str], ...] = (
+    ("Event", "events"), ("Queue", "queues"), ("Node", "nodes"), ("PodGroup", "PodGroups"), ("Pod", "pods"),
+)  # fmt: skip
+
+
+def missing(s: Situation) -> tuple[str, ...]:
+    """Return what could not be looked at, and why."""
+    found = []
+    for line in s.evidence.responses():
+        if str(line.data.get("case") or "").startswith("collect:"):
+            status = fields.sub(line.data, "status")
+            words = fields.text(status, "message") or f"HTTP {line.data.get('code')}"
+            found.append(f"{line.data.get('request')}: {words}")
+    reading = s.evidence.header.get("reading")
+    found += [str(note) for note in reading] if isinstance(reading, list) else []
+    collected = s.evidence.header.get("looked")
+    if not isinstance(collected, Mapping):
+        absent = [word for kind, word in NEEDED if not s.evidence.of_kind(kind)]
+        absent += [] if s.logs else ["logs"]
+        if absent:
+            found.append(f"the evidence has no {', no '.join(absent)}")
+    return tuple(found)
