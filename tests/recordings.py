@@ -12,16 +12,23 @@ from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest, read
 from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.judge import (
     arguments,
+    endings,
     gang,
     hosts,
     identity,
+    in_place,
     inventory,
     lifecycle,
     minimums,
+    phases,
     plugins,
+    policies,
     reach,
     refusal,
     rendezvous,
+    rerun,
+    restarts,
+    suspended,
 )
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -48,6 +55,15 @@ JUDGES = {
     "PLG-011": reach.master_answers,
     "LIFE-001": lifecycle.completes_with_policy,
     "LIFE-002": lifecycle.lingers_without_policy_control,
+    "LIFE-003": restarts.evicted_restarts_once,
+    "LIFE-004": restarts.attempts_bounded,
+    "LIFE-005": endings.removed_after_ttl,
+    "LIFE-006": endings.min_success_decides,
+    "LIFE-007": policies.act_as_documented,
+    "LIFE-008": phases.documented_path,
+    "LIFE-009": suspended.suspend_and_resume,
+    "LIFE-010": rerun.not_run_again,
+    "LIFE-012": in_place.restarts_in_place_control,
     "RDZV-001": rendezvous.one_world,
 }
 
@@ -177,7 +193,10 @@ def public_evidence(case: dict[str, Any]) -> Evidence:
         lines += [{**event} for event in source["events"]]
     elif source["kind"] == "objects":
         given["attested"] = ["control"]
-        lines += [{"t": 0.0, "type": "ADDED", "object": obj} for obj in source["objects"]]
+        # What is known of the time: when the Job came to its end, and when all this was seen.
+        since = float(source.get("job_failed_at_s", 0.0))
+        window = float(source.get("seen_at_s", window))
+        lines += [{"t": since, "type": "ADDED", "object": obj} for obj in source["objects"]]
     uids = {
         o["object"]["metadata"]["name"]: o["object"]["metadata"].get("uid", "")
         for o in lines

@@ -6,6 +6,9 @@ CORE_DEFECTS: Mapping[str, str] = {
     "default-scheduler.gang-aware": (
         "the default scheduler holds the pods of one owner until all its pending pods fit"
     ),
+    "lifecycle.job-forgets-finished": (
+        "an Indexed Job knows its finished indexes only from the pods that are there"
+    ),
 }
 """Defects of Kubernetes' own part, with one line on what each does."""
 

@@ -33,6 +33,8 @@ NOTES: Mapping[str, str] = {
     "window-begin": "a watched window begins (window)",
     "window-end": "a watched window ends (window)",
     "deleted-by-us": "we deleted an object (kind, name, uid)",
+    "evicted-by-us": "we asked for the eviction of a pod (kind, name, uid)",
+    "commanded": "we gave a Job a command (action, kind, name, uid)",
     "timed-out": "a wait expired (what, seconds, last)",
     "aborted": "a wait ended early because it could not come true (what, why)",
     "end": "the scenario came to its end",

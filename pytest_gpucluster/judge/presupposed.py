@@ -34,6 +34,14 @@ REJECTED = Cause(
     "the kubelet rejected the pod after it was bound (devices, topology, volumes)",
     "read `kubectl describe pod`: reason and message of the pod's status",
 )
+EVICTION = Cause(
+    "the eviction was refused: by permission (403), or by a PodDisruptionBudget (429)",
+    "grant `create` on pods/eviction, and leave the suite's namespace without PodDisruptionBudgets",
+)
+COMMANDS = Cause(
+    "the command was refused: by permission (403), or its API is not there (404)",
+    "grant `create` on commands.bus.volcano.sh, and install the CRDs of Volcano",
+)
 
 
 def _subjects(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
@@ -198,3 +206,24 @@ def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
         return say.presupposed(name, held=None, observed="no refused gang in the evidence")
     held, why = refusal.control_of(evidence, given, gangs[0])
     return say.presupposed(name, held=held, observed=why, causes=(refusal.BLOCKED,) if held is False else ())
+
+
+def eviction_permitted(evidence: Evidence, given: terms.Given) -> Presupposed:  # noqa: ARG001
+    """Say whether the API server took our request for an eviction; where none was made nothing stands on it."""
+    return _taken(evidence, "evict", "pods may be evicted", EVICTION)
+
+
+def commands_permitted(evidence: Evidence, given: terms.Given) -> Presupposed:  # noqa: ARG001
+    """Say whether the API server took our commands to Jobs; where none was given nothing stands on it."""
+    return _taken(evidence, "command", "Jobs may be given commands", COMMANDS)
+
+
+def _taken(evidence: Evidence, case: str, name: str, cause: Cause) -> Presupposed:
+    answers = [line for line in evidence.responses() if line.data.get("case") == case]
+    refused = [line for line in answers if int(line.data.get("code") or 0) >= 400]
+    if refused:
+        code, request = refused[0].data.get("code"), refused[0].data.get("request")
+        text = f"{request}: refused, HTTP {code}"
+        return say.presupposed(name, held=False, observed=text, causes=(cause,), evidence=(refused[0].key,))
+    keys = tuple(line.key for line in answers[:2])
+    return say.presupposed(name, held=True, observed=f"{len(answers)} requests were taken", evidence=keys)

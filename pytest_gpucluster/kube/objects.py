@@ -166,6 +166,24 @@ class Objects:
                 return dict(error.body)
             raise
 
+    def evict(self, pod: str, namespace: str, *, uid: str) -> Obj:
+        """Ask for the eviction of one pod, which PodDisruptionBudgets may refuse.
+
+        Raises:
+            ApiError: 403 without permission, 404 when it is gone, 409 when the uid differs, 429 by a budget.
+            Unreachable: no answer.
+        """
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        about = _about("evict", POD, namespace, pod)
+        path = POD.path(namespace, pod, "eviction")
+        ask = connections.Ask("create", "Pod/eviction", "POST", path, about, body=body, idempotent=False)
+        return self.connection.call(ask)
+
     def delete_collection(self, info: kinds.KindInfo, namespace: str | None = None, *, labels: str) -> Obj:
         """Delete all objects that carry labels, their dependants in the background, with one request.
 

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence.model import NOTES
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import cleanup, live, podlogs, slots, submit
+from pytest_gpucluster.scenario import acts, cleanup, live, podlogs, slots, submit
 from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
@@ -36,6 +36,7 @@ class Stage:
         self._kinds = kinds_watched
         self._submitter = submit.Submitter(site, name, self.stack)
         self._reader = podlogs.LogReader(site, name)
+        self._acts = acts.Acts(site, name)
 
     @property
     def handles(self) -> list[Handle]:
@@ -205,6 +206,18 @@ class Stage:
             lambda _: not self._submitter.remains(handle.kind, handle.name, handle.uid),
             budget="delete",
         )
+
+    def remove_pod(self, pod: Mapping[str, Any]) -> None:
+        """Delete a pod that a controller made, with its own grace period; see `acts.Acts.remove_pod`."""
+        self._acts.remove_pod(pod)
+
+    def evict(self, pod: Mapping[str, Any]) -> bool:
+        """Evict a pod; returns whether the API server took it. See `acts.Acts.evict`."""
+        return self._acts.evict(pod)
+
+    def command(self, job: Handle, action: str) -> bool:
+        """Give a Volcano Job a command; returns whether the API server took it. See `acts.Acts.command`."""
+        return self._acts.command(job, action)
 
     def follow(self, handle: Handle) -> None:
         """Take down what all containers of an object's pods write, from their start to their end, as they write it.

@@ -19,6 +19,7 @@ _NOTHING_RUNS: Mapping[str, str] = {
     "PLG-011": "inconclusive",
     "LIFE-001": "inconclusive",
     "LIFE-002": "inconclusive",
+    **dict.fromkeys((f"LIFE-{n:03}" for n in (3, 4, 5, 6, 7, 8, 9, 12)), "inconclusive"),
     "RDZV-001": "inconclusive",
 }
 """A part of the scheduler is absent: INV-001 says so, the others name the prerequisite that was not met."""
@@ -36,6 +37,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-005": "fail",
         "GANG-006": "fail",
         "LIFE-001": "inconclusive",
+        "LIFE-008": "inconclusive",
     },
     "controllers.down": {**_NOTHING_RUNS, "GANG-006": "inconclusive"},
     "scheduler.down": _NOTHING_RUNS,

@@ -7,6 +7,7 @@ _NO_NAMES: Mapping[str, str] = {
     "PLG-011": "environment",
     "GANG-001": "environment",
     "LIFE-001": "inconclusive",
+    "LIFE-008": "inconclusive",
 }
 """The master's name does not resolve: PLG-003 says so, what stands on it names the prerequisite."""
 
@@ -23,6 +24,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "PLG-011": "fail",
         "GANG-001": "environment",
         "LIFE-001": "inconclusive",
+        "LIFE-008": "inconclusive",
     },
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import lifecycle, presupposed
+from pytest_gpucluster.judge import lifecycle, phases, presupposed
 
 from ..scenarios.healthy import healthy, lingering
 
@@ -40,5 +40,23 @@ def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
 
     The detector MUST see that without a completion policy the workers stay and the Job does not complete when
     the master has ended; the finding names the documented fix.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-008",
+    level="must",
+    documents="R J",
+    scenario=healthy,
+    judge=phases.documented_path,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.undocumented-phase"],
+)
+def test_the_phases_are_documented_ones(settle: Callable[[], None]) -> None:
+    """The phases follow each other as documented.
+
+    Each change of the Job's phase that a watch sees MUST be a documented one, and the last phase of a Job whose master
+    ends with 0 MUST be Completed.
     """
     settle()

@@ -1,6 +1,6 @@
 """What scenarios share: programs that hold room, predicates over the live view, what a judge is told."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pytest_gpucluster.kube.errors import EnvironmentProblem
@@ -100,6 +100,17 @@ def job_phase(live: Live, handle: Handle) -> str:
 def job_ended(handle: Handle) -> Callable[[Live], bool]:
     """Report whether a Volcano Job has come to an end that it does not leave."""
     return lambda live: job_phase(live, handle) in {"Completed", "Failed", "Terminated", "Aborted"}
+
+
+def begun(jobs: Iterable[Handle]) -> Callable[[Live], bool]:
+    """Report whether each of these Volcano Jobs has come past its enqueue: it has pods, or had them."""
+    wanted = tuple(jobs)
+    return lambda live: all(past_enqueue(live, job) for job in wanted)
+
+
+def past_enqueue(live: Live, job: Handle) -> bool:
+    """Report whether a Volcano Job has pods, or had them."""
+    return bool(live.pods_of(job)) or not live.exists(job) or job_phase(live, job) not in {"", "Pending"}
 
 
 def podgroup_of(live: Live, handle: Handle) -> Mapping[str, Any] | None:

@@ -206,6 +206,30 @@ def test_evicted_pod_counts_as_failed_and_is_replaced():
     run(scene())
 
 
+@pytest.mark.parametrize(("defects", "again"), [((), False), (("lifecycle.job-forgets-finished",), True)])
+def test_a_finished_index_is_remembered_without_its_pod(defects, again):
+    """lifecycle.job-forgets-finished: the index of a finished pod that was deleted is made again; else it is not."""
+
+    async def scene():
+        async with cluster(defects=list(defects)) as runtime:
+            store = runtime.store
+            store.create("Job.batch", job("j", 2))
+            await until(runtime, lambda: len(pods_of(store)) == 2)
+            first = next(p for p in pods_of(store) if p["metadata"]["annotations"][INDEX] == "0")
+            end_pod(store, first["metadata"]["name"], "Succeeded")
+            await until(runtime, lambda: status(store).get("completedIndexes") == "0")
+            await settle()
+            store.delete("Pod", "default", first["metadata"]["name"])
+            if again:
+                await until(runtime, lambda: len(pods_of(store)) == 2)
+            else:
+                await settle()
+                assert len(pods_of(store)) == 1
+                assert status(store)["completedIndexes"] == "0"
+
+    run(scene())
+
+
 def test_deadline_fails_a_job():
     """A Job that is active for longer than its deadline fails with that reason."""
 

@@ -15,13 +15,16 @@ from tests import recordings
 NAMES = [
     "a-gang-fits", "b1-over-capacity-by-one-gpu", "b7b-shortfall-filler-same-queue-fragment",
     "c3-two-gangs-without-gang-plugin-run1", "d-refusals", "e6-pytorch-wrong-worker-name",
-    "f2-podevicted-restartjob", "h1-default-scheduler-over-capacity", "h5-vcjob-fragmented-under-default-scheduler",
+    "f1-podfailed-restartjob-maxretry", "f2-podevicted-restartjob", "f4-abort-resume", "f5-ttl", "f7-minsuccess",
+    "f11-finished-member-deleted", "r3-real-kubelet-evicted-and-failed-policies",
+    "h1-default-scheduler-over-capacity", "h5-vcjob-fragmented-under-default-scheduler",
     "l1-scheduler-not-running", "native-two-jobs-without-policy", "r1-real-kubelet-pytorch-gang",
 ]  # fmt: skip
 
 PRESUPPOSED = (
     presupposed.gang_gate_reached, presupposed.pods_ran, presupposed.master_name_resolves,
     presupposed.scheduler_answers, presupposed.control_ran, presupposed.ranks_wired,
+    presupposed.eviction_permitted, presupposed.commands_permitted,
 )  # fmt: skip
 
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -20,6 +20,8 @@ NAMED = {
     "gang-every-pod-its-own-group": "GANG-002",
     "gang-pending-pods-say-schedulable": "REF-001",
     "ref-refused-because-old-pods-outlive-a-broken-gpu": "GANG-001",
+    "life-failed-job-keeps-a-worker-running": "LIFE-004",
+    "life-restart-in-place-never-fails": "LIFE-007",
     "life-completing-lasts-as-long-as-the-grace": "LIFE-001",
     "plg-mesh-sidecar-eats-the-rendezvous": "PLG-011",
     "rdzv-rank-zero-lives-elsewhere": "RDZV-001",

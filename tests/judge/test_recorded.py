@@ -96,7 +96,53 @@ DECIDED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Stream -> what is decided about it; every row that is not named is inconclusive."""
 
+COMPLETED = (
+    "a-gang-fits", "b1-over-capacity-by-one-gpu", "b3-room-for-n-minus-one-then-room", "b6-inqueue-gang-blocks-others",
+    "b7-shortfall-filler-same-queue", "b7b-shortfall-filler-same-queue-fragment", "b7c-shortfall-filler-other-queue",
+    *(name for name in DECIDED if name.startswith(("c-", "c2-", "e"))), "f11-finished-member-deleted",
+    "f11b-finished-member-deleted-podevicted-restartjob", "f2-podevicted-restartjob", "f3-pod-deleted-no-policy",
+    "f4-abort-resume", "f5-ttl", "f7-minsuccess", "g1-queue-capability", "g2-queue-close-reopen", "g3-priority-order",
+    "g5-preempt-elastic-victim", "l1-scheduler-not-running", "r1-real-kubelet-pytorch-gang",
+    "r2-real-kubelet-podevicted-restartjob", "r6-real-kubelet-topology-affinity-error",
+)  # fmt: skip
+"""Streams in which a Volcano Job completes."""
+
+LIFECYCLE: dict[str, dict[str, str]] = {
+    "f1-podfailed-restartjob-maxretry": {"LIFE-004": PASS, "LIFE-007": PASS},
+    "f11-finished-member-deleted": {"LIFE-010": FAIL},
+    "f11b-finished-member-deleted-podevicted-restartjob": {"LIFE-003": PASS, "LIFE-010": FAIL},
+    "f2-podevicted-restartjob": {"LIFE-003": PASS},
+    "f4-abort-resume": {"LIFE-009": PASS},
+    "f5-ttl": {"LIFE-005": PASS},
+    "f7-minsuccess": {"LIFE-006": PASS},
+    "f8-exitcode-terminate": {"LIFE-007": PASS},
+    "f9-podfailed-abort": {"LIFE-007": PASS},
+    "r2-real-kubelet-podevicted-restartjob": {"LIFE-003": PASS},
+    # The killed process made the pod Failed: the policy for PodFailed acted, the one for PodEvicted was not tried.
+    "r3-real-kubelet-evicted-and-failed-policies": {"LIFE-007": PASS},
+    "r4-real-kubelet-podfailed-maxretry": {"LIFE-004": PASS, "LIFE-007": PASS},
+}
+"""The same for how jobs end."""
+
+for _name in (*COMPLETED, *LIFECYCLE):
+    DECIDED[_name] = {
+        **DECIDED[_name], **({"LIFE-008": PASS} if _name in COMPLETED else {}), **LIFECYCLE.get(_name, {}),
+    }  # fmt: skip
+
 TEXTS = [
+    (
+        "f11-finished-member-deleted",
+        "LIFE-010",
+        "mixed-master-0 of Job.batch.volcano.sh/mixed had ended with 0",
+    ),
+    ("f5-ttl", "LIFE-005", "removed 2.1 s later with its 2 pods"),
+    ("f4-abort-resume", "LIFE-009", "retries used: 1"),
+    (
+        "r3-real-kubelet-evicted-and-failed-policies",
+        "LIFE-003",
+        "before it was gone, so PodFailed -> AbortJob acted",
+    ),
+    ("r4-real-kubelet-podfailed-maxretry", "LIFE-004", "2 of 2 attempts"),
     ("b7-shortfall-filler-same-queue", "GANG-002", "refused before the gang gate"),
     ("c-two-gangs-run0", "GANG-004", "refused before the gang gate"),
     ("c2-two-gangs-gang-gate-run0", "GANG-004", "weak evidence"),

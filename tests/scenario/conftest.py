@@ -62,6 +62,13 @@ class StubApi(objects.Objects):
         self.asked.append(("delete", info.key, name))
         return {}
 
+    def evict(self, pod, namespace, *, uid):
+        """Take the request, or raise the planted answer."""
+        self.asked.append(("evict", "Pod", pod))
+        if self.answer is not None:
+            raise self.answer
+        return {}
+
     def info(self, api_version, kind):
         """Look into the table only."""
         return kinds.known(api_version, kind)

@@ -12,6 +12,7 @@ from pytest_gpucluster.embedded.controllers.job_pods import (
     is_tracked,
     make_pod,
     parse_indexes,
+    phase_of,
     restarts_of,
     tally,
 )
@@ -58,6 +59,7 @@ class JobController:
         """Control the Jobs of a runtime's store."""
         self._store = runtime.store
         self._events = Recorder(runtime.store, NAME, legacy=True, burst=SPAM_BURST)
+        self._forgets = runtime.has("lifecycle.job-forgets-finished")
         self._backoff = float(runtime.config.get("job_backoff_seconds") or BACKOFF_SECONDS)
         self._dirty: dict[Key, None] = {}
         self._batch: dict[str, int] = {}
@@ -126,6 +128,8 @@ class JobController:
             return
         status = clone(job.get("status") or {})
         status["uncountedTerminatedPods"] = {}
+        if self._forgets and is_indexed(job):
+            _recall(status, pods)
         counted = self._count(job, status, counts)
         told: list[tuple[str, str, str]] = []
         more = self._steer(job, status, counts, told)
@@ -301,6 +305,13 @@ class JobController:
             status.pop("active", None)
         if not status.get("conditions"):
             status.pop("conditions", None)
+
+
+def _recall(status: Obj, pods: Iterable[Obj]) -> None:
+    """Let a status know of the finished indexes only what pods show (a defect)."""
+    shown = {index_of(pod) for pod in pods if phase_of(pod) == "Succeeded" and not is_tracked(pod)}
+    status["completedIndexes"] = format_indexes(index for index in shown if index is not None)
+    status["succeeded"] = len(shown)
 
 
 def _set(status: Obj) -> Callable[[Obj], None]:

@@ -38,6 +38,12 @@ DEFECTS: Final[dict[str, str]] = {
         "preempt and reclaim take members that a gang needs: the vote of the gang plugin is not asked"
     ),
     "preemption.never-gives-back": "the action reclaim is in the configuration and does nothing",
+    "lifecycle.eviction-ignored": "a policy for PodEvicted does nothing: only the lost pod is made again",
+    "lifecycle.restarts-without-end": "a Job is restarted however often its attempts have failed",
+    "lifecycle.ttl-ignored": "finished Jobs stay, whatever their ttlSecondsAfterFinished says",
+    "lifecycle.min-success-ignored": "minSuccess decides nothing",
+    "lifecycle.exit-code-ignored": "a policy for an exit code does nothing",
+    "lifecycle.resume-ignored": "the command ResumeJob does nothing",
     "scheduler.down": "the scheduler does not run",
     "controllers.down": "the Job controller does not run",
 }

@@ -37,7 +37,8 @@ def install(runtime: Runtime) -> None:
     runtime.spawn(queues.run_queue_controller(runtime), "volcano queues")
     if not runtime.has("controllers.down"):
         runtime.spawn(JobController(runtime).run(), "volcano jobs")
-        runtime.spawn(remove_finished(runtime), "volcano ttl")
+        if not runtime.has("lifecycle.ttl-ignored"):
+            runtime.spawn(remove_finished(runtime), "volcano ttl")
     if not runtime.has("scheduler.down"):
         runtime.spawn(run_scheduler(runtime), "volcano scheduler")
 

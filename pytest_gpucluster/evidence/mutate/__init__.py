@@ -5,7 +5,16 @@ show that a judge can fail, and that a judge which lacks its ground falls silent
 area; `base` has the pieces. Which rows each one flips: `suites/defects`.
 """
 
-from pytest_gpucluster.evidence.mutate import gang, inventory, lifecycle, plugins, refusal, rendezvous, watch
+from pytest_gpucluster.evidence.mutate import (
+    gang,
+    inventory,
+    lifecycle,
+    plugins,
+    refusal,
+    rendezvous,
+    small_jobs,
+    watch,
+)
 from pytest_gpucluster.evidence.mutate.base import Mutant, Table, each, edited, with_lines, without
 
 __all__ = ["MUTANTS", "Mutant", "each", "edited", "with_lines", "without"]
@@ -19,6 +28,7 @@ MUTANTS: Table = {
         plugins.MUTANTS,
         refusal.MUTANTS,
         rendezvous.MUTANTS,
+        small_jobs.MUTANTS,
         watch.MUTANTS,
     )
     for name, entry in table.items()

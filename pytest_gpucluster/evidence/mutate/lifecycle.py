@@ -10,7 +10,8 @@ from pytest_gpucluster.evidence.mutate import base
 
 def no_completion(evidence: Evidence) -> Evidence:
     """Let nobody end the members that outlive their master; the Job still calls itself Completed."""
-    tasks = {pod.uid: pod.task for gang in gangs.gangs(evidence) for pod in gang.pods}
+    with_master = [g for g in gangs.gangs(evidence) if any("master" in pod.task for pod in g.pods)]
+    tasks = {pod.uid: pod.task for gang in with_master for pod in gang.pods}
     workers = {uid for uid, task in tasks.items() if task and "master" not in task}
 
     def stay(obj: dict[str, Any]) -> None:

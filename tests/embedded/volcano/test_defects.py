@@ -236,6 +236,48 @@ def test_a_job_completes_without_a_policy():
     assert run("f6-no-complete-policy-lingers").phases("linger")[-1] == "Running"
 
 
+def test_a_policy_for_evictions_is_ignored():
+    """lifecycle.eviction-ignored: only the lost pod is made again; other policies act."""
+    seen = run("f2-podevicted-restartjob", "lifecycle.eviction-ignored")
+    made = [line["object"]["metadata"]["name"] for line in seen.of("Pod") if line["type"] == "ADDED"]
+    assert sorted(made) == sorted([*(f"evict-worker-{n}" for n in range(4)), "evict-worker-1"])
+    assert "Restarting" not in seen.phases("evict")
+    assert run("f9-podfailed-abort", "lifecycle.eviction-ignored").phases("pfab")[-1] == "Aborted"
+
+
+def test_attempts_never_end():
+    """lifecycle.restarts-without-end: the third failure of three is followed by a fourth attempt."""
+    seen = run("f1-podfailed-restartjob-maxretry", "lifecycle.restarts-without-end")
+    starts = [line for line in seen.of("Pod", "retry-bad-0") if line["type"] == "ADDED"]
+    assert len(starts) > 3
+    assert "Failed" not in seen.phases("retry")
+
+
+def test_a_finished_job_stays():
+    """lifecycle.ttl-ignored: the Job and its pods are there at the end."""
+    seen = run("f5-ttl", "lifecycle.ttl-ignored")
+    assert not [line for line in seen.of(JOB) + seen.of("Pod") if line["type"] == "DELETED"]
+    assert [line for line in run("f5-ttl").of(JOB) if line["type"] == "DELETED"]
+
+
+def test_enough_successes_decide_nothing():
+    """lifecycle.min-success-ignored: one success of one that is needed leaves the Job running."""
+    assert run("f7-minsuccess", "lifecycle.min-success-ignored").phases("minsucc")[-1] == "Running"
+    assert run("f7-minsuccess").phases("minsucc")[-1] == "Completed"
+
+
+def test_an_exit_code_sets_nothing_off():
+    """lifecycle.exit-code-ignored: the policy for the code is not tried, those for events are."""
+    assert "Terminated" not in run("f8-exitcode-terminate", "lifecycle.exit-code-ignored").phases("exitc")
+    assert run("f9-podfailed-abort", "lifecycle.exit-code-ignored").phases("pfab")[-1] == "Aborted"
+
+
+def test_a_suspended_job_stays_so():
+    """lifecycle.resume-ignored: ResumeJob leaves the Job Aborted; AbortJob acts."""
+    assert run("f4-abort-resume", "lifecycle.resume-ignored").phases("susp")[-1] == "Aborted"
+    assert run("f4-abort-resume").phases("susp")[-1] == "Completed"
+
+
 def test_without_a_scheduler_nothing_moves():
     """scheduler.down: the PodGroup keeps no phase and there is no pod."""
     seen = run("a-gang-fits", "scheduler.down")

@@ -1,6 +1,7 @@
 """The Job controller: what happens to a Job, its pods and its PodGroup, and what it does about it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.objects import (
@@ -39,7 +40,7 @@ class JobController:
         self._pods = PodCache()
         self._work = JobWork(runtime, self._recorder, self._pods)
         self._delays = Delays(runtime)
-        self._ends_unasked = runtime.has("lifecycle.completes-without-policy")
+        self._has = runtime.has
         self._phases: dict[str, str] = {}
         self._generations: dict[str, int] = {}
 
@@ -168,9 +169,7 @@ class JobController:
             return
         if happened.job_uid and happened.job_uid != uid_of(job):
             return
-        decision = decide(job, happened)
-        if self._ends_unasked and decision.action == names.SYNC and _first_is_done(job, happened):
-            decision = Decision(names.COMPLETE)
+        decision = self._decide(job, happened)
         if decision.delay:
 
             def act() -> None:
@@ -185,6 +184,29 @@ class JobController:
             self._delays.cancel(uid_of(job))
         self._execute(job, decision.action, happened)
 
+    def _decide(self, job: Obj, happened: Happening) -> Decision:
+        """Return what is done about something, planted defects included."""
+        if self._has("lifecycle.exit-code-ignored"):
+            happened = replace(happened, exit_code=None)
+        ignored = {
+            "lifecycle.eviction-ignored": happened.event == names.POD_EVICTED,
+            "lifecycle.resume-ignored": happened.action == names.RESUME,
+        }
+        if any(self._has(defect) for defect, here in ignored.items() if here):
+            return Decision()
+        decision = decide(job, happened)
+        unasked = decision.action == names.SYNC and self._has("lifecycle.completes-without-policy")
+        return Decision(names.COMPLETE) if unasked and _first_is_done(job, happened) else decision
+
+    def _rule(self, phase: str) -> rules.Rule:
+        """Return the rule of a phase, planted defects included."""
+        rule = rules.SYNC_RULES[phase]
+        if phase == rules.RESTARTING and self._has("lifecycle.restarts-without-end"):
+            return lambda job, status: rule(job, {**status, "retryCount": 0})
+        if phase == rules.RUNNING and self._has("lifecycle.min-success-ignored"):
+            return lambda job, status: rule({**job, "spec": {**job["spec"], "minSuccess": None}}, status)
+        return rule
+
     def _execute(self, job: Obj, action: str, happened: Happening) -> None:
         if action != names.SYNC:
             text = f"Start to execute action {action} "
@@ -192,7 +214,7 @@ class JobController:
         phase = rules.phase_of(job)
         if phase in rules.SYNC_RULES:
             if phase == rules.RESTARTING or not self._act(job, action, happened):
-                self._work.sync(job, rules.SYNC_RULES[phase])
+                self._work.sync(job, self._rule(phase))
             return
         if action == names.RESUME and phase in (rules.ABORTING, rules.ABORTED):
             self._work.kill(job, rules.always(rules.RESTARTING), counts_retry=True)
@@ -203,7 +225,8 @@ class JobController:
         """Carry out an action on a Job that is pending or running; False when there is none."""
         if action == names.RESTART:
             retries = int((job.get("status") or {}).get("retryCount") or 0)
-            last = retries >= rules.max_retry_of(job) - 1
+            endless = self._has("lifecycle.restarts-without-end")
+            last = not endless and retries >= rules.max_retry_of(job) - 1
             self._work.kill(job, rules.always(rules.RESTARTING), keeps_ended=last, counts_retry=True)
         elif action in names.TARGET_ACTIONS and happened.task:
             pod = happened.pod if action == names.RESTART_POD else None

@@ -1,0 +1,170 @@
+"""How a Job ends by its own numbers: minSuccess (LIFE-006) and its time to live (LIFE-005)."""
+
+from pytest_gpucluster.evidence import fields, jobs
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REMOVED = "a Job with ttlSecondsAfterFinished is removed, with all that it owns, that long after it finished"
+DECIDES = (
+    "as soon as minSuccess members have succeeded the Job is Completed and the others are ended; a Job that ends "
+    "with fewer is not Completed"
+)
+
+WHOLE_SECONDS = 1.0
+"""The time to live counts from a time stamp of whole seconds, so removal may come up to so much early."""
+
+RECEIPT = 0.5
+"""Seconds by which a line of a busy watch may be received later than another one."""
+
+NO_COLLECTOR = Cause(
+    "nobody removes finished Jobs: the garbage collection of Volcano does not run, or what the Job owns is held by "
+    "finalizers",
+    "check that vc-controller-manager runs with its gc-controller (`--controllers`) and that Kubernetes' garbage "
+    "collector answers; an Aborted Job is never removed",
+)
+IGNORED = Cause(
+    "minSuccess did not decide",
+    "read spec.minSuccess of the Job as stored (`kubectl get vcjob -o yaml`): an older schema drops the field",
+)
+
+
+def removed_after_ttl(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-005."""
+    return several.decide(
+        evidence, given, ("time-to-live",), lambda gang: _removed(evidence, given, gang), REMOVED
+    )
+
+
+def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+    job = gang.job
+    ttl = fields.number(job.last, "spec", "ttlSecondsAfterFinished") if job else None
+    if job is None or ttl is None:
+        return f"{gang.title} has no ttlSecondsAfterFinished"
+    finished = next(((t, name, key) for t, name, key in job.phases if name in jobs.FINAL), None)
+    if finished is None:
+        why = several.expired(evidence, gang)
+        return f"{gang.title} did not finish, it is {job.phase or 'without a phase'}" + (
+            f" (waited for {why})" if why else ""
+        )
+    t, phase, key = finished
+    stop = jobs.end_of_story(evidence)
+    grain = terms.of(evidence, given).grain
+    ours = any(note.data.get("uid") == job.uid for note in evidence.notes("deleted-by-us"))
+    gone = job.deleted if job.deleted is not None and job.deleted <= stop else None
+    took = None if gone is None else gone - t
+    number = Number(f"{gang.name} removed after", took, "s", float(ttl), "spec.ttlSecondsAfterFinished")
+    start = f"{gang.title} was {phase} at t={t:.2f} s, time to live {ttl} s"
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        keys = (key, *(pod.keys["deleted"] for pod in gang.pods[:3] if "deleted" in pod.keys))
+        return say.finding(
+            verdict, REMOVED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
+        )
+
+    if ours:
+        return found(Verdict.INCONCLUSIVE, "we deleted it ourselves")
+    if took is None or gone is None:
+        limit = several.due(evidence, given, gang, t + ttl)
+        if stop >= limit or several.expired(evidence, gang, t):
+            return found(Verdict.FAIL, f"still there {stop - t:.1f} s later", causes=(NO_COLLECTOR,))
+        return found(Verdict.INCONCLUSIVE, "the evidence ends before its removal was due")
+    if took < ttl - WHOLE_SECONDS - RECEIPT - grain:
+        return found(Verdict.FAIL, f"removed {took:.1f} s later, too early", violation=True)
+    left = _owned_left(evidence, gang, stop)
+    if left:
+        why = several.expired(evidence, gang, t)
+        verdict = Verdict.FAIL if why or stop - gone > several.GONE_SLACK else Verdict.INCONCLUSIVE
+        return found(verdict, f"removed {took:.1f} s later, but {say.listed(left, 4)} is still there",
+                     causes=(NO_COLLECTOR,), where=tuple(left[: say.MANY]))  # fmt: skip
+    gaps = [gap for kind in (names.VC_JOB, "Pod") for gap in evidence.gaps(kind, t, gone)]
+    if gaps:
+        return found(Verdict.INCONCLUSIVE, "the watch has a gap, so when it was removed is not known")
+    return found(Verdict.PASS, f"removed {took:.1f} s later with its {len(gang.pods)} pods")
+
+
+def _owned_left(evidence: Evidence, gang: Gang, t: float) -> list[str]:
+    """Return what a Job owns and is there at a time, as kind and name; events are not owned."""
+    uids = {gang.uid} if gang.uid else set()
+    left: dict[str, None] = {}
+    for line in evidence.lines:
+        owners = {str(ref.get("uid")) for ref in fields.items(line.object, "metadata", "ownerReferences")}
+        if owners & uids and evidence.at(line.uid, t) is not None:
+            left[f"{line.kind}/{line.name}"] = None
+    return list(left)
+
+
+def min_success_decides(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-006."""
+    return several.decide(
+        evidence, given, ("enough", "too-few"), lambda gang: _decided(evidence, given, gang), DECIDES
+    )
+
+
+def _decided(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+    job = gang.job
+    wanted = fields.number(job.last, "spec", "minSuccess") if job else None
+    if job is None or not wanted:
+        return f"{gang.title} has no minSuccess"
+    stop = jobs.end_of_story(evidence)
+    done = sorted(
+        (pod.finished, pod.keys["finished"])
+        for pod in gang.pods
+        if pod.finished is not None and pod.phase == "Succeeded" and pod.finished <= stop
+    )
+    phase = next((name for t, name, _ in reversed(job.phases) if t <= stop), "")
+    number = Number(f"members of {gang.name} that succeeded", len(done), "", wanted, "spec.minSuccess")
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        keys = (*(key for _, key in done[:3]), *(key for _, name, key in job.phases if name in jobs.FINAL))
+        return say.finding(verdict, DECIDES, text, gang, evidence=keys, numbers=(number,), **more)
+
+    told = f"{gang.title}: {len(done)} members succeeded, minSuccess {wanted}"
+    asked = any(action == "CompleteJob" for _, action, _ in jobs.executed(evidence, job))
+    if len(done) >= wanted:
+        return _enough(evidence, given, gang, (done[wanted - 1][0], phase, told), found)
+    seen = len({pod.slot for pod in gang.pods}) >= gang.size and not evidence.gaps("Pod", job.created, stop)
+    if phase == "Completed" and not asked and seen:
+        return found(Verdict.FAIL, f"{told}, and yet it is Completed", violation=True, causes=(IGNORED,))
+    why = several.expired(evidence, gang)
+    over = [pod for pod in gang.pods if pod.finished is not None]
+    if phase == "Failed":
+        return found(Verdict.PASS, f"{told}: Failed")
+    if len({pod.slot for pod in over}) >= max(gang.size, 1) and why:
+        return found(
+            Verdict.FAIL, f"{told}; all ended and it is {phase} (waited for {why})", causes=(IGNORED,)
+        )
+    return f"{told}, and it is {phase or 'without a phase'}: not decided yet" + (
+        f" (waited for {why})" if why else ""
+    )
+
+
+def _enough(
+    evidence: Evidence, given: terms.Given, gang: Gang, at: tuple[float, str, str], found: several.Found
+) -> Finding:
+    """Judge a Job of which enough members succeeded: `at` is when, the phase now, and how it is told."""
+    t, phase, told = at
+    assert gang.job is not None  # noqa: S101 (narrowed by the caller)
+    stop = jobs.end_of_story(evidence)
+    limit = several.due(evidence, given, gang, t)
+    completed = gang.job.phase_time("Completed")
+    if completed is None:
+        if phase in jobs.FINAL or stop >= limit:
+            text = f"{told} at t={t:.2f} s, and it is {phase} {stop - t:.1f} s later"
+            return found(Verdict.FAIL, text, causes=(IGNORED,))
+        return found(Verdict.INCONCLUSIVE, f"{told}; the evidence ends before it had to be Completed")
+    alone = several.left_alone(evidence, gang, stop)
+    overdue = several.overdue(evidence, gang, stop)
+    if overdue or (alone and stop >= limit):
+        left = overdue or alone
+        text = f"{told}: Completed, but {say.listed([pod.name for pod in left], 4)} runs on"
+        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=say.places(left))
+    if several.living(evidence, gang, stop):
+        return found(
+            Verdict.INCONCLUSIVE, f"{told}: Completed; the evidence ends before the others had to be gone"
+        )
+    if evidence.gaps("Pod", t, stop):
+        return found(Verdict.INCONCLUSIVE, f"{told}: Completed; pods were not watched all the time")
+    return found(Verdict.PASS, f"{told}: Completed at t={completed:.2f} s, the others ended")

@@ -1,0 +1,82 @@
+"""Restarts inside a pod, which no policy and no maxRetry sees: LIFE-012, and why other rows were not tried."""
+
+from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+SHOWN = (
+    "under restartPolicy OnFailure a container that fails is restarted in its pod: no PodFailed policy acts, and no "
+    "attempt of maxRetry is counted"
+)
+
+IN_PLACE = Cause(
+    "restartPolicy OnFailure (or Always): the kubelet restarts the container inside the same pod, which never "
+    "becomes Failed, so neither a policy for PodFailed or an exit code nor maxRetry applies",
+    "set restartPolicy Never in the task's template, or use a policy for TaskFailed with the task's maxRetry",
+)
+
+
+def _told(one: jobs.InPlace) -> str:
+    last = "" if one.exit_code is None else f", last exit {one.exit_code}"
+    return f"{one.pod.where} restarts in place ({one.restarts} times{last}) under restartPolicy {one.policy}"
+
+
+def instead(evidence: Evidence, gang: Gang, required: str) -> Finding | None:
+    """Return why a failure of this Job could not set a policy off; None where nothing was restarted in place."""
+    restarted = [one for one in jobs.in_place(evidence, gang) if one.policy != "Never"]
+    if not restarted:
+        return None
+    one = restarted[0]
+    holds = several.held(several.living(evidence, gang, jobs.end_of_story(evidence)))
+    text = f"not tested: {_told(one)}, so PodFailed cannot occur"
+    text += f"; {holds} are held meanwhile" if holds else ""
+    return say.finding(
+        Verdict.INCONCLUSIVE, required, text, gang, causes=(IN_PLACE,), where=say.places((one.pod,)),
+        evidence=(one.key,),
+    )  # fmt: skip
+
+
+def restarts_in_place_control(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-012: the control shows a failure that no policy sees."""
+    return several.decide(evidence, given, ("in-place",), lambda gang: _shown(evidence, given, gang), SHOWN)
+
+
+def _shown(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+    if gang.job is None or not any(p.matches(jobs.FAILED, p.exit_code) for p in jobs.all_policies(gang)):
+        return f"{gang.title} has no policy for PodFailed or an exit code"
+    restarted = [one for one in jobs.in_place(evidence, gang) if one.exit_code not in (None, 0)]
+    if not restarted:
+        why = several.expired(evidence, gang)
+        return f"no container of {gang.title} was restarted in its pod" + (
+            f" (waited for {why})" if why else ""
+        )
+    one = restarted[0]
+    stop = jobs.end_of_story(evidence)
+    since = next((line.t for line in evidence.history(one.pod.uid) if line.key == one.key), stop)
+    retries = jobs.retry_count(gang.job)
+    acted = [action for t, action, _ in jobs.executed(evidence, gang.job) if t <= stop]
+    over = [name for t, name, _ in gang.job.phases if name in jobs.OVER and t <= stop]
+    window = terms.of(evidence, given).window
+    stays = stop - since
+    number = Number(f"restarts in place of {one.pod.name}", one.restarts, "", None, "restartCount")
+
+    def found(verdict: Verdict, text: str) -> Finding:
+        return say.finding(
+            verdict, SHOWN, text, gang, causes=(IN_PLACE,), where=say.places((one.pod,)),
+            evidence=(one.key,), numbers=(number,),
+        )  # fmt: skip
+
+    told = _told(one)
+    if acted or over or retries:
+        what = say.listed([*acted, *over], 4) or f"retryCount {retries}"
+        return found(Verdict.INCONCLUSIVE, f"not shown: {told}, and the Job acted: {what}")
+    gaps = evidence.gaps("Pod", since, stop)
+    if gaps or stays < window:
+        why = "the watch has a gap" if gaps else f"{stays:.2f} s is shorter than the window of {window:.2f} s"
+        return found(Verdict.INCONCLUSIVE, f"{told}; {why}")
+    phase = gang.job.phase
+    return found(
+        Verdict.PASS, f"shown: {told}; Job {phase} with retryCount 0 for {stays:.1f} s, no policy acted"
+    )

@@ -1,0 +1,163 @@
+"""LIFE-007: the policies for PodFailed and for exit codes do what they say."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import in_place, say, several, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "when a pod fails, the first policy that matches its event or exit code acts: AbortJob, TerminateJob and "
+    "CompleteJob end the Job so with nothing left running, RestartJob replaces every member"
+)
+
+NOT_ACTED = Cause(
+    "the controllers did not act on the failed pod",
+    "check that the policy stands on the failing task or on the Job and names PodFailed or this exit code, and "
+    "look at the log of vc-controller-manager",
+)
+OTHER = Cause(
+    "another policy acted: a policy of the task is tried before those of the Job, and the first that matches wins",
+    "read spec.tasks[].policies and spec.policies in this order",
+)
+
+Found = Callable[..., Finding]
+
+
+def act_as_documented(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-007."""
+    return several.decide(
+        evidence,
+        given,
+        ("abort", "terminate", "max-retry"),
+        lambda gang: _acted(evidence, given, gang),
+        REQUIRED,
+    )
+
+
+def _acted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+    if gang.job is None:
+        return f"the Job of {gang.title} is not in the evidence"
+    for failure in jobs.first_failures(evidence, gang):
+        policy = jobs.policy_for(gang, failure.pod.task, jobs.FAILED, failure.exit_code)
+        if policy is None or policy.delayed:
+            continue
+        if policy.action in jobs.ENDS or policy.action == "RestartJob":
+            return _judge(evidence, given, gang, failure, policy)
+    instead = in_place.instead(evidence, gang, REQUIRED)
+    if instead is not None:
+        return instead
+    why = several.expired(evidence, gang)
+    return f"no pod of {gang.title} failed where a policy waits for it" + (
+        f" (waited for {why})" if why else ""
+    )
+
+
+def _judge(
+    evidence: Evidence, given: terms.Given, gang: Gang, failure: jobs.Failure, policy: jobs.Policy
+) -> Finding:
+    job = gang.job
+    assert job is not None  # noqa: S101 (narrowed by the caller)
+    stop = jobs.end_of_story(evidence)
+    acts = [(t, action, key) for t, action, key in jobs.executed(evidence, job) if t <= stop]
+    code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
+    start = f"{failure.pod.name} failed{code} at t={failure.t:.2f} s, {policy.when} -> {policy.action}"
+    limit = several.due(evidence, given, gang, failure.t)
+    moved = _moved(gang, policy.action)
+    keys = (failure.key, *(key for _, _, key in acts[:2]), *(key for _, _, key in moved[:2]))
+    took = moved[0][0] - failure.t if moved else None
+    number = Number(
+        f"{policy.action} of {gang.name} after", took, "s", several.act_within(given), "budget to finish"
+    )
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        return say.finding(
+            verdict, REQUIRED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
+        )
+
+    wrong = _other_end(gang, policy.action, stop)
+    if wrong:
+        return found(Verdict.FAIL, f"but the Job became {wrong}", violation=True, causes=(OTHER,))
+    late = not moved or moved[0][0] > limit
+    if late and stop >= limit:
+        text = f"the Job stayed {job.phase or 'without a phase'}, nothing was done within {limit - failure.t:.1f} s"
+        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,))
+    if late:
+        return found(Verdict.INCONCLUSIVE, "the evidence ends before the action was due")
+    if policy.action == "RestartJob":
+        return _restarted(evidence, given, gang, failure, found)
+    return _ended(evidence, given, gang, jobs.ENDS[policy.action], found)
+
+
+def _moved(gang: Gang, action: str) -> list[tuple[float, str, str]]:
+    """Return the phases that show that an action was carried out."""
+    wanted = {"RestartJob": ("Restarting",), "AbortJob": ("Aborting", "Aborted")}.get(action)
+    if wanted is None:
+        end = jobs.ENDS[action]
+        wanted = (end.replace("ed", "ing"), end)
+    return [phase for phase in (gang.job.phases if gang.job else ()) if phase[1] in wanted]
+
+
+def _other_end(gang: Gang, action: str, stop: float) -> str:
+    """Return the first phase of another action than this one, "" where there was none."""
+    allowed = {"Restarting", "Failed"} if action == "RestartJob" else {jobs.ENDS[action]}
+    allowed |= {end.replace("ed", "ing") for end in allowed}
+    for t, name, _ in gang.job.phases if gang.job else ():
+        if t <= stop and name in jobs.OVER:
+            return "" if name in allowed else name
+    return ""
+
+
+def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: Found) -> Finding:
+    job = gang.job
+    assert job is not None  # noqa: S101 (narrowed by the caller)
+    stop = jobs.end_of_story(evidence)
+    at = job.phase_time(end)
+    begun = min(t for t, name, _ in job.phases if name in (end, end.replace("ed", "ing")))
+    alone = several.left_alone(evidence, gang, stop)
+    overdue = several.overdue(evidence, gang, stop)
+    if overdue or (alone and stop >= several.due(evidence, given, gang, begun)):
+        left = overdue or alone
+        text = f"{end}, but {say.listed([p.name for p in left], 4)} runs on"
+        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(left))
+    if at is None:
+        why = several.expired(evidence, gang, begun)
+        verdict = Verdict.FAIL if why else Verdict.INCONCLUSIVE
+        return found(verdict, f"it was not seen {end}" + (f" (waited for {why})" if why else ""))
+    if several.living(evidence, gang, stop):
+        return found(Verdict.INCONCLUSIVE, f"{end}; the evidence ends before all pods had to be gone")
+    gaps = evidence.gaps("Pod", begun, stop)
+    if gaps:
+        return found(Verdict.INCONCLUSIVE, f"{end}; pods were not watched all the time")
+    return found(Verdict.PASS, f"{end} at t={at:.2f} s, nothing left running")
+
+
+def _restarted(
+    evidence: Evidence, given: terms.Given, gang: Gang, failure: jobs.Failure, found: Found
+) -> Finding:
+    others = [
+        p
+        for p in gang.pods
+        if p.created <= failure.t
+        and p.uid != failure.pod.uid
+        and (p.deleted is None or p.deleted > failure.t)
+    ]
+    limit = several.due(evidence, given, gang, failure.t)
+    stop = jobs.end_of_story(evidence)
+    stayed = [p for p in others if (t := jobs.left(p)) is None or t > limit]
+    if stayed and stop >= limit:
+        text = f"{say.listed([p.name for p in stayed], 4)} ran on"
+        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(stayed))
+    fresh = {p.slot for p in gang.pods if failure.t < p.created <= stop}
+    wanted = {p.slot for p in (failure.pod, *others)}
+    last = gang.job is not None and jobs.retry_count(gang.job) >= jobs.max_retry(gang.job)
+    if stayed or (wanted - fresh and not (last and not fresh)):
+        why = several.expired(evidence, gang, failure.t)
+        verdict = Verdict.FAIL if why and not stayed else Verdict.INCONCLUSIVE
+        text = f"{say.listed(sorted(wanted - fresh), 4)} not yet made again"
+        return found(verdict, text + (f" (waited for {why})" if why else ""))
+    if evidence.gaps("Pod", failure.t, max((p.created for p in gang.pods), default=failure.t)):
+        return found(Verdict.INCONCLUSIVE, "pods were not watched all the time")
+    return found(Verdict.PASS, f"all {len(wanted)} members were replaced" if fresh else "no attempt was left")

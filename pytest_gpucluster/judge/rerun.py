@@ -1,0 +1,139 @@
+"""LIFE-010: the work of a member that has succeeded is not done again when its pod is taken away."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "a member that has succeeded is not run again when its pod is deleted, collected or lost with its node, while "
+    "the Job goes on"
+)
+
+NO_MEMORY = Cause(
+    "Volcano keeps no memory of a finished member apart from its pod: without the pod the member is made again",
+    "keep finished pods until the Job has ended (no clean-up by hand, a high terminated-pod-gc-threshold), or run "
+    "work that must not repeat as an Indexed batch Job, which records its completed indexes",
+)
+FORGOTTEN = Cause(
+    "the Job controller did not count the member before its pod went, or lost count of it",
+    "look at status.completedIndexes and status.succeeded of the Job, and at the finalizers of its pods "
+    "(batch.kubernetes.io/job-tracking)",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gone:
+    """A pod that had succeeded and was taken away while its Job went on.
+
+    Attributes:
+        again: the pods that were made in its place afterwards.
+        seen: seconds for which its absence was watched.
+    """
+
+    gang: Gang
+    pod: PodStory
+    t: float
+    again: tuple[PodStory, ...]
+    seen: float
+
+
+def gone_members(evidence: Evidence, gang: Gang) -> list[Gone]:
+    """Return the finished members of a Job that somebody took away while it went on."""
+    stop = jobs.end_of_story(evidence)
+    if gang.job is not None:
+        ends = [
+            t for t, name, _ in gang.job.phases if name in (*jobs.FINAL, "Complete", "Aborting", "Completing")
+        ]
+        stop = min([stop, *ends, *((gang.job.deleted,) if gang.job.deleted is not None else ())])
+    found = []
+    for pod in jobs.removals(evidence, gang):
+        t = pod.deleted
+        if t is None or t > stop or pod.finished is None or pod.phase != "Succeeded":
+            continue
+        again = tuple(
+            p for p in gang.pods if p.slot == pod.slot and p.uid != pod.uid and p.created >= pod.finished
+        )
+        found.append(Gone(gang, pod, t, again, stop - t))
+    return found
+
+
+def not_run_again(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-010.
+
+    Where a batch Job is the subject it decides, and what Volcano makes of the same is reported beside it; else the
+    Jobs that are there decide.
+    """
+    known = terms.roles(evidence, given)
+    everyone = [g for g in terms.everyone(evidence) if g.kind in (names.VC_JOB, names.BATCH_JOB)]
+    subjects = [g for g in everyone if terms.plays(g, known.get("subject", ()))] or everyone
+    beside = [g for g in everyone if terms.plays(g, known.get("contrast", ()))]
+    subjects = [g for g in subjects if g not in beside]
+    found = [one for gang in subjects for one in gone_members(evidence, gang)]
+    if not found:
+        text = (
+            terms.nothing(evidence, "Job")
+            if not subjects
+            else (f"no member of {subjects[0].title} that had succeeded was taken away while the Job went on")
+        )
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, subjects[0] if subjects else None)
+    finding = several.together([_judged(evidence, given, one) for one in found], REQUIRED, every=True)
+    return _with_contrast(evidence, beside, finding)
+
+
+def _judged(evidence: Evidence, given: terms.Given, one: Gone) -> Finding:
+    pod = one.pod
+    start = f"{pod.name} of {one.gang.title} had ended with 0 and was taken away at t={one.t:.2f} s"
+    keys = tuple(pod.keys[what] for what in ("finished", "deleted")) + tuple(
+        p.keys["created"] for p in one.again[:2]
+    )
+    number = Number(
+        f"runs of {pod.slot}", 1 + len(one.again), "", 1, "a member that succeeded has done its work"
+    )
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        return say.finding(
+            verdict, REQUIRED, f"{start}; {text}", one.gang, evidence=keys, numbers=(number,), **more
+        )
+
+    if one.again:
+        cause = NO_MEMORY if one.gang.kind == names.VC_JOB else FORGOTTEN
+        text = f"it was made again at t={one.again[0].created:.2f} s"
+        return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=say.places(one.again))
+    window = terms.of(evidence, given).window
+    if one.seen < window:
+        return found(Verdict.INCONCLUSIVE, f"watched for {one.seen:.2f} s, the window is {window:.2f} s")
+    if evidence.gaps("Pod", one.t, one.t + one.seen):
+        return found(Verdict.INCONCLUSIVE, "pods were not watched all the time")
+    return found(Verdict.PASS, f"it was not made again for {one.seen:.1f} s")
+
+
+def _with_contrast(evidence: Evidence, beside: Sequence[Gang], finding: Finding) -> Finding:
+    """Report what Volcano made of the same beside the finding; it does not decide."""
+    told, numbers, causes = [], [], list(finding.causes)
+    for one in (gone for gang in beside for gone in gone_members(evidence, gang)):
+        runs = 1 + len(one.again)
+        numbers.append(
+            Number(f"runs of {one.pod.slot} (Volcano)", runs, "", None, "reported, does not decide")
+        )
+        if one.again:
+            told.append(
+                f"reported: {one.pod.name} of {one.gang.title} was made again, Volcano keeps no memory of it"
+            )
+            causes.append(NO_MEMORY)
+        else:
+            told.append(f"reported: {one.pod.name} of {one.gang.title} was not made again either")
+    if not told:
+        return finding
+    return dataclasses.replace(
+        finding,
+        observed="; ".join([finding.observed, *told]),
+        numbers=(*finding.numbers, *numbers),
+        causes=tuple(dict.fromkeys(causes)),
+    )

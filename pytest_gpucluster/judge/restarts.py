@@ -1,0 +1,220 @@
+"""Restarts of a whole Job: after a member was taken away (LIFE-003), and how many there may be (LIFE-004)."""
+
+from collections.abc import Callable, Sequence
+
+from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import in_place, say, several, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REPLACED = (
+    "under PodEvicted -> RestartJob the loss of one member replaces every member, exactly once, and the Job then "
+    "completes"
+)
+BOUNDED = (
+    "a Job whose attempts fail is attempted maxRetry times in total, then is Failed with nothing left running"
+)
+
+IGNORED = Cause(
+    "the controllers did not act on the loss of a member",
+    "give the Job `policies: [{event: PodEvicted, action: RestartJob}]` and look at the log of "
+    "vc-controller-manager",
+)
+AGAIN = Cause(
+    "pods that the controller itself removed set the policy off again",
+    "upgrade Volcano to a version that marks its own deletions (v1.14: annotation "
+    "volcano.sh/controller-out-of-sync)",
+)
+FAILED_FIRST = Cause(
+    "the process ended with another code than 0 on SIGTERM: the kubelet reports the pod Failed before it is gone, "
+    "so the policy for PodFailed wins over the one for PodEvicted",
+    "let the process end with 0 on SIGTERM (`trap 'exit 0' TERM`), or give PodFailed the same action",
+)
+NO_LIMIT = Cause(
+    "the controllers do not count the attempts",
+    "look at status.retryCount and spec.maxRetry of the Job, and at the version of vc-controller-manager",
+)
+LEAKED = Cause(
+    "the Job controller stopped at the last attempt without deleting the pods that still ran",
+    "delete the pods by hand to give their GPUs back, and upgrade Volcano",
+)
+
+Found = Callable[..., Finding]
+
+
+def evicted_restarts_once(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-003."""
+    return several.decide(
+        evidence, given, ("deleted", "evicted"), lambda gang: _evicted(evidence, given, gang), REPLACED
+    )
+
+
+def _evicted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+    policy = jobs.policy_for(gang, "", jobs.EVICTED)
+    if gang.job is None or all(one.action != "RestartJob" for one in jobs.all_policies(gang)):
+        return f"{gang.title} has no policy PodEvicted -> RestartJob"
+    gone = [
+        pod
+        for pod in jobs.removals(evidence, gang)
+        if (policy := jobs.policy_for(gang, pod.task, jobs.EVICTED)) and policy.action == "RestartJob"
+    ]
+    if not gone:
+        why = several.expired(evidence, gang)
+        return f"no member of {gang.title} was taken away" + (f" (waited for {why})" if why else "")
+    first = gone[0]
+    failure = jobs.failure_of(evidence, first)
+    rival = jobs.policy_for(gang, first.task, jobs.FAILED, failure.exit_code) if failure else None
+    if failure and rival and rival.action != "RestartJob":
+        text = (
+            f"{first.where} was deleted and ended with exit code {failure.exit_code}: it was Failed at "
+            f"t={failure.t:.2f} s, before it was gone, so {rival.when} -> {rival.action} acted and PodEvicted was "
+            "not tried"
+        )
+        return say.finding(
+            Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(FAILED_FIRST,), evidence=(failure.key,)
+        )
+    return _replaced(evidence, given, gang, gone)
+
+
+def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence[PodStory]) -> Finding:
+    assert gang.job is not None  # noqa: S101 (narrowed by the caller)
+    stop = jobs.end_of_story(evidence)
+    first = gone[0]
+    t = jobs.left(first) or 0.0
+    vanished = first.deleted if first.deleted is not None else t
+    others = [p for p in gang.pods if p.created <= t and p.uid != first.uid and not p.going(t)]
+    fresh = [p for p in gang.pods if t < p.created <= stop]
+    slots = sorted({p.slot for p in (first, *others)})
+    made = {slot: sum(p.slot == slot for p in fresh) for slot in slots}
+    retries = jobs.retry_count(gang.job)
+    start = f"{first.name} of {gang.title} went at t={t:.2f} s"
+    keys = (*_keys((first,), "deleting", "deleted"), *_keys(fresh[:4], "created"))
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        numbers = (
+            Number(f"restarts of {gang.name}", retries, "", len(gone), "members that were taken away"),
+        )
+        return say.finding(
+            verdict, REPLACED, f"{start}; {text}", gang, evidence=keys, numbers=numbers, **more
+        )
+
+    many = [slot for slot in slots if made[slot] > len(gone)]
+    if many or retries > len(gone):
+        text = (
+            f"members were made {max(made.values())} times and retryCount is {retries} after {len(gone)} loss"
+        )
+        return found(Verdict.FAIL, f"{text}: {say.listed(many or slots, 4)}", violation=True, causes=(AGAIN,))
+    limit = several.due(evidence, given, gang, vanished)
+    stayed = [p for p in others if (left := jobs.left(p)) is None or left > limit]
+    if stayed and stop >= limit:
+        text = f"{say.listed([p.name for p in stayed], 4)} ran on"
+        if made[first.slot]:
+            text += f", and only {first.slot} was made again"
+        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=say.places(stayed))
+    if stayed:
+        return found(Verdict.INCONCLUSIVE, "the evidence ends before the others had to be replaced")
+    gaps = evidence.gaps("Pod", t, max([p.created for p in fresh], default=t))
+    if gaps:
+        text = f"pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
+        return found(Verdict.INCONCLUSIVE, text)
+    return _completed_after(evidence, gang, made, found)
+
+
+def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found: Found) -> Finding:
+    assert gang.job is not None  # noqa: S101 (narrowed by the caller)
+    missing = [slot for slot, count in made.items() if not count]
+    retries = jobs.retry_count(gang.job)
+    why = several.expired(evidence, gang)
+    phase = _phase_at(gang, jobs.end_of_story(evidence))
+    if missing:
+        text = f"{say.listed(missing, 4)} was not made again; the Job is {phase}"
+        verdict = Verdict.FAIL if why or phase in jobs.FINAL else Verdict.INCONCLUSIVE
+        return found(verdict, text + (f" (waited for {why})" if why else ""), causes=(IGNORED,))
+    text = f"all {len(made)} members were replaced once, retryCount {retries}"
+    if phase == "Completed" and retries == 1:
+        return found(
+            Verdict.PASS, f"{text}; Job Completed at t={gang.job.phase_time('Completed') or 0.0:.2f} s"
+        )
+    if phase in jobs.FINAL or why:
+        return found(
+            Verdict.FAIL,
+            f"{text}; the Job is {phase}" + (f" (waited for {why})" if why else ""),
+            causes=(IGNORED,),
+        )
+    return found(Verdict.INCONCLUSIVE, f"{text}; the Job was not seen Completed, it is {phase}")
+
+
+def _phase_at(gang: Gang, t: float) -> str:
+    phases = gang.job.phases if gang.job is not None else ()
+    return next((name for when, name, _ in reversed(phases) if when <= t), "without a phase")
+
+
+def _keys(pods: Sequence[PodStory], *whats: str) -> tuple[str, ...]:
+    return tuple(pod.keys[what] for pod in pods for what in whats if what in pod.keys)
+
+
+def attempts_bounded(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-004."""
+    return several.decide(
+        evidence, given, ("max-retry",), lambda gang: _bounded(evidence, given, gang), BOUNDED
+    )
+
+
+def _bounded(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+    job = gang.job
+    if job is None:
+        return f"the Job of {gang.title} is not in the evidence"
+    limit, retries = jobs.max_retry(job), jobs.retry_count(job)
+    restarting = [p for p in jobs.all_policies(gang) if p.action in jobs.RESTARTS]
+    if not retries or not restarting:
+        return in_place.instead(evidence, gang, BOUNDED) or f"no attempt of {gang.title} led to a restart"
+    made = max(jobs.attempts(gang), min(retries, limit))
+    gone = {jobs.attempt_of(gang, pod) for pod in jobs.removals(evidence, gang)}
+    failures = jobs.first_failures(evidence, gang)
+    if not failures and gone:
+        return f"{gang.title} was restarted because members were taken away, not because they failed"
+    keys = (*(key for _, _, key in jobs.retry_path(evidence, job)), *(one.key for one in failures[:4]))
+    number = Number(f"attempts of {gang.name}", made, "", limit, "spec.maxRetry")
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        start = f"{gang.title}: {made} of {limit} attempts, retryCount {retries}"
+        return say.finding(
+            verdict, BOUNDED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
+        )
+
+    if made > limit or retries > limit:
+        return found(Verdict.FAIL, "more than maxRetry allows", violation=True, causes=(NO_LIMIT,))
+    stop = jobs.end_of_story(evidence)
+    phase, why = _phase_at(gang, stop), several.expired(evidence, gang)
+    if phase != "Failed":
+        if why and made == limit:
+            return found(Verdict.FAIL, f"the Job is {phase} (waited for {why})", causes=(NO_LIMIT,))
+        return found(Verdict.INCONCLUSIVE, f"the Job is {phase}, its attempts are not used up")
+    if retries < limit:
+        return found(Verdict.FAIL, "Failed before its attempts were used up", causes=(NO_LIMIT,))
+    return _quiet(evidence, given, gang, found)
+
+
+def _quiet(evidence: Evidence, given: terms.Given, gang: Gang, found: Found) -> Finding:
+    """Judge whether anything of a Failed Job is left running."""
+    stop = jobs.end_of_story(evidence)
+    failed = next((t for t, name, _ in gang.job.phases if name == "Failed"), stop) if gang.job else stop
+    alone = several.left_alone(evidence, gang, stop)
+    overdue = several.overdue(evidence, gang, stop)
+    if overdue or (alone and stop >= several.due(evidence, given, gang, failed)):
+        left = overdue or alone
+        holds = several.held(left)
+        who = say.listed([f"{pod.name} on {pod.node}" for pod in left], 4)
+        text = f"Failed, but {who} still there {stop - failed:.0f} s later"
+        text += f" and holds {holds}" if holds else ""
+        return found(Verdict.FAIL, text, violation=True, causes=(LEAKED,), where=say.places(left))
+    if several.living(evidence, gang, stop):
+        return found(Verdict.INCONCLUSIVE, "Failed; the evidence ends before all pods had to be gone")
+    start = min((pod.created for pod in gang.pods), default=failed)
+    gaps = evidence.gaps("Pod", start, stop)
+    if gaps:
+        text = f"Failed; pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
+        return found(Verdict.INCONCLUSIVE, text)
+    return found(Verdict.PASS, f"Failed at t={failed:.2f} s, nothing left running")

@@ -1,0 +1,109 @@
+"""LIFE-009: suspending a Job by command ends its pods, resuming starts it anew and costs one retry."""
+
+from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "AbortJob ends every pod and the Job is Aborted with none until ResumeJob, after which every member is made "
+    "again; the two cost one retry"
+)
+
+COMMANDS = Cause(
+    "the controllers did not carry out the command",
+    "check that the CRD commands.bus.volcano.sh is installed and that vc-controller-manager runs and may delete "
+    "commands",
+)
+RETRIES = Cause(
+    "a resume is counted as an attempt: suspending and resuming a Job often uses up its maxRetry",
+    "give Jobs that are suspended by hand or by a queue manager a high maxRetry",
+)
+
+
+def suspend_and_resume(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-009."""
+    return several.decide(
+        evidence, given, ("suspended",), lambda gang: _suspended(evidence, given, gang), REQUIRED
+    )
+
+
+def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+    asked, job = jobs.commands(evidence, gang), gang.job
+    if asked.suspend is None or job is None:
+        return f"{gang.title} was not suspended by a command"
+    stop = jobs.end_of_story(evidence)
+    aborted = job.phase_time("Aborted")
+    limit = several.due(evidence, given, gang, asked.suspend)
+    cost = sum(1 for t, _, _ in jobs.retry_path(evidence, job) if asked.suspend <= t <= stop)
+    number = Number(f"retries of {gang.name} used", cost, "", 1, "documented: a resume counts as an attempt")
+    keys = tuple(key for _, name, key in job.phases if name in ("Aborting", "Aborted", "Restarting"))
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        start = f"{gang.title}: AbortJob at t={asked.suspend or 0.0:.2f} s"
+        return say.finding(
+            verdict, REQUIRED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
+        )
+
+    until = asked.resume if asked.resume is not None else stop
+    alone = several.left_alone(evidence, gang, until)
+    if aborted is None or aborted > until:
+        if stop >= limit or several.expired(evidence, gang, asked.suspend):
+            text = f"{stop - asked.suspend:.1f} s later it is {job.phase or 'without a phase'}"
+            if alone:
+                text += f" and {say.listed([p.name for p in alone], 4)} runs on"
+            return found(
+                Verdict.FAIL,
+                text,
+                violation=bool(alone),
+                causes=(COMMANDS,),
+                where=say.places(alone or gang.pods),
+            )
+        return found(Verdict.INCONCLUSIVE, "the evidence ends before it had to be Aborted")
+    if several.living(evidence, gang, until) and (alone or several.overdue(evidence, gang, until)):
+        names = say.listed([p.name for p in several.living(evidence, gang, until)], 4)
+        return found(
+            Verdict.FAIL,
+            f"Aborted at t={aborted:.2f} s, but {names} runs on",
+            violation=True,
+            causes=(COMMANDS,),
+        )
+    text = f"Aborted at t={aborted:.2f} s"
+    made = [p.name for p in gang.pods if aborted < p.created < until]
+    if made:
+        return found(
+            Verdict.FAIL, f"{text}; {say.listed(made, 4)} was made while it was suspended", violation=True
+        )
+    return _resumed(evidence, given, gang, (asked.resume, text, cost), found)
+
+
+def _resumed(
+    evidence: Evidence,
+    given: terms.Given,
+    gang: Gang,
+    told: tuple[float | None, str, int],
+    found: several.Found,
+) -> Finding:
+    """Judge what came of the resume; `told` is its time, the text so far and the retries used."""
+    resume, text, cost = told
+    stop = jobs.end_of_story(evidence)
+    if resume is None:
+        return found(Verdict.INCONCLUSIVE, f"{text}; it was not resumed")
+    text = f"{text}, no pod until ResumeJob at t={resume:.2f} s"
+    before = {p.slot for p in gang.pods if p.created < resume}
+    fresh = {p.slot for p in gang.pods if resume <= p.created <= stop}
+    missing = sorted(before - fresh)
+    if missing:
+        why = several.expired(evidence, gang, resume)
+        text = f"{text}; {say.listed(missing, 4)} was not made again"
+        if why or stop >= several.due(evidence, given, gang, resume):
+            return found(Verdict.FAIL, text + (f" (waited for {why})" if why else ""), causes=(COMMANDS,))
+        return found(Verdict.INCONCLUSIVE, f"{text} when the evidence ends")
+    text = f"{text}; all {len(before)} members were made again, retries used: {cost}"
+    if cost != 1:
+        return found(Verdict.FAIL, f"{text}, documented is 1", violation=True, causes=(RETRIES,))
+    start = min((pod.created for pod in gang.pods), default=resume)
+    if evidence.gaps("Pod", start, stop):
+        return found(Verdict.INCONCLUSIVE, f"{text}; pods were not watched all the time")
+    return found(Verdict.PASS, text, causes=(RETRIES,))

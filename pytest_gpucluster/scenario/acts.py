@@ -1,0 +1,100 @@
+"""What a scenario does to what controllers made: deleting and evicting pods, giving a Job a command."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.kube import errors, objects
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.scenario import site as sites
+from pytest_gpucluster.scenario import submit
+
+COMMAND_API = "bus.volcano.sh/v1alpha1"
+
+
+class Acts:
+    """The acts of one scenario; each is noted before it is asked for, so that nothing it causes is seen earlier."""
+
+    def __init__(self, site: sites.Site, scenario: str) -> None:
+        """Act on a site, in the name of a scenario."""
+        self._site = site
+        self._scenario = scenario
+
+    def remove_pod(self, pod: Mapping[str, Any]) -> None:
+        """Delete this very pod, with its own grace period; a pod that is gone already is a success."""
+        name, uid = _identity(pod)
+        self._note("deleted-by-us", kind="Pod", name=name, uid=uid)
+        self._site.api.delete(objects.POD, name, self._site.namespace, uid=uid)
+
+    def evict(self, pod: Mapping[str, Any]) -> bool:
+        """Evict this very pod by its `eviction` sub-resource (policy/v1), as `kubectl drain` does.
+
+        Returns:
+            Whether the API server took it. A refusal (permission, PodDisruptionBudget) is recorded under the case
+            `evict`: one row stands on it, not the scenario.
+
+        Raises:
+            EnvironmentProblem: the API server is in trouble of its own.
+        """
+        name, uid = _identity(pod)
+        self._note("evicted-by-us", kind="Pod", name=name, uid=uid)
+        return self._asked(
+            "evict", f"evict Pod/{name}", lambda: self._site.api.evict(name, self._site.namespace, uid=uid)
+        )
+
+    def command(self, job: submit.Handle, action: str) -> bool:
+        """Give a Volcano Job a command (`AbortJob`, `ResumeJob`), as `vcctl job suspend` and `resume` do.
+
+        The command belongs to the Job, so that it goes with the Job where no controller takes it.
+
+        Returns:
+            Whether the API server took it; a refusal is recorded under the case `command`.
+
+        Raises:
+            EnvironmentProblem: the API server is in trouble of its own.
+        """
+        owner = {
+            "apiVersion": job.body["apiVersion"],
+            "kind": job.body["kind"],
+            "name": job.name,
+            "uid": job.uid,
+            "controller": True,
+        }
+        manifest = {
+            "apiVersion": COMMAND_API,
+            "kind": "Command",
+            "metadata": {
+                "name": names.safe_name(job.name, action),
+                "namespace": self._site.namespace,
+                "labels": self._site.labels(self._scenario, job.role),
+                "ownerReferences": [owner],
+            },
+            "target": owner,
+            "action": action,
+        }
+        self._note("commanded", action=action, kind=job.kind, name=job.name, uid=job.uid)
+        return self._asked(
+            "command",
+            f"{action} {job.kind}/{job.name}",
+            lambda: self._site.api.create(manifest, namespace=self._site.namespace),
+        )
+
+    def _asked(self, case: str, request: str, act: Any) -> bool:
+        """Do something and record the answer; False when the API server refused it."""
+        fields: dict[str, Any] = {"request": request, "case": case}
+        try:
+            act()
+        except errors.ApiError as error:
+            answer = {"code": error.code, "status": dict(error.body)}
+            self._site.log.add("RESPONSE", self._scenario, {**fields, **answer})
+            if error.code >= 500:
+                raise errors.EnvironmentProblem(str(error)) from error
+            return False
+        self._site.log.add("RESPONSE", self._scenario, {**fields, "code": 201})
+        return True
+
+    def _note(self, word: str, **fields: Any) -> None:
+        self._site.log.add("NOTE", self._scenario, {"note": word, **fields})
+
+
+def _identity(pod: Mapping[str, Any]) -> tuple[str, str]:
+    return str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])

@@ -1,0 +1,103 @@
+"""How Jobs end by failures, by their own numbers, and how restarts inside a pod escape all of it."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import endings as judges
+from pytest_gpucluster.judge import in_place, policies, presupposed, restarts
+
+from ..scenarios.endings import endings
+
+
+@requirement(
+    "LIFE-004",
+    level="must",
+    documents="R J",
+    scenario=endings,
+    judge=restarts.attempts_bounded,
+    presupposes=[presupposed.pods_ran],
+    defects=[
+        "lifecycle.restarts-without-end",
+        "lifecycle.one-attempt-too-many",
+        "lifecycle.failed-leaves-a-worker",
+    ],
+)
+def test_attempts_are_bounded(settle: Callable[[], None]) -> None:
+    """The attempts of a Job are bounded.
+
+    A Job each of whose attempts fails MUST be attempted maxRetry times in total, and MUST then be Failed with
+    nothing left running.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-005",
+    level="must",
+    documents="R J",
+    scenario=endings,
+    judge=judges.removed_after_ttl,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.ttl-ignored", "lifecycle.never-removed", "lifecycle.pods-outlive-their-job"],
+)
+def test_finished_jobs_are_removed(settle: Callable[[], None]) -> None:
+    """A finished Job goes when its time is up.
+
+    With ttlSecondsAfterFinished the finished Job and what it owns MUST be removed after that time; removal up to one
+    second early is the rounding of its time stamps.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-006",
+    level="must",
+    documents="J",
+    scenario=endings,
+    judge=judges.min_success_decides,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.min-success-ignored", "lifecycle.completes-with-too-few"],
+)
+def test_min_success_decides(settle: Callable[[], None]) -> None:
+    """The minimum of successes decides how a Job ends.
+
+    The Job MUST be Completed as soon as minSuccess members have succeeded, its other members being ended, and a Job
+    whose members end with fewer successes MUST NOT be Completed.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-007",
+    level="must",
+    documents="J",
+    scenario=endings,
+    judge=policies.act_as_documented,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.exit-code-ignored", "lifecycle.failure-ignored", "lifecycle.another-action"],
+)
+def test_failure_policies_act(settle: Callable[[], None]) -> None:
+    """Policies for failures act as documented.
+
+    When a pod fails, the policy for PodFailed or for its exit code MUST act: AbortJob ends in Aborted and TerminateJob
+    in Terminated, with nothing left running, and RestartJob MUST replace every member.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-012",
+    level="control",
+    documents="R J",
+    scenario=endings,
+    judge=in_place.restarts_in_place_control,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.no-restart-in-place"],
+)
+def test_restarts_in_place_escape_the_policies(settle: Callable[[], None]) -> None:
+    """The contrast: a restart in place is seen by no policy.
+
+    The detector MUST see that under restartPolicy OnFailure a crash restarts the container inside its pod, with no
+    PodFailed policy acting and no attempt of maxRetry counted; the finding counts the restarts and names the fix.
+    """
+    settle()

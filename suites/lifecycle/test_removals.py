@@ -1,0 +1,63 @@
+"""What becomes of a Job that loses a pod, or is suspended."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import presupposed, rerun, restarts, suspended
+
+from ..scenarios.removals import removals
+
+
+@requirement(
+    "LIFE-003",
+    level="must",
+    documents="R J",
+    scenario=removals,
+    judge=restarts.evicted_restarts_once,
+    presupposes=[presupposed.pods_ran, presupposed.eviction_permitted],
+    defects=["lifecycle.eviction-ignored", "lifecycle.only-the-lost-returns", "lifecycle.restarted-twice"],
+)
+def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> None:
+    """PodEvicted restarts the whole gang once.
+
+    With the policy PodEvicted -> RestartJob, deleting one pod whose process ends with 0 on TERM, or evicting it, MUST
+    replace every member exactly once, and the Job MUST then complete.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-009",
+    level="should",
+    documents="J",
+    scenario=removals,
+    judge=suspended.suspend_and_resume,
+    presupposes=[presupposed.pods_ran, presupposed.commands_permitted],
+    defects=["lifecycle.resume-ignored", "lifecycle.stays-suspended", "lifecycle.resume-is-free"],
+)
+def test_suspend_and_resume(settle: Callable[[], None]) -> None:
+    """A Job is suspended and resumed by commands.
+
+    AbortJob SHOULD end every pod and leave the Job Aborted without pods until ResumeJob, which SHOULD make every member
+    again; the two cost one retry of maxRetry.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-010",
+    level="should",
+    documents="+",
+    scenario=removals,
+    judge=rerun.not_run_again,
+    presupposes=[presupposed.pods_ran],
+    defects=["lifecycle.job-forgets-finished", "lifecycle.finished-member-returns"],
+)
+def test_a_finished_member_is_not_run_again(settle: Callable[[], None]) -> None:
+    """A member that succeeded is not run again.
+
+    When the pod of a member that has succeeded is taken away (deleted, collected, or lost with its node) while the Job
+    goes on, the member SHOULD NOT be run again. A batch Job MUST hold to this, and decides the row; Volcano makes the
+    member again, which is reported with its cause and does not decide.
+    """
+    settle()
