@@ -21,7 +21,8 @@ INSTALLED = any(
 PLUGIN = () if INSTALLED else ("-p", "pytest_gpucluster.plugin")
 """An installed plugin is loaded by its entry point and must not be named again."""
 
-QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
+QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+"""Of an inner run; the plugin of hypothesis would import all of it, again in each."""
 
 HEAD = """
 from pytest_gpucluster.requirement import requirement
