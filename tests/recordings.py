@@ -12,6 +12,8 @@ from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest, read
 from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.judge import (
     arguments,
+    configuration,
+    defaults,
     endings,
     gang,
     hosts,
@@ -20,14 +22,18 @@ from pytest_gpucluster.judge import (
     inventory,
     lifecycle,
     minimums,
+    nodes,
     phases,
     plugins,
     policies,
+    queue,
     reach,
     refusal,
     rendezvous,
     rerun,
     restarts,
+    siblings,
+    support,
     suspended,
 )
 
@@ -37,6 +43,12 @@ NATIVE = FOLDER / "kubernetes" / "v1.37.2"
 
 JUDGES = {
     "INV-001": inventory.scheduler_answers,
+    "INV-002": nodes.gpus_as_declared,
+    "INV-005": queue.queue_fits,
+    "INV-006": support.versions_supported,
+    "INV-008": siblings.nodes_alike,
+    "INV-009": configuration.configured,
+    "INV-010": defaults.documented_defaults,
     "GANG-001": gang.runs_whole,
     "GANG-002": gang.all_or_nothing,
     "GANG-003": minimums.never_below_minimum,

@@ -63,6 +63,7 @@ TABLE: tuple[KindInfo, ...] = (
     ),
     *_rows("v1", "ConfigMap:configmaps Secret:secrets ServiceAccount:serviceaccounts"),
     *_rows("v1", "PersistentVolumeClaim:persistentvolumeclaims ResourceQuota:resourcequotas"),
+    *_rows("apps/v1", "Deployment:deployments DaemonSet:daemonsets"),
     *_rows("batch/v1", "Job:jobs"),
     *_rows("coordination.k8s.io/v1", "Lease:leases"),
     *_rows("scheduling.k8s.io/v1", "PriorityClass:priorityclasses!"),

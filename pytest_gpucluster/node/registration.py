@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 
+from pytest_gpucluster.node import defects
 from pytest_gpucluster.node.api import Api, ApiError
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.plain.names import ANNOTATION_KUBELET_SOCKET
@@ -31,6 +32,14 @@ def managed_resources(spec: NodeSpec, gpu_resource: str) -> dict[str, str]:
     found = {"cpu": str(spec.cpus), "memory": spec.memory, "pods": str(spec.pods), **spec.extra}
     if spec.gpus:
         found[gpu_resource] = str(spec.gpus)
+    return found
+
+
+def usable_resources(spec: NodeSpec, config: AgentConfig) -> dict[str, str]:
+    """Return what pods can ask for: what the node reports, without devices that are unhealthy."""
+    found = managed_resources(spec, config.gpu_resource)
+    if defects.DEVICE_UNHEALTHY in config.defects and spec == config.nodes[-1] and spec.gpus:
+        found[config.gpu_resource] = str(spec.gpus - 1)
     return found
 
 
@@ -70,7 +79,7 @@ def node_object(spec: NodeSpec, config: AgentConfig, ip: str) -> Object:
         "spec": {},
         "status": {
             "capacity": dict(resources),
-            "allocatable": dict(resources),
+            "allocatable": usable_resources(spec, config),
             "conditions": conditions,
             "addresses": [
                 {"type": "InternalIP", "address": ip},

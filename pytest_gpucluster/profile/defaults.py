@@ -23,6 +23,8 @@ DEFAULTS: Mapping[str, Any] = {
     "nodes": "real",
     "overlay": {"metadata": {}, "spec": {}},
     "images": {},
+    "versions": {},
+    "namespaces": {},
     "waivers": [],
 }
 """What holds for any cluster unless its profile says otherwise."""
@@ -49,6 +51,8 @@ EMBEDDED: Mapping[str, Any] = {
     },
     "nodes": "process",
     "images": {"python": "python", "torch": "torch"},
+    # What the embedded cluster plays.
+    "versions": {"kubernetes": ["1.37"], "volcano": ["1.14"]},
 }
 """The built-in profile `embedded`."""
 

@@ -4,8 +4,10 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+from pytest_gpucluster.plain import components, versions
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
@@ -22,9 +24,20 @@ OVERLAY = ("metadata", "spec")
 """Parts of a pod that an overlay may have."""
 
 
+def _range(text: str) -> str:
+    try:
+        return versions.check_range(text)
+    except versions.RangeError:
+        raise PydanticCustomError(
+            "version_range", "must be a range of versions such as 1.14, or >=1.33 <1.38"
+        ) from None
+
+
 BudgetName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(BUDGETS)})$")]
 ImageName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(IMAGES)})$")]
 OverlayPart = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(OVERLAY)})$")]
+ComponentName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(components.NAMES)})$")]
+InstalledName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(components.NAMESPACES)})$")]
 ProviderName = Literal["embedded", "existing", "kind", "host"]
 NodesName = Literal["process", "simulated", "real"]
 
@@ -35,6 +48,7 @@ ResourceName = Annotated[
         strict=True, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"
     ),
 ]
+Range = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_range)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
@@ -96,6 +110,17 @@ class Profile(Frozen):
         "spec.tolerations, spec.nodeSelector, spec.imagePullSecrets ..."
     )
     images: Mapping[ImageName, Text] = Field(description="Images of payloads by role, best pinned by digest")
+    versions: Mapping[ComponentName, tuple[Range, ...]] = Field(
+        description="Support matrix: component -> ranges of versions that were tested together, such as "
+        "volcano: ['1.14']; what is not named is recorded and not judged"
+    )
+    namespaces: Mapping[InstalledName, Text] = Field(
+        description="Namespaces of components that are not installed where their documentation installs them"
+    )
+    pool_label: Text | None = Field(
+        default=None,
+        description="Label that tells pools of nodes apart; none: the label of the cloud, else all GPU nodes are one",
+    )
     waivers: tuple[Waiver, ...] = Field(description="Requirements that are knowingly not met")
 
     @model_validator(mode="after")

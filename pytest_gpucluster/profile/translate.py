@@ -4,6 +4,7 @@ from typing import Any
 
 import pydantic
 
+from pytest_gpucluster.plain import components
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.layers import Layers
 from pytest_gpucluster.profile.model import BUDGETS, IMAGES, OVERLAY, Connection, Profile, Waiver
@@ -64,6 +65,10 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         return IMAGES
     if path[:1] == ["overlay"]:
         return OVERLAY
+    if path[:1] == ["versions"]:
+        return components.NAMES
+    if path[:1] == ["namespaces"]:
+        return tuple(components.NAMESPACES)
     model = models.get(path[0] if path else "", Profile)
     return tuple(key for key in model.model_fields if key != "name")
 

@@ -267,7 +267,7 @@ def node_config(
                 "numa": NUMA_PER_NODE,
                 "cpus": 96,
                 "memory": "512Gi",
-                "labels": {},
+                "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
             }
             for index in range(count)
         ],
@@ -278,6 +278,24 @@ def node_config(
         "images": {image: [sys.executable] for image in image_table(loaded).values()},
         "defects": list(defects),
         "owner_pid": owner_pid,
+    }
+
+
+def feature_labels(gpu_resource: str, gpus: int) -> dict[str, str]:
+    """Return the labels that the vendor's feature discovery puts on a GPU node; the values claim no real hardware."""
+    vendor = gpu_resource.partition("/")[0]
+    if not gpus or vendor not in {"nvidia.com", "amd.com"}:
+        return {}
+    if vendor == "amd.com":
+        return {"amd.com/gpu.product-name": "Embedded_GPU", "amd.com/gpu.family": "EMBEDDED"}
+    return {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.product": "Embedded-GPU",
+        "nvidia.com/gpu.replicas": "1",
+        "nvidia.com/gpu.sharing-strategy": "none",
+        "nvidia.com/mig.strategy": "none",
+        "nvidia.com/cuda.driver-version.full": "1.0.0",
     }
 
 

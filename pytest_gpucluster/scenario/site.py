@@ -60,6 +60,18 @@ class ProfileLike(Protocol):
     def overlay(self) -> Any:
         """Return the pod overlay."""
 
+    @property
+    def versions(self) -> Mapping[Any, tuple[str, ...]]:
+        """Return the support matrix: component -> ranges of versions."""
+
+    @property
+    def namespaces(self) -> Mapping[Any, str]:
+        """Return the namespaces of components that are not where they are usually installed."""
+
+    @property
+    def pool_label(self) -> str | None:
+        """Return the label that tells pools of nodes apart, None for the usual ones."""
+
 
 class ClusterLike(Protocol):
     """What the scenario layer reads of a cluster."""

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence.model import NOTES
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import acts, cleanup, live, podlogs, slots, submit
+from pytest_gpucluster.scenario import acts, cleanup, live, podlogs, reading, slots, submit
 from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
@@ -37,6 +37,7 @@ class Stage:
         self._submitter = submit.Submitter(site, name, self.stack)
         self._reader = podlogs.LogReader(site, name)
         self._acts = acts.Acts(site, name)
+        self._asker = reading.Reader(site, name)
 
     @property
     def handles(self) -> list[Handle]:
@@ -177,6 +178,26 @@ class Stage:
         fields = {"request": f"look up {kind} of {api_version}", "case": f"api:{key}", **answered}
         self._site.log.add("RESPONSE", self.name, fields)
         return error is None
+
+    def read(
+        self, api_version: str, kind: str, name: str, *, case: str, namespace: str | None = None
+    ) -> Obj | None:
+        """Get an object that no watch follows, with one request, and record the answer under `case`.
+
+        Returns:
+            The object; None when it is not there or may not be read, which the judge tells apart by the recorded code.
+        """
+        return self._asker.one(self._site.api.info(api_version, kind), name, namespace, case)
+
+    def read_all(
+        self, api_version: str, kind: str, *, case: str, namespace: str | None = None
+    ) -> list[Obj] | None:
+        """List a kind that no watch follows and record the answer under `case`; None as in `read`."""
+        return self._asker.every(self._site.api.info(api_version, kind), namespace, case)
+
+    def server_version(self, *, case: str) -> Obj | None:
+        """Ask the API server for its own version and record the answer under `case`."""
+        return self._asker.version(case)
 
     def delete(
         self, handle: Handle, *, note: str | None = None, wait: bool = True, grace: int | None = None

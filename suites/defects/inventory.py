@@ -27,6 +27,7 @@ _NOTHING_RUNS: Mapping[str, str] = {
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "admission.down": {
         "INV-001": "fail",
+        "INV-010": "fail",
         "REF-003": "fail",
         "PLG-003": "fail",
         "PLG-004": "inconclusive",
@@ -41,6 +42,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "controllers.down": {**_NOTHING_RUNS, "GANG-006": "inconclusive"},
     "scheduler.down": _NOTHING_RUNS,
+    "node.device-unhealthy": {"INV-002": "fail", "INV-008": "fail"},
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
@@ -52,4 +54,30 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-006": "inconclusive",
         "REF-001": "inconclusive",
     },
+    "inventory.plugin-gone": {"INV-002": "fail", "INV-008": "fail"},
+    "inventory.gpus-shared": {"INV-002": "fail"},
+    "inventory.never-reported": {"INV-002": "inconclusive", "INV-008": "inconclusive"},
+    "inventory.node-not-ready": {"INV-002": "environment"},
+    "inventory.nodes-not-watched": {
+        "INV-002": "inconclusive",
+        "INV-005": "inconclusive",
+        "INV-008": "inconclusive",
+    },
+    "inventory.odd-kernel": {"INV-008": "fail"},
+    "inventory.one-node": {"INV-008": "environment"},
+    "inventory.queue-closed": {"INV-005": "fail"},
+    "inventory.queue-gone": {"INV-005": "fail"},
+    "inventory.quota-too-large": {"INV-005": "fail"},
+    "inventory.version-outside": {"INV-006": "fail"},
+    "inventory.version-untold": {"INV-006": "inconclusive"},
+    "inventory.deployments-denied": {"INV-006": "environment"},
+    "inventory.no-gang-plugin": {"INV-009": "fail"},
+    "inventory.gang-off": {"INV-009": "fail"},
+    "inventory.no-allocate": {"INV-009": "fail"},
+    "inventory.config-denied": {"INV-009": "environment"},
+    "inventory.config-gone": {"INV-009": "inconclusive"},
+    "inventory.config-broken": {"INV-009": "inconclusive"},
+    "inventory.no-task-names": {"INV-010": "fail"},
+    "inventory.other-retry": {"INV-010": "fail"},
+    "inventory.dry-run-denied": {"INV-010": "environment"},
 }

@@ -1,5 +1,6 @@
 """Server-side apply, as far as drivers and kubectl need it: ownership of fields by manager."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.embedded.api.patch import merge_key
@@ -149,6 +150,25 @@ def apply(live: Obj | None, applied: Obj, *, manager: str, force: bool, merged: 
         if paths
     ]
     return dict(out)
+
+
+def created_fields(obj: Obj, defaults: Callable[[Obj], None], *, manager: str, now: str) -> list[Obj]:
+    """Return the note of a create: the fields that were sent, with those that the schema fills in when it is decoded.
+
+    What mutating admission adds later is not in it, as on a real API server; so a reader can tell the two apart.
+    """
+    decoded = clone(obj)
+    defaults(decoded)
+    return [
+        {
+            "manager": manager,
+            "operation": "Update",
+            "apiVersion": obj.get("apiVersion", ""),
+            "time": now,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": _encode(set(leaves(decoded, merged=False))),
+        }
+    ]
 
 
 def _conflict(other: str, clashes: set[Path]) -> ApiError:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from pytest_gpucluster.embedded import errors
 from pytest_gpucluster.embedded.api import bodies
-from pytest_gpucluster.embedded.api.apply import apply
+from pytest_gpucluster.embedded.api.apply import apply, created_fields
 from pytest_gpucluster.embedded.api.bodies import answer, dry_run_of, is_true, read_body
 from pytest_gpucluster.embedded.api.patch import json_patch, merge_patch, strategic_merge
 from pytest_gpucluster.embedded.api.paths import Target
@@ -158,6 +158,11 @@ async def create(store: Store, target: Target, request: web.Request, form: Rende
     body, twice = await read_body(request)
     obj = check_body(target, body)
     warnings = check_fields(target, obj, twice, request.query)
+    if target.row.custom and isinstance(obj.get("spec"), dict):
+        manager = (request.headers.get("User-Agent") or "unknown").partition("/")[0]
+        obj["metadata"]["managedFields"] = created_fields(
+            obj, target.row.default, manager=manager, now=store.now()
+        )
     made = store.create(target.row.key, obj, dry_run=dry_run_of(request.query))
     return with_warnings(answer(form.one(target.row, made), 201), warnings)
 

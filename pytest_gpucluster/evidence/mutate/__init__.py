@@ -7,6 +7,7 @@ area; `base` has the pieces. Which rows each one flips: `suites/defects`.
 
 from pytest_gpucluster.evidence.mutate import (
     gang,
+    installation,
     inventory,
     lifecycle,
     plugins,
@@ -24,6 +25,7 @@ MUTANTS: Table = {
     for table in (
         gang.MUTANTS,
         inventory.MUTANTS,
+        installation.MUTANTS,
         lifecycle.MUTANTS,
         plugins.MUTANTS,
         refusal.MUTANTS,

@@ -1,0 +1,247 @@
+"""INV-002: every GPU node offers exactly the declared number of the declared GPU resource."""
+
+from collections import Counter
+from collections.abc import Sequence, Sized
+
+from pytest_gpucluster.evidence import machines
+from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
+
+UNHEALTHY = Cause(
+    "the device plugin calls a device unhealthy: capacity counts it, allocatable does not",
+    "look for Xid errors and remapped rows on the node (dmesg, nvidia-smi -q), reset or replace the GPU, then restart "
+    "the device plugin's pod there, which alone makes the device healthy again",
+)
+NO_PLUGIN = Cause(
+    "no device plugin is registered with the node's kubelet, or it found no device",
+    "look at the device plugin's pod on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE) and "
+    "at the driver under it",
+)
+FEWER = Cause(
+    "the device plugin found fewer devices than the machine has",
+    "compare nvidia-smi -L on the node with its hardware: a GPU fell off the bus, the driver does not hold it, or it "
+    "is in MIG mode and offered under another name",
+)
+SHARED = Cause(
+    "the GPUs are shared (time-slicing or MPS) and counted once for each share",
+    "switch sharing off for training nodes in the device plugin's configuration (or its `renameByDefault`), or "
+    "declare the shared resource as gpu_resource",
+)
+MIG = Cause(
+    "the GPUs are cut into MIG slices",
+    "switch MIG off on training nodes (mig.config=all-disabled), or declare the slice as gpu_resource",
+)
+OTHER_NAME = Cause(
+    "the node offers its GPUs under another resource name",
+    "set gpu_resource of the profile to the name that training pods ask for, or configure the device plugin",
+)
+MORE = Cause(
+    "the node has more devices than declared",
+    "correct gpus_per_node, or keep nodes of another size apart",
+)
+
+
+def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge INV-002."""
+    declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
+    found = machines.machines(evidence)
+    gpu_nodes = [m for m in found if m.has_gpus(declared)]
+    wanted, origin = _number(given, gpu_nodes, declared)
+    required = f"every GPU node offers exactly {wanted} {declared}"
+    silent = [m for m in found if not m.reported]
+    if wanted == 0:
+        return say.finding(
+            Verdict.NOT_APPLICABLE, required, "the profile declares that nodes have no GPUs (gpus_per_node 0)"
+        )
+    reported = [m for m in gpu_nodes if m.reported]
+    short = [m for m in reported if m.offers(declared) != (wanted, wanted)]
+    if not found:
+        return say.finding(Verdict.INCONCLUSIVE, required, "no node was seen")
+    if short:
+        return _short(required, short, len(reported), declared, (wanted, origin))
+    if silent:
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            required,
+            f"{_count(silent)} never said what they have: {say.listed([m.name for m in silent])}; the other "
+            f"{len(reported)} GPU nodes offer {wanted}",
+            where=_where(silent, declared),
+            evidence=_keys(silent),
+        )
+    if not reported:
+        return _none(required, found, declared)
+    return say.finding(
+        Verdict.PASS,
+        required,
+        f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}{_remarks(reported)}",
+        evidence=_keys(reported),
+        numbers=(Number("GPUs a node", wanted, declared, wanted, origin),),
+        facts={"gpu_nodes": len(reported), "nodes": len(found)},
+    )
+
+
+def _number(given: terms.Given, gpu_nodes: list[Machine], declared: str) -> tuple[int, str]:
+    """Return how many GPUs a node must have, and where that comes from.
+
+    Evidence of the suite always says what the profile declares. A recording may not: then what most nodes have in
+    hardware (capacity) is what all must offer.
+    """
+    stated = given.get("gpus_per_node")
+    if isinstance(stated, int) and not isinstance(stated, bool):
+        return stated, "profile: gpus_per_node"
+    counts = Counter(m.capacity.get(declared, 0) for m in gpu_nodes if m.reported)
+    most = max(counts, key=lambda count: (counts[count], count), default=1)
+    return max(most, 1), "capacity of most GPU nodes (none declared)"
+
+
+def _short(required: str, short: list[Machine], of: int, declared: str, number: tuple[int, str]) -> Finding:
+    wanted, origin = number
+    worst = min(short, key=lambda m: m.offers(declared)[1])
+    parts = [_told(m, declared, wanted) for m in short]
+    causes: dict[Cause, None] = {}
+    for machine in short:
+        causes.update(dict.fromkeys(_causes(machine, declared, wanted)))
+    return say.finding(
+        Verdict.FAIL,
+        required,
+        f"{len(short)} of {_count(range(of), 'GPU node')} do not: {say.listed(parts)}",
+        violation=True,
+        where=_where(short, declared),
+        causes=tuple(causes),
+        evidence=_keys(short),
+        numbers=(
+            Number(f"GPUs of {worst.name}", worst.offers(declared)[1], declared, wanted, origin),
+            Number("nodes that differ", len(short), "nodes", 0, "every GPU node must offer the same"),
+        ),
+        repeat=(
+            f"kubectl describe node {worst.name}",
+            f"kubectl get nodes -o custom-columns=NAME:.metadata.name,GPUS:.status.allocatable.{_escaped(declared)}",
+        ),
+        facts={"short": {m.name: list(m.offers(declared)) for m in short[:100]}},
+    )
+
+
+def _none(required: str, found: tuple[Machine, ...], declared: str) -> Finding:
+    return say.finding(
+        Verdict.FAIL,
+        required,
+        f"none of {_count(found)} offers {declared} or any other GPU resource, and no label says that one has GPUs",
+        violation=True,
+        where=_where(list(found), declared),
+        causes=(NO_PLUGIN,),
+        evidence=_keys(found),
+        repeat=("kubectl describe nodes | grep -A8 ^Capacity",),
+    )
+
+
+def _told(machine: Machine, declared: str, wanted: int) -> str:
+    capacity, allocatable = machine.offers(declared)
+    text = f"{machine.name} offers {allocatable} of {wanted}"
+    if capacity != allocatable:
+        text += f" (capacity {capacity})"
+    others = machine.other_gpus(declared)
+    if others:
+        text += f", but {', '.join(f'{count} {name}' for name, count in sorted(others.items()))}"
+    elif capacity == 0 and machine.gpu_label:
+        text += f" although its label says {machine.gpu_label}"
+    return text + (f" [{machine.state}]" if machine.state else "")
+
+
+def _causes(machine: Machine, declared: str, wanted: int) -> list[Cause]:
+    capacity, allocatable = machine.offers(declared)
+    others = machine.other_gpus(declared)
+    sharing = str(machine.labels.get("nvidia.com/gpu.sharing-strategy") or "none") != "none"
+    product = str(machine.labels.get("nvidia.com/gpu.product") or "")
+    causes: list[Cause] = []
+    if any("/mig-" in name for name in others) or "-MIG-" in product:
+        causes.append(MIG)
+    if (sharing and capacity != wanted) or any(name.endswith(".shared") for name in others):
+        causes.append(SHARED)
+    if others and not causes:
+        near = names.nearest(declared, others) or next(iter(others))
+        causes.append(Cause(f"{OTHER_NAME.text}: {near}", OTHER_NAME.fix) if capacity == 0 else OTHER_NAME)
+    if capacity > allocatable:
+        causes.append(UNHEALTHY)
+    elif capacity == 0 and not others:
+        causes.append(NO_PLUGIN)
+    elif 0 < capacity < wanted:
+        causes.append(FEWER)
+    elif capacity > wanted and not causes:
+        causes.append(MORE)
+    return causes
+
+
+def _remarks(found: list[Machine]) -> str:
+    """Return what does not decide and should be known: nodes out of service, GPUs that are shared."""
+    remarks = []
+    odd = [f"{m.name} is {m.state}" for m in found if m.state]
+    if odd:
+        remarks.append(say.listed(odd, 4))
+    shared = [m.name for m in found if str(m.labels.get("nvidia.com/gpu.replicas") or "1") not in ("", "1")]
+    if shared:
+        remarks.append(f"labels say that a GPU is shared on {say.listed(shared, 4)}")
+    return f"; {'; '.join(remarks)}" if remarks else ""
+
+
+def _count(found: Sized, what: str = "node") -> str:
+    number = len(found)
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _where(found: list[Machine], declared: str) -> tuple[str, ...]:
+    shown = [
+        f"Node/{m.name}: {m.offers(declared)[1]} of {m.offers(declared)[0]} {declared}"
+        + (f" ({m.state})" if m.state else "")
+        for m in found[: say.MANY]
+    ]
+    return (*shown, f"and {len(found) - say.MANY} more") if len(found) > say.MANY else tuple(shown)
+
+
+def _keys(found: Sequence[Machine]) -> tuple[str, ...]:
+    return tuple(m.line.key for m in found[: say.MANY])
+
+
+def _escaped(resource: str) -> str:
+    return resource.replace(".", "\\.")
+
+
+def nodes_listed(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the list of nodes was whole when it was looked at."""
+    del given
+    name = "the nodes were listed"
+    found = machines.machines(evidence)
+    if not machines.listed(evidence, "Node"):
+        return say.presupposed(name, held=None, observed="the watch of nodes was not in sync at the end")
+    if not found:
+        return say.presupposed(name, held=None, observed="no node was seen")
+    return say.presupposed(name, held=True, observed=f"{len(found)} nodes", evidence=_keys(found[:2]))
+
+
+def gpu_nodes_report(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether every GPU node's kubelet reports, so that what it offers is not stale.
+
+    A node that is cordoned as well was taken out of service by decision; it is named, and keeps no row from deciding.
+    """
+    name = "the GPU nodes report"
+    declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
+    gpu_nodes = [m for m in machines.machines(evidence) if m.has_gpus(declared)]
+    stale = [m for m in gpu_nodes if m.ready is False and not m.cordoned]
+    if stale:
+        return say.presupposed(
+            name,
+            held=False,
+            observed=f"{_count(stale)} not Ready, what they offer is stale: {say.listed([m.name for m in stale])}",
+            causes=(
+                Cause(
+                    "the node's kubelet does not report",
+                    "bring the node back, or cordon it while it is repaired (kubectl cordon NODE)",
+                ),
+            ),
+            evidence=_keys(stale),
+        )
+    return say.presupposed(
+        name, held=True, observed=f"{_count(gpu_nodes)} with GPUs report", evidence=_keys(gpu_nodes[:2])
+    )

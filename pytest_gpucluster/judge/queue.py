@@ -1,0 +1,266 @@
+"""INV-005: the training queue exists, takes work, and promises no more than the cluster has."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from pytest_gpucluster.evidence import fields, machines
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.plain import names, quantities
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
+
+REQUIRED = (
+    "the training queue exists and is Open (Volcano) or Active (Kueue), and its quota of each resource is no larger "
+    "than what the nodes have allocatable"
+)
+
+QUEUES = ("Queue", "ClusterQueue")
+
+ABSENT = Cause(
+    "the queue that the profile names was never made, or has another name",
+    "create it (kubectl apply -f queue.yaml) or correct `queue` in the profile",
+)
+CLOSED = Cause(
+    "the queue is closed: it admits no Job, and what waits in it gets no pods",
+    "open it (vcctl queue operate -a open -n QUEUE, or a Command OpenQueue)",
+)
+NO_STATE = Cause(
+    "the queue controller has not set a state: it does not run, or not yet",
+    "check vc-controller-manager (kubectl -n volcano-system get pods)",
+)
+INACTIVE = Cause(
+    "Kueue does not hold the ClusterQueue for Active: a flavor or an admission check is missing, or it is on hold",
+    "read its condition Active (kubectl describe clusterqueue) and make what it names",
+)
+TOO_MUCH = Cause(
+    "the quota promises what the cluster does not have: gangs within quota wait for ever, or start in part",
+    "lower the quota to what the nodes have allocatable, or bring the missing nodes or devices back",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Promise:
+    """One amount that a queue promises.
+
+    Attributes:
+        field: where it stands.
+        resource: the resource.
+        amount: how much, in the resource's base unit.
+        text: how much, as it is written.
+    """
+
+    field: str
+    resource: str
+    amount: Fraction
+    text: str
+
+
+def queue_fits(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge INV-005."""
+    chosen = _chosen(evidence, given)
+    wanted = str(given.get("queue") or "")
+    if not chosen:
+        return _absent(evidence, given, wanted)
+    found = [_judge(evidence, line) for line in chosen]
+    order = (Verdict.FAIL, Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE, Verdict.PASS)
+    return min(found, key=lambda finding: order.index(finding.verdict))
+
+
+def _chosen(evidence: Evidence, given: terms.Given) -> list[Line]:
+    """Return the last line of the queue that the profile names; where none is named, of the queues that work went into.
+
+    Under Kueue the profile names a LocalQueue, which points to its ClusterQueue.
+    """
+    newest = {
+        (line.kind, line.name): line for kind in (*QUEUES, "LocalQueue") for line in evidence.of_kind(kind)
+    }
+    there = {place: line for place, line in newest.items() if line.type != "DELETED"}
+    wanted = str(given.get("queue") or "")
+    local = there.get(("LocalQueue", wanted))
+    if local is not None:
+        wanted = fields.text(local.object, "spec", "clusterQueue")
+    used = {wanted} if wanted else _used(evidence)
+    return [line for (kind, name), line in there.items() if kind in QUEUES and name in used]
+
+
+def _used(evidence: Evidence) -> set[str]:
+    """Return the names of the queues that gangs of the evidence were submitted to or admitted by."""
+    found = {fields.text(line.object, "spec", "queue") for line in evidence.of_kind("PodGroup")}
+    found |= {
+        fields.text(line.object, "status", "admission", "clusterQueue")
+        for line in evidence.of_kind("Workload")
+    }
+    return found - {""}
+
+
+def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
+    declared = str(given.get("scheduler") or "volcano")
+    if declared == "default-scheduler":
+        text = "the declared scheduler has no queues"
+        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+    missing = [
+        line
+        for line in evidence.responses()
+        if line.data.get("case") in ("api:Queue", "api:ClusterQueue")
+        and fields.number(line.data, "code") == 404
+    ]
+    if missing:
+        return say.finding(
+            Verdict.FAIL,
+            REQUIRED,
+            f"the API serves no queues, although the profile declares {declared}",
+            violation=True,
+            causes=(say.NOT_INSTALLED,),
+            evidence=(missing[0].key,),
+            repeat=("kubectl api-resources | grep -i queue",),
+        )
+    if not wanted:
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, "no queue is declared, and no work went into one that was seen"
+        )
+    if not any(machines.listed(evidence, kind) for kind in QUEUES):
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "the watch of queues was not in sync at the end")
+    there = sorted({line.name for kind in QUEUES for line in evidence.of_kind(kind)})
+    near = names.did_you_mean(wanted, there) if there else ""
+    return say.finding(
+        Verdict.FAIL,
+        REQUIRED,
+        f"there is no queue {wanted!r}{near}; there are: {say.listed(there) or 'none'}",
+        violation=True,
+        where=(f"Queue/{wanted}",),
+        causes=(ABSENT,),
+        repeat=("kubectl get queues.scheduling.volcano.sh",),
+    )
+
+
+def _judge(evidence: Evidence, line: Line) -> Finding:
+    title = f"{line.kind}/{line.name}"
+    repeat = (
+        f"kubectl get {line.kind.lower()} {line.name} -o yaml",
+        "kubectl describe nodes | grep -A8 ^Allocatable",
+    )
+    state, cause = _state(line)
+    if cause is not None:
+        return say.finding(
+            Verdict.FAIL,
+            REQUIRED,
+            f"{title} is {state}",
+            violation=True,
+            where=(title,),
+            causes=(cause,),
+            evidence=(line.key,),
+            repeat=repeat,
+        )
+    found = machines.machines(evidence)
+    promised = list(_promises(line))
+    keys = (line.key, *(m.line.key for m in found[:4]))
+    if not found or not machines.listed(evidence, "Node"):
+        text = f"{title} is {state}; what the nodes have was not seen"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
+    above = [p for p in promised if p.amount > machines.total(found, p.resource)]
+    numbers = tuple(
+        Number(
+            f"{p.field} of {line.name}", float(p.amount), p.resource, float(machines.total(found, p.resource)),
+            f"allocatable of {len(found)} nodes",
+        )
+        for p in above or promised
+    )  # fmt: skip
+    if above:
+        parts = [
+            f"{p.field} {p.text} {p.resource}, allocatable {_show(machines.total(found, p.resource))}"
+            for p in above
+        ]
+        having = [m.name for m in found if any(m.capacity.get(p.resource) for p in above)]
+        return say.finding(
+            Verdict.FAIL,
+            REQUIRED,
+            f"{title} is {state} and promises more than there is: {'; '.join(parts)}"
+            + (f" ({say.listed(having, 6)})" if having else ""),
+            violation=True,
+            where=(title,),
+            causes=(TOO_MUCH,),
+            evidence=keys,
+            numbers=numbers,
+            repeat=repeat,
+        )
+    fits = [
+        f"{p.field} {p.text} of {_show(machines.total(found, p.resource))} {p.resource}" for p in promised
+    ]
+    bound = (
+        f"its quota fits: {', '.join(fits)}"
+        if fits
+        else "it has no quota of its own: the cluster is its bound"
+    )
+    text = f"{title} is {state}; {bound}"
+    return say.finding(Verdict.PASS, REQUIRED, text, evidence=keys, numbers=numbers, where=(title,))
+
+
+def _state(line: Line) -> tuple[str, Cause | None]:
+    """Return (the state in words, why it takes no work; None where it does)."""
+    if line.kind == "Queue":
+        state = fields.text(line.object, "status", "state")
+        if state == "Open":
+            return state, None
+        return (state, CLOSED) if state else ("without a state", NO_STATE)
+    active = fields.condition(line.object, "Active")
+    held = fields.text(line.object, "spec", "stopPolicy")
+    if str(active.get("status")) == "True" and held in ("", "None"):
+        return "Active", None
+    why = active.get("reason") or (f"stopPolicy {held}" if held else "no condition Active")
+    return f"not Active ({why})", INACTIVE
+
+
+def _promises(line: Line) -> Iterator[Promise]:
+    spec = fields.sub(line.object, "spec")
+    if line.kind == "Queue":
+        parts: Mapping[str, Mapping[str, Any]] = {
+            "capability": fields.sub(spec, "capability"),
+            "deserved": fields.sub(spec, "deserved"),
+            "guarantee": fields.sub(spec, "guarantee", "resource"),
+        }
+        for field, amounts in parts.items():
+            for resource, value in amounts.items():
+                if _is_amount(value):
+                    yield Promise(field, resource, fields.quantity(value), str(value))
+        return
+    sums: dict[str, Fraction] = {}
+    for group in fields.items(spec, "resourceGroups"):
+        for flavor in fields.items(group, "flavors"):
+            for row in fields.items(flavor, "resources"):
+                resource, value = fields.text(row, "name"), row.get("nominalQuota")
+                if resource and _is_amount(value):
+                    sums[resource] = sums.get(resource, Fraction(0)) + fields.quantity(value)
+    for resource, amount in sums.items():
+        yield Promise("nominalQuota", resource, amount, _show(amount))
+
+
+def _is_amount(value: object) -> bool:
+    try:
+        quantities.parse_quantity(value)  # type: ignore[arg-type]
+    except quantities.QuantityError:
+        return False
+    return True
+
+
+def _show(amount: Fraction) -> str:
+    return quantities.format_quantity(amount)
+
+
+def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the quota fits the nodes that are Ready and not cordoned too: else more is promised than is there."""
+    name = "enough nodes are in service"
+    found = machines.machines(evidence)
+    serving = [m for m in found if m.ready is not False and not m.cordoned]
+    out = [f"{m.name} ({m.state})" for m in found if m.state]
+    for line in _chosen(evidence, given):
+        for promise in _promises(line):
+            now = machines.total(serving, promise.resource)
+            if promise.amount > now:
+                text = (
+                    f"{line.name} promises {promise.text} {promise.resource}, nodes in service have {_show(now)}; "
+                    f"out of service: {say.listed(out) or 'none'}"
+                )
+                return say.presupposed(name, held=False, observed=text, evidence=(line.key,))
+    return say.presupposed(name, held=True, observed=f"{len(serving)} of {len(found)} nodes are in service")

@@ -1,0 +1,121 @@
+"""What the cluster says it has is what the profile declares, and hangs together."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import configuration, defaults, nodes, queue, siblings, support
+
+from ..scenarios.inventory import inventory
+
+
+@requirement(
+    "INV-002",
+    level="must",
+    documents="J P",
+    scenario=inventory,
+    judge=nodes.gpus_as_declared,
+    presupposes=[nodes.nodes_listed, nodes.gpu_nodes_report],
+    defects=["node.device-unhealthy", "inventory.plugin-gone", "inventory.gpus-shared"],
+)
+def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], None]) -> None:
+    """Every GPU node offers the declared number of GPUs.
+
+    Every node that has GPUs, by what it offers under any name or by its labels, MUST offer exactly the declared number
+    of the declared GPU resource, all of them healthy (allocatable, not only capacity).
+    """
+    settle()
+
+
+@requirement(
+    "INV-005",
+    level="must",
+    documents="J P",
+    scenario=inventory,
+    judge=queue.queue_fits,
+    presupposes=[nodes.nodes_listed, queue.nodes_in_service],
+    defects=["inventory.queue-closed", "inventory.queue-gone", "inventory.quota-too-large"],
+)
+def test_the_training_queue_is_open_and_its_quota_fits(settle: Callable[[], None]) -> None:
+    """The training queue is open and its quota fits the cluster.
+
+    The queue that the profile names MUST exist and be Open (Volcano) or Active (Kueue), and its quota of each resource
+    MUST NOT be larger than what the nodes together have allocatable.
+    """
+    settle()
+
+
+@requirement(
+    "INV-006",
+    level="should",
+    documents="P",
+    scenario=inventory,
+    judge=support.versions_supported,
+    presupposes=[support.deployments_readable],
+    defects=["inventory.version-outside", "inventory.version-untold"],
+)
+def test_component_versions_are_recorded_and_supported(settle: Callable[[], None]) -> None:
+    """Component versions are recorded and supported.
+
+    The versions of Kubernetes, of the components that the profile's support matrix names and of the GPU driver are
+    recorded, and each SHOULD lie in that matrix. A version that cannot be told lies in none.
+    """
+    settle()
+
+
+@requirement(
+    "INV-008",
+    level="must",
+    documents="+",
+    scenario=inventory,
+    judge=siblings.nodes_alike,
+    presupposes=[nodes.nodes_listed, siblings.siblings],
+    defects=["node.device-unhealthy", "inventory.odd-kernel", "inventory.one-node"],
+)
+def test_the_nodes_of_one_pool_are_alike(settle: Callable[[], None]) -> None:
+    """Nodes of one pool are alike.
+
+    GPU nodes of one pool MUST agree in number and kind of their devices, in kernel, driver, container runtime and
+    kubelet, and in the labels that describe the machine. Nothing needs to be declared: siblings are compared.
+    """
+    settle()
+
+
+@requirement(
+    "INV-009",
+    level="should",
+    documents="R J",
+    scenario=inventory,
+    judge=configuration.configured,
+    presupposes=[configuration.readable],
+    defects=[
+        "inventory.no-gang-plugin",
+        "inventory.no-allocate",
+        "inventory.config-denied",
+        "inventory.config-gone",
+    ],
+)
+def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> None:
+    """The scheduler's configuration has what the selected rows need.
+
+    The scheduler's configuration SHOULD be readable, hold gangs back by the gang plugin and have the actions enqueue
+    and allocate. What cannot be read is unknown and never assumed.
+    """
+    settle()
+
+
+@requirement(
+    "INV-010",
+    level="must",
+    documents="J",
+    scenario=inventory,
+    judge=defaults.documented_defaults,
+    presupposes=[defaults.dry_run_allowed],
+    defects=["admission.down", "inventory.no-task-names", "inventory.other-retry"],
+)
+def test_omitted_job_fields_get_the_documented_defaults(settle: Callable[[], None]) -> None:
+    """Omitted Job fields get the documented defaults.
+
+    A Job that leaves them out MUST come back with schedulerName volcano, queue default, maxRetry 3 and its tasks named
+    default0, default1 and so on; the finding says for each whether the schema or the admission filled it in.
+    """
+    settle()

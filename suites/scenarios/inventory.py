@@ -1,0 +1,83 @@
+"""What the cluster says it has, read once for all rows: nodes, queue, versions, configuration, defaults of a Job.
+
+Nodes and queues are watched in any case; everything else costs four requests.
+"""
+
+from typing import Any
+
+from pytest_gpucluster.evidence import components
+from pytest_gpucluster.plain import components as known
+from pytest_gpucluster.scenario import Needs, Scenario, Stage
+
+CASE = "defaults"
+"""Case of the dry-run Job that leaves out all that has a default."""
+
+
+def run(stage: Stage) -> None:
+    """Take down every node and the queue, read version, Deployments and scheduler's ConfigMap, dry-run a bare Job."""
+    profile = stage.profile
+    volcano = profile.scheduler == "volcano"
+    stage.given.update(
+        scheduler=profile.scheduler,
+        versions={name: list(ranges) for name, ranges in profile.versions.items()},
+        pool_label=profile.pool_label or "",
+    )
+    stage.server_version(case=components.SERVER)
+    wanted = [*(["volcano"] if volcano else []), *profile.versions]
+    for component in dict.fromkeys(name for name in wanted if name in known.NAMESPACES):
+        namespace = namespace_of(stage, component)
+        found = stage.read_all(
+            "apps/v1", "Deployment", case=f"{components.DEPLOYMENTS}:{namespace}", namespace=namespace
+        )
+        if component == "volcano" and volcano:
+            name = components.scheduler_config(found or ()) or components.SCHEDULER_CONFIG
+            stage.read("v1", "ConfigMap", name, case=components.CONFIG, namespace=namespace)
+    if volcano:
+        dry_run(stage)
+    stage.context |= {("Node", node["metadata"]["name"]) for node in stage.live.objects("Node")}
+
+
+def namespace_of(stage: Stage, component: str) -> str:
+    """Return where a component is installed."""
+    return stage.profile.namespaces.get(component, known.NAMESPACES[component])
+
+
+def dry_run(stage: Stage) -> None:
+    """Let the API server complete a Job without schedulerName, queue, maxRetry and task names; nothing is made.
+
+    A queue `default` that is closed or gone refuses the Job; then a second one names the queue of the profile, so that
+    the other defaults are seen too.
+    """
+    bare = bare_job(stage.name)
+    first = stage.submit(bare, role="dry-run", dry_run=True, case=CASE, expect_refusal=True)
+    if not first.ok and "queue" in str(first.body.get("message")):
+        bare["spec"]["queue"] = stage.profile.queue
+        stage.submit(bare, role="dry-run", dry_run=True, case=f"{CASE}:queue-named", expect_refusal=True)
+
+
+def bare_job(name: str) -> dict[str, Any]:
+    """Return a Job of two tasks that leaves out all that has a default."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    tasks = [{"replicas": count, "template": {"spec": pod}} for count in (1, 2)]
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"tasks": tasks},
+    }
+
+
+inventory = Scenario(
+    name="inventory",
+    summary="nodes, queue, versions, scheduler's configuration, and a dry-run Job that leaves everything out",
+    run=run,
+    needs=Needs(
+        seconds=1,
+        pods_run=False,
+        permissions=(
+            "list nodes and queues",
+            "list deployments and get configmaps in the components' namespaces",
+        ),
+    ),
+    kinds=("Node", "Queue"),
+)
