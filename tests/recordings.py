@@ -33,6 +33,7 @@ from pytest_gpucluster.judge import (
     rerun,
     restarts,
     siblings,
+    spreads,
     support,
     suspended,
 )
@@ -55,6 +56,7 @@ JUDGES = {
     "GANG-004": gang.two_gangs,
     "GANG-005": minimums.roles_gated,
     "GANG-006": minimums.minimum_defaulted,
+    "GANG-007": spreads.within,
     "GANG-008": gang.half_placed_control,
     "REF-001": refusal.over_large_refused,
     "REF-003": refusal.invalid_rejected,

@@ -39,6 +39,9 @@ EMBEDDED: Mapping[str, Any] = {
     # 3 periods would do; half a second also covers a host on which every process waits for a CPU.
     "window": 0.5,
     "bind_spread": 0.25,
+    # Four processes start at once on two cores that other scenarios share.
+    "start_spread": 5.0,
+    "recovery": 2.0,
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,

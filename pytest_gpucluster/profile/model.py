@@ -98,6 +98,16 @@ class Profile(Frozen):
         default=None,
         description="Longest time between first and last bind of a gang, in seconds; none: not judged",
     )
+    start_spread: SecondsOrNone | None = Field(
+        default=None,
+        description="Longest time between the start of a gang's first and last needed member, in seconds; "
+        "none: not judged",
+    )
+    recovery: SecondsOrNone | None = Field(
+        default=None,
+        description="Longest time from the return of a lost slot until the gang that lost it is whole again, in "
+        "seconds; none: not judged",
+    )
     budgets: Mapping[BudgetName, Seconds] = Field(description="Longest waits by name, in seconds")
     slots: Annotated[bool, Field(strict=True)] = Field(
         description="Whether private slot resources may be put on nodes to make scarcity"

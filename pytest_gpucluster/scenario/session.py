@@ -227,6 +227,8 @@ class Session:
             "scheduler_period": profile.scheduler_period,
             "window": profile.window,
             "bind_spread": profile.bind_spread,
+            "start_spread": profile.start_spread,
+            "recovery": profile.recovery,
             "budgets": dict(profile.budgets),
             "features": sorted(cluster.features),
             "namespace": self.namespace or "",

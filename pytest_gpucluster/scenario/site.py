@@ -49,6 +49,14 @@ class ProfileLike(Protocol):
         """Return the declared bound between the first and the last bind of a gang, in seconds."""
 
     @property
+    def start_spread(self) -> float | None:
+        """Return the declared bound between the start of a gang's first and last needed member, in seconds."""
+
+    @property
+    def recovery(self) -> float | None:
+        """Return the declared bound from a lost slot's return to a whole gang, in seconds."""
+
+    @property
     def budgets(self) -> Mapping[Any, float]:
         """Return the named budgets in seconds."""
 

@@ -10,6 +10,7 @@ _NOTHING_RUNS: Mapping[str, str] = {
     "GANG-003": "inconclusive",
     "GANG-004": "inconclusive",
     "GANG-005": "inconclusive",
+    "GANG-007": "inconclusive",
     "PLG-001": "inconclusive",
     "PLG-003": "inconclusive",
     "PLG-004": "inconclusive",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import gang, presupposed
+from pytest_gpucluster.judge import gang, presupposed, spreads
 
 from ..scenarios.healthy import healthy
 
@@ -22,5 +22,23 @@ def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
 
     Every member of a gang that fits MUST be bound and all MUST meet at a barrier inside the payload, so that they
     ran together; the PodGroup's minMember MUST equal the Job's minAvailable.
+    """
+    settle()
+
+
+@requirement(
+    "GANG-007",
+    level="should",
+    documents="R J",
+    scenario=healthy,
+    judge=spreads.within,
+    presupposes=[presupposed.pods_ran],
+    defects=["gang.starts-apart", "gang.binds-apart"],
+)
+def test_members_are_bound_and_start_together(settle: Callable[[], None]) -> None:
+    """Bind spread and start spread.
+
+    The needed members of a gang SHOULD be bound, and SHOULD start, within the spreads that the profile declares; both
+    spreads are reported.
     """
     settle()

@@ -29,6 +29,8 @@ def make_profile(**more: Any) -> types.SimpleNamespace:
             "scheduler_period": 0.05,
             "window": 0.15,
             "bind_spread": 1.0,
+            "start_spread": 5.0,
+            "recovery": 5.0,
             "budgets": BUDGETS,
             "overlay": {},
             "slots": True,

@@ -40,6 +40,20 @@ def without(evidence: Evidence, chosen: Callable[[Line], bool]) -> Evidence:
     return with_lines(evidence, (line for line in evidence.lines if not chosen(line)))
 
 
+def later(evidence: Evidence, t: float, by: float) -> Evidence:
+    """Let everything after a time happen later; what was watched then is watched later."""
+    lines = (dataclasses.replace(line, t=line.t + by) if line.t > t else line for line in evidence.lines)
+    spans = (
+        dataclasses.replace(
+            span,
+            start=span.start + by if span.start > t else span.start,
+            end=span.end + by if span.end > t else span.end,
+        )
+        for span in evidence.spans
+    )
+    return with_lines(evidence, lines, spans=spans)
+
+
 def held(evidence: Evidence) -> tuple[gangs.Gang, gangs.Generation, gates.Held] | None:
     """Return the attempt that was held longest at its gate."""
     found = [

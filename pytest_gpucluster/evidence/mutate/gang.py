@@ -4,10 +4,13 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, owners
+from pytest_gpucluster.evidence import fields, gangs, owners
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.plain import names
+
+LATE = 10.0
+"""Seconds by which what should come together is torn apart: above any bound of the recorded runs."""
 
 
 def bind_one_early(evidence: Evidence) -> Evidence:
@@ -92,12 +95,27 @@ def minimum_not_defaulted(evidence: Evidence) -> Evidence:
     return base.each(evidence, lambda line: line.kind in {names.VC_JOB, "PodGroup"}, whole)
 
 
+def _apart(moment: str) -> base.Mutant:
+    """Return a mutant that lets everything after the first bind, or start, of a gang happen later."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        for gang in gangs.gangs(evidence):
+            times = sorted(t for pod in gang.pods if (t := getattr(pod, moment)) is not None)
+            if gang.minimum > 1 and len(times) > 1 and times[0] < times[1]:
+                return base.later(evidence, times[0], LATE)
+        return evidence
+
+    return mutant
+
+
 MUTANTS: base.Table = {
     "gang.bind-one-early": ("one member of the held gang is bound", bind_one_early),
     "gang.never-bound": ("the held gang is not bound when room appears", never_bound),
     "gang.short-min-member": ("PodGroups say one member fewer", short_min_member),
     "gang.role-starts-alone": ("one role makes up the gang's number without the other", role_starts_alone),
     "gang.minimum-not-defaulted": ("Jobs and PodGroups ask for all replicas", minimum_not_defaulted),
+    "gang.binds-apart": ("the first bind of a gang is long before the others", _apart("bound")),
+    "gang.starts-apart": ("the first start of a gang is long before the others", _apart("running")),
     "gang.drop-a-barrier-line": (
         "one member printed no barrier line",
         base.drop("barrier", alone=True),
