@@ -112,11 +112,17 @@ DEFAULT = Scheduler(
     ),
 )
 
-ENQUEUE_CLASSES: Mapping[str, str] = {
-    r"queue resource quota insufficient": "the queue's share is too small (proportion or capacity)",
-    r"overused": "the cluster's total is taken (overcommit)",
+OF_QUEUE, OF_CLUSTER = "queue", "cluster"
+
+ENQUEUE_CLASSES: Mapping[str, tuple[str, str]] = {
+    r"queue resource quota insufficient": (
+        OF_QUEUE,
+        "the queue's share is too small (proportion or capacity)",
+    ),
+    r"overused": (OF_CLUSTER, "the cluster's total is taken (overcommit)"),
 }
-"""Text classes of an enqueue refusal. They alternate for one gang: they explain, and never decide."""
+"""Text classes of an enqueue refusal: whose limit, and what it means. They alternate for one gang, so one line never
+decides; that none of many speaks of a limit says something."""
 
 CAPACITY_CLASS = re.compile(r"\bInsufficient ([\w./-]+)")
 """Resource named by a scheduler that found no node."""
@@ -126,10 +132,15 @@ DEFAULT_NAME = "default-scheduler"
 
 def meaning_of_enqueue(message: str) -> str:
     """Return what an enqueue refusal means, in words."""
-    for pattern, meaning in ENQUEUE_CLASSES.items():
+    for pattern, (_, meaning) in ENQUEUE_CLASSES.items():
         if re.search(pattern, message):
             return meaning
     return "refused before any pod was made"
+
+
+def limit_of_enqueue(message: str) -> str:
+    """Return whose limit an enqueue refusal speaks of: `queue`, `cluster`, "" for words that are not known."""
+    return next((limit for pattern, (limit, _) in ENQUEUE_CLASSES.items() if re.search(pattern, message)), "")
 
 
 def placing(scheduler_name: str, *, native_gang: bool, volcano_group: bool) -> Scheduler:

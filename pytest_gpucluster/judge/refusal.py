@@ -1,41 +1,34 @@
 """Judges of the refusal family: what cannot run is refused, by the component that must refuse."""
 
-import dataclasses
-
-from pytest_gpucluster.evidence import fields, gates, schedulers
-from pytest_gpucluster.evidence.gangs import Gang, Generation
+from pytest_gpucluster.evidence import gates, schedulers
+from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import pods
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import refused, say, terms
+from pytest_gpucluster.judge.blocking import enqueued_blocks_control, refused_harms_nobody
+from pytest_gpucluster.judge.capability import above_capability_refused
+from pytest_gpucluster.judge.closed import closed_queue_refuses
+from pytest_gpucluster.judge.refused import BLOCKED, control_of
 from pytest_gpucluster.judge.rejected import invalid_rejected
-from pytest_gpucluster.judge.scarce import EPSILON
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.judge.unserved import not_served_is_no_refusal
+from pytest_gpucluster.requirement import Finding, Number, Verdict
 
-__all__ = ["control_of", "invalid_rejected", "over_large_refused"]
+__all__ = [
+    "BLOCKED",
+    "above_capability_refused",
+    "closed_queue_refuses",
+    "control_of",
+    "enqueued_blocks_control",
+    "invalid_rejected",
+    "not_served_is_no_refusal",
+    "over_large_refused",
+    "refused_harms_nobody",
+]
 
 REQUIRED = (
     "a gang larger than the cluster stays Pending: nothing bound for the window, and the reason comes from the gang "
     "scheduler; a fitting gang on the same queue runs after it"
 )
-BLOCKED = Cause(
-    "an enqueued gang that cannot be placed keeps its share reserved (overcommit), and blocks others",
-    "delete the refused gang before the control is started, or let the control ask for no more than 1.2 x the total "
-    "less what is reserved",
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Refused:
-    """A gang that was refused for good: for as long as it existed, or to the end of the evidence."""
-
-    gang: Gang
-    gen: Generation
-    gate: str
-    said: tuple[Said, ...]
-    start: float
-    end: float
-    component: str
 
 
 def over_large_refused(evidence: Evidence, given: terms.Given) -> Finding:
@@ -47,12 +40,21 @@ def over_large_refused(evidence: Evidence, given: terms.Given) -> Finding:
     held = _something_bound(evidence, given, gangs, arranged=named is not None)
     if held is not None:
         return held
-    refused = [found for gang in gangs if (found := _refused(evidence, gang)) is not None]
-    findings = [_judge(evidence, given, one) for one in refused]
+    findings = [
+        refused.decide(evidence, given, one, REQUIRED, _others_limit(evidence, one.gang))
+        for gang in gangs
+        if (one := refused.for_good(evidence, gang)) is not None
+    ]
     order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     if findings:
         return min(findings, key=lambda finding: order.index(finding.verdict))
     return _not_refused(evidence, given, gangs)
+
+
+def _others_limit(evidence: Evidence, gang: Gang) -> str:
+    """Return why a gang was refused by another limit than the cluster's, "" where it was not."""
+    excess = refused.excess_of(evidence, gang)
+    return "" if excess is None else f"{excess.text}: that is the queue's limit, not the cluster's"
 
 
 def _something_bound(
@@ -87,121 +89,6 @@ def _something_bound(
             currency=terms.currency(evidence, given, gang),
         )
     return None
-
-
-def _refused(evidence: Evidence, gang: Gang) -> _Refused | None:
-    gen = gang.generations[-1]
-    if gang.whole is not None or gen.first_bind is not None:
-        return None
-    reading = gates.read(evidence, gang, gen)
-    ends = [evidence.end]
-    ends += [
-        t
-        for t in (gang.job.deleted if gang.job else None, gen.group.deleted if gen.group else None)
-        if t is not None
-    ]
-    if reading.held is not None and reading.held.reasons:
-        said, gate = reading.held.reasons, schedulers.PLACEMENT
-        component = reading.scheduler.name
-        ends.append(reading.held.end)
-    elif reading.enqueue:
-        said, gate, component = reading.enqueue, schedulers.ENQUEUE, reading.enqueue[0].reporter
-    else:
-        return None
-    return _Refused(gang, gen, gate, said, said[0].t, min(ends), component)
-
-
-def _window(evidence: Evidence, one: _Refused) -> tuple[float, float]:
-    """Return the window that the driver noted, else the time from the first reason to the gang's end."""
-    noted = [
-        (begin, end) for begin, end in terms.windows(evidence) if begin >= one.gen.start and end <= one.end
-    ]
-    return noted[0] if noted else (one.start, one.end)
-
-
-def _judge(evidence: Evidence, given: terms.Given, one: _Refused) -> Finding:
-    limits = terms.of(evidence, given)
-    begin, end = _window(evidence, one)
-    # A reason counts from the gang's creation on: schedulers say it once and then only count it up.
-    inside = [said for said in one.said if said.t <= end] if begin < end else []
-    wait = end - begin
-    text = (
-        f"{one.gang.name}: 0 of {one.gen.minimum} members bound for {wait:.1f} s, "
-        f"refused at {one.gate} by {one.component}"
-    )
-    last = inside[-1] if inside else one.said[-1]
-    if one.gate == schedulers.ENQUEUE:
-        text += f" ({last.message}: {schedulers.meaning_of_enqueue(last.message)})"
-    else:
-        fitting = sum(p.waiting[-1].reason == "Schedulable" for p in one.gen.members if p.waiting)
-        text += f" ({last.message[:140]})" + (f"; {fitting} pods would have fitted alone" if fitting else "")
-
-    def found(verdict: Verdict, more: str = "", **rest: object) -> Finding:
-        return say.finding(
-            verdict, REQUIRED, text + more, one.gang, evidence=tuple(s.key for s in (inside or one.said)[-4:]),
-            refusal=say.refusal(one.gate, last, one.component),
-            numbers=(Number("nothing bound for", wait, "s", limits.window, "three scheduler periods or the window"),),
-            currency=terms.currency(evidence, given, one.gang), **rest,
-        )  # fmt: skip
-
-    capability = _over_capability(evidence, one)
-    if capability:
-        return found(Verdict.INCONCLUSIVE, f"; {capability}: that is the queue's limit, not the cluster's")
-    if not inside:
-        return found(Verdict.INCONCLUSIVE, "; no reason was given inside the window")
-    if one.gate == schedulers.PLACEMENT and not terms.gang_scheduler(one.gang):
-        more = "; that is no gang scheduler, which would have bound the members that fit"
-        return found(Verdict.INCONCLUSIVE, more, causes=(say.WRONG_SCHEDULER,))
-    if wait < limits.window - EPSILON:
-        return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
-    gaps = evidence.gaps("Pod", begin, end)
-    if gaps:
-        return found(
-            Verdict.INCONCLUSIVE, f"; pods were not watched from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s"
-        )
-    ran, why = control_of(evidence, given, one.gang)
-    if ran is True:
-        return found(Verdict.PASS, f"; {why}")
-    causes = (BLOCKED,) if ran is False and one.gate == schedulers.PLACEMENT else ()
-    return found(Verdict.INCONCLUSIVE, f"; {why}", causes=causes)
-
-
-def control_of(evidence: Evidence, given: terms.Given, subject: Gang) -> tuple[bool | None, str]:
-    """Return whether a fitting control ran on the same queue after a refused gang (None: there was none), and why."""
-    if "control" in (given.get("attested") or ()):
-        return True, "a fitting control is attested"
-    named = terms.cast(evidence, given, "control")
-    controls = [
-        gang
-        for gang in (named or terms.everyone(evidence))
-        if gang is not subject and gang.uid != subject.uid and gang.queue == subject.queue
-    ]
-    later = [gang for gang in controls if gang.created >= subject.created]
-    for gang in later:
-        # Whole means bound: where pods run, they run from then on; where none run, nothing more can be seen.
-        if gang.whole is not None:
-            ran = any(pod.running is not None or pod.finished is not None for pod in gang.pods)
-            what = "ran" if ran else "was placed whole"
-            return (
-                True,
-                f"the control {gang.name} ({gang.minimum} members) {what} on queue {gang.queue or '-'}",
-            )
-    if later:
-        return False, f"the control {later[0].name} did not run on queue {subject.queue or '-'}"
-    return None, f"no fitting control was tried on queue {subject.queue or '-'}"
-
-
-def _over_capability(evidence: Evidence, one: _Refused) -> str:
-    """Return how the gang's request exceeds its queue's capability, "" where it does not."""
-    queue = next(
-        (line.object for line in reversed(evidence.of_kind("Queue")) if line.name == one.gang.queue), {}
-    )
-    wanted = fields.sub(one.gen.group.last, "spec", "minResources") if one.gen.group else {}
-    for resource, limit in fields.sub(queue, "spec", "capability").items():
-        asked = fields.quantity(wanted.get(resource, 0))
-        if asked > fields.quantity(limit):
-            return f"it asks for {asked} {resource} and queue {one.gang.queue} may have {limit}"
-    return ""
 
 
 def _not_refused(evidence: Evidence, given: terms.Given, gangs: tuple[Gang, ...]) -> Finding:

@@ -45,6 +45,7 @@ class Answer:
     reason: str
     message: str
     at_admission: bool
+    by_webhook: bool
     line: Line
 
     @property
@@ -59,12 +60,12 @@ def answer(line: Line) -> Answer:
     code = fields.number(line.data, "code") or fields.number(status, "code") or 0
     reason, message = fields.text(status, "reason"), fields.text(status, "message")
     component = ""
-    at_admission = False
+    at_admission = by_webhook = False
     if code >= 400:
         webhook = _WEBHOOK.search(message)
         policy = _POLICY.search(message)
         if webhook:
-            component, at_admission = webhook["name"], True
+            component, at_admission, by_webhook = webhook["name"], True, True
         elif policy:
             component, at_admission = policy["name"], True
         elif code == 422 and reason == "Invalid":
@@ -72,7 +73,9 @@ def answer(line: Line) -> Answer:
         else:
             failed = _CALL_FAILED.search(message)
             component = f"{failed['name']} (did not answer)" if failed else (reason or f"HTTP {code}")
-    return Answer(str(line.data.get("case") or ""), code, component, reason, message, at_admission, line)
+    return Answer(
+        str(line.data.get("case") or ""), code, component, reason, message, at_admission, by_webhook, line
+    )
 
 
 def wanted_cases(given: terms.Given) -> tuple[str, ...] | None:
@@ -97,9 +100,11 @@ def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no invalid Job was tried")
     tried = {case: answers[case] for case in wanted if case in answers}
     accepted = [a for a in tried.values() if a.accepted]
-    made = _created(evidence, tuple(a for a in tried.values() if not a.accepted))
+    made = created(evidence, tuple(a for a in tried.values() if not a.accepted))
     if accepted or made:
-        return _violated(tried, accepted, made)
+        return violated(
+            REQUIRED, "invalid Jobs", tried=tried, accepted=accepted, made=made, causes=(ACCEPTED,)
+        )
     foreign = [a for a in tried.values() if not a.at_admission]
     keys = tuple(a.line.key for a in tried.values())[:12]
     if foreign:
@@ -124,7 +129,7 @@ def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
     )
 
 
-def _created(evidence: Evidence, refused: tuple[Answer, ...]) -> dict[str, Line]:
+def created(evidence: Evidence, refused: tuple[Answer, ...]) -> dict[str, Line]:
     """Return lines that show objects of refused Jobs: the Job itself, found by its name."""
     jobs: dict[str, Line] = {}
     for line in evidence.of_kind(names.VC_JOB):
@@ -143,16 +148,25 @@ def _name(data: Mapping[str, Any]) -> str:
     return request.rpartition("/")[2] if "/" in request else ""
 
 
-def _violated(tried: Mapping[str, Answer], accepted: list[Answer], made: Mapping[str, Line]) -> Finding:
+def violated(
+    required: str,
+    what: str,
+    *,
+    tried: Mapping[str, Answer],
+    accepted: list[Answer],
+    made: Mapping[str, Line],
+    causes: tuple[Cause, ...],
+) -> Finding:
+    """Return the violation: Jobs that had to be refused were accepted, or exist although they were refused."""
     parts = [f"{a.case} was accepted (HTTP {a.code})" for a in accepted]
     parts += [f"{case} was refused, yet {line.kind}/{line.name} exists" for case, line in made.items()]
     return say.finding(
         Verdict.FAIL,
-        REQUIRED,
-        f"{len(parts)} of {len(tried)} invalid Jobs: {'; '.join(parts[:6])}",
+        required,
+        f"{len(parts)} of {len(tried)} {what}: {'; '.join(parts[:6])}",
         violation=True,
         where=tuple(a.case for a in accepted) + tuple(made),
-        causes=(ACCEPTED,),
+        causes=causes,
         evidence=tuple(a.line.key for a in accepted) + tuple(line.key for line in made.values()),
         repeat=("kubectl create --dry-run=server -f JOB.yaml", "kubectl get validatingwebhookconfigurations"),
     )

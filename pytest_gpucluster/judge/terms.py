@@ -88,7 +88,7 @@ Member = tuple[str, str, str]
 
 ROLE_KEYS = (
     "subject", "control", "blocker", "contrast", "left", "right", "loser", "winner", "no-plugin", "wrong-master",
-    "wrong-worker", "documented", "robust",
+    "wrong-worker", "documented", "robust", "enqueued", "blocked", "neighbour",
 )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def cast(evidence: Evidence, given: Given, *wanted: str) -> tuple[gangs.Gang, ..
     members = [member for role in wanted for member in known.get(role, ())]
     if not known or (not members and not any(role in ROLE_KEYS for role in known)):
         return None
-    told = set(wanted) - {"control", "blocker"}
+    told = set(wanted) - {"control", "blocker", "neighbour", "enqueued", "blocked"}
     found = [gang for gang in gangs.gangs(evidence) if plays(gang, members)]
     return tuple(adjust(gang, given) if told else gang for gang in found)
 

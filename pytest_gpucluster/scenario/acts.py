@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.kube import errors, objects
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.scenario import bus, submit
 from pytest_gpucluster.scenario import site as sites
-from pytest_gpucluster.scenario import submit
-
-COMMAND_API = "bus.volcano.sh/v1alpha1"
 
 
 class Acts:
@@ -42,9 +39,7 @@ class Acts:
         )
 
     def command(self, job: submit.Handle, action: str) -> bool:
-        """Give a Volcano Job a command (`AbortJob`, `ResumeJob`), as `vcctl job suspend` and `resume` do.
-
-        The command belongs to the Job, so that it goes with the Job where no controller takes it.
+        """Give a Volcano Job or Queue a command (`AbortJob`, `ResumeJob`, `CloseQueue`), as `vcctl` does.
 
         Returns:
             Whether the API server took it; a refusal is recorded under the case `command`.
@@ -52,25 +47,9 @@ class Acts:
         Raises:
             EnvironmentProblem: the API server is in trouble of its own.
         """
-        owner = {
-            "apiVersion": job.body["apiVersion"],
-            "kind": job.body["kind"],
-            "name": job.name,
-            "uid": job.uid,
-            "controller": True,
-        }
-        manifest = {
-            "apiVersion": COMMAND_API,
-            "kind": "Command",
-            "metadata": {
-                "name": names.safe_name(job.name, action),
-                "namespace": self._site.namespace,
-                "labels": self._site.labels(self._scenario, job.role),
-                "ownerReferences": [owner],
-            },
-            "target": owner,
-            "action": action,
-        }
+        target = (str(job.body["apiVersion"]), str(job.body["kind"]), job.name, job.uid)
+        manifest = bus.manifest(action, target, self._site.labels(self._scenario, job.role))
+        manifest["metadata"]["namespace"] = self._site.namespace
         self._note("commanded", action=action, kind=job.kind, name=job.name, uid=job.uid)
         return self._asked(
             "command",

@@ -165,7 +165,8 @@ def summary(state: State, uids: set[str]) -> str:
                 bound = "bound" if (obj.get("spec") or {}).get("nodeName") else "unbound"
                 pods[f"{status.get('phase', '?')}, {bound}"] += 1
                 continue
-            phase = status.get("phase") or (status.get("state") or {}).get("phase")
+            stated = status.get("state")  # a Queue's is a word, a Volcano Job's an object
+            phase = status.get("phase") or (stated.get("phase") if isinstance(stated, Mapping) else stated)
             if phase:
                 others.append(f"{place[0]}/{place[2]} {phase}")
     words = [f"{n} pods {what}" for what, n in sorted(pods.items())] + sorted(set(others))

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence.model import NOTES
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import acts, cleanup, live, podlogs, reading, slots, submit
+from pytest_gpucluster.scenario import acts, cleanup, live, podlogs, queues, reading, slots, submit
 from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
@@ -122,6 +122,42 @@ class Stage:
         for node, count in changed.items():
             self.note("slots-set", resource=pool.resource, node=node, slots=count, was=pool.counts[node])
         return slots.resize(self._site, self.live, pool, changed)
+
+    def queue(
+        self, suffix: str = "", *, capability: Mapping[str, Any] | None = None, weight: int = 1
+    ) -> Handle:
+        """Make a Volcano Queue of our own and wait until it is Open (budget `start`); it becomes context.
+
+        Args:
+            suffix: what tells two queues of one scenario apart.
+            capability: resource -> the most that its gangs may hold together.
+            weight: its share against other queues.
+        """
+        name = queues.name_of(self.name, self._site.run_id, suffix)
+        made = self.submit(queues.manifest(name, capability=capability, weight=weight), role="queue")
+        self.context.add(("Queue", name))
+        if made.ok:
+            self.wait(f"queue {name} is Open", queue_is(name, queues.OPEN), budget="start")
+        return made
+
+    def close_queue(self, handle: Handle) -> bool:
+        """Close a queue of ours, by Command or, where that is refused, by its status; wait until it is.
+
+        Returns:
+            Whether it was seen Closing or Closed in time.
+
+        Raises:
+            EnvironmentProblem: not permitted.
+        """
+        if not self._acts.command(handle, "CloseQueue"):
+            try:
+                queues.write_closed(self._site, handle.name)
+            except errors.ApiError as error:
+                if error.denied:
+                    raise errors.EnvironmentProblem(str(error)) from error
+                raise
+        shut = queue_is(handle.name, queues.CLOSING, queues.CLOSED)
+        return self.wait(f"queue {handle.name} is closed", shut, budget="start")
 
     def submit(
         self,
@@ -350,3 +386,8 @@ class Stage:
         log = self._site.log
         with log.condition:
             return live.summary(log.state, {h.uid for h in self.handles if h.uid})
+
+
+def queue_is(name: str, *states: str) -> Predicate:
+    """Report whether a queue is in one of some states."""
+    return lambda view: queues.state_of(view.get("Queue", name)) in states

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import cleanup, live
+from pytest_gpucluster.scenario import cleanup, live, queues
 from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
@@ -177,7 +177,11 @@ class Submitter:
             with self._site.log.condition:
                 state = self._site.log.state
                 going = any(one in state.gone or _ending(state.by_uid(one)) for one in uid)
-            if not going:
+            if going:
+                return
+            if info.key == queues.QUEUE.key:
+                queues.remove(self._site, name)
+            else:
                 # Nobody waits for a pod's last words after the end: one second, whatever its own grace period.
                 grace = 1 if info.key == "Pod" else None
                 self._site.api.delete(info, name, space, grace=grace)

@@ -5,6 +5,10 @@ from collections.abc import Mapping
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.binds-over-large": {"REF-001": "fail"},
     "refusal.silent": {"REF-001": "inconclusive"},
+    "refusal.reserves": {"REF-002": "environment", "REF-005": "fail"},
+    "queue.ignores-capability": {"REF-002": "fail", "REF-005": "inconclusive"},
+    "queue.forgets-promises": {"REF-007": "inconclusive"},
+    "scheduler.serves-any-name": {"REF-008": "fail"},
     "admission.accepts-duplicate-tasks": {"REF-003": "fail"},
 }
 
@@ -12,11 +16,23 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.forget-control": {
         "GANG-004": "inconclusive",
         "REF-001": "inconclusive",
+        "REF-002": "inconclusive",
+        "REF-005": "inconclusive",
+        "REF-007": "inconclusive",
+        "REF-008": "inconclusive",
         "PLG-005": "inconclusive",
         "RDZV-001": "inconclusive",
         **dict.fromkeys(("LIFE-003", "LIFE-005", "LIFE-006", "LIFE-007"), "inconclusive"),
         **dict.fromkeys(("LIFE-009", "LIFE-010", "LIFE-012"), "inconclusive"),
     },
     "refusal.accept-duplicate-task": {"REF-003": "fail"},
-    "refusal.by-permission": {"REF-003": "inconclusive"},
+    "refusal.by-permission": {"REF-003": "inconclusive", "REF-004": "inconclusive"},
+    "refusal.blames-cluster": {"REF-002": "inconclusive"},
+    "refusal.evicts-neighbour": {"REF-005": "fail"},
+    "refusal.blocks-neighbour": {"REF-005": "fail"},
+    "refusal.not-blocked": {"REF-007": "inconclusive"},
+    "refusal.speaks-for-nobody": {"REF-008": "fail"},
+    "queue.accept-unknown": {"REF-004": "fail"},
+    "queue.accept-closed": {"REF-004": "fail"},
+    "queue.capability-overrun": {"REF-002": "fail"},
 }

@@ -5,6 +5,7 @@ import pytest
 from pytest_gpucluster.evidence import Evidence, mutate
 from tests import recordings
 
+B6, G1 = "b6-inqueue-gang-blocks-others", "g1-queue-capability"
 B1, B3, C2 = (
     "b1-over-capacity-by-one-gpu", "b3-room-for-n-minus-one-then-room", "c2-two-gangs-gang-gate-three-nodes-equal",
 )  # fmt: skip
@@ -34,6 +35,19 @@ FLIPS = [
     ("refusal.forget-control", B1, "REF-001", "inconclusive"),
     ("refusal.accept-duplicate-task", "d-refusals", "REF-003", "fail"),
     ("refusal.by-permission", "d-refusals", "REF-003", "inconclusive"),
+    ("refusal.by-permission", "d-refusals", "REF-004", "inconclusive"),
+    ("queue.accept-unknown", "d-refusals", "REF-004", "fail"),
+    ("queue.accept-closed", "d-refusals", "REF-004", "fail"),
+    ("queue.capability-overrun", G1, "REF-002", "fail"),
+    ("refusal.blames-cluster", G1, "REF-002", "inconclusive"),
+    ("watch.drop-refusals", G1, "REF-002", "inconclusive"),
+    ("watch.cut", G1, "REF-002", "inconclusive"),
+    ("refusal.forget-control", G1, "REF-002", "inconclusive"),
+    ("refusal.evicts-neighbour", "embedded/over-capability", "REF-005", "fail"),
+    ("refusal.blocks-neighbour", "embedded/over-capability", "REF-005", "fail"),
+    ("refusal.not-blocked", B6, "REF-007", "inconclusive"),
+    ("watch.cut", B6, "REF-007", "inconclusive"),
+    ("refusal.speaks-for-nobody", "embedded/unserved", "REF-008", "fail"),
     ("inventory.api-not-served", "healthy", "INV-001", "fail"),
     ("inventory.unfilled-dry-run", "healthy", "INV-001", "fail"),
     ("inventory.no-phase", "healthy", "INV-001", "fail"),

@@ -22,6 +22,7 @@ NAMED = {
     "ref-refused-because-old-pods-outlive-a-broken-gpu": "GANG-001",
     "life-failed-job-keeps-a-worker-running": "LIFE-004",
     "life-restart-in-place-never-fails": "LIFE-007",
+    "ref-resourcequota-counts-waiting-pods": "REF-002",
     "life-completing-lasts-as-long-as-the-grace": "LIFE-001",
     "plg-mesh-sidecar-eats-the-rendezvous": "PLG-011",
     "rdzv-rank-zero-lives-elsewhere": "RDZV-001",

@@ -5,16 +5,17 @@ import pytest
 from pytest_gpucluster.evidence import ingest
 from tests import recordings
 
-PASS, FAIL, NO, UNBOUNDED = "pass", "fail", "inconclusive", "not_applicable"
+PASS, FAIL, NO, NOT_DECLARED = "pass", "fail", "inconclusive", "not_applicable"
 
 DECIDED: dict[str, dict[str, str]] = {
     "a-gang-fits": {"GANG-001": PASS, "PLG-001": PASS, "LIFE-001": PASS},
-    "b1-over-capacity-by-one-gpu": {"GANG-001": PASS, "REF-001": PASS},
+    # The queue declares no capability: the row does not apply.
+    "b1-over-capacity-by-one-gpu": {"GANG-001": PASS, "REF-001": PASS, "REF-002": NOT_DECLARED},
     "b2-fragmentation": {},
     "b3-room-for-n-minus-one-then-room": {"GANG-001": PASS, "GANG-002": PASS},
     "b4-min-below-replicas": {"GANG-001": PASS},
-    "b5-per-task-minimum": {"GANG-001": PASS, "REF-001": PASS},
-    "b6-inqueue-gang-blocks-others": {"GANG-001": PASS, "REF-001": PASS},
+    "b5-per-task-minimum": {"GANG-001": PASS, "REF-001": PASS, "REF-002": NOT_DECLARED},
+    "b6-inqueue-gang-blocks-others": {"GANG-001": PASS, "REF-001": PASS, "REF-007": PASS},
     "b7-shortfall-filler-same-queue": {"GANG-001": PASS},
     "b7b-shortfall-filler-same-queue-fragment": {"GANG-001": PASS, "GANG-002": PASS},
     "b7c-shortfall-filler-other-queue": {"GANG-001": PASS, "GANG-002": PASS},
@@ -42,7 +43,7 @@ DECIDED: dict[str, dict[str, str]] = {
             "two-nodes",
         )
     },
-    "d-refusals": {"REF-003": PASS},
+    "d-refusals": {"REF-003": PASS, "REF-004": PASS},
     "e1-env-svc-ssh": {"GANG-001": PASS, "LIFE-001": PASS},
     "e2-pytorch": {"GANG-001": PASS, "PLG-001": PASS, "LIFE-001": PASS},
     "e3-mpi": {"GANG-001": PASS, "LIFE-001": PASS},
@@ -61,10 +62,10 @@ DECIDED: dict[str, dict[str, str]] = {
     "f7-minsuccess": {"GANG-001": PASS},
     "f8-exitcode-terminate": {"GANG-001": PASS},
     "f9-podfailed-abort": {"GANG-001": PASS},
-    "g1-queue-capability": {"GANG-001": PASS},
-    "g2-queue-close-reopen": {"GANG-001": PASS},
+    "g1-queue-capability": {"GANG-001": PASS, "REF-002": PASS},
+    "g2-queue-close-reopen": {"GANG-001": PASS, "REF-004": PASS},
     "g3-priority-order": {"GANG-001": PASS},
-    "g4-preempt-action": {"GANG-001": PASS},
+    "g4-preempt-action": {"GANG-001": PASS, "REF-002": NOT_DECLARED},
     "g5-preempt-elastic-victim": {"GANG-001": PASS},
     "h1-default-scheduler-over-capacity": {"GANG-001": FAIL, "GANG-002": FAIL, "GANG-008": PASS, "REF-001": FAIL},
     "h2-default-scheduler-two-gangs": {"GANG-001": FAIL, "GANG-002": FAIL, "GANG-004": FAIL, "GANG-008": PASS},
@@ -74,7 +75,7 @@ DECIDED: dict[str, dict[str, str]] = {
         "GANG-001": FAIL, "GANG-002": FAIL, "GANG-008": PASS, "REF-001": FAIL,
     },
     "h6-volcano-without-gang-plugin": {"GANG-001": FAIL, "GANG-002": FAIL, "REF-001": FAIL},
-    "l1-scheduler-not-running": {"INV-001": FAIL, "GANG-001": PASS},
+    "l1-scheduler-not-running": {"INV-001": FAIL, "GANG-001": PASS, "REF-008": PASS},
     "r1-real-kubelet-pytorch-gang": {"GANG-001": PASS, "PLG-001": PASS, "LIFE-001": PASS},
     "r2-real-kubelet-podevicted-restartjob": {"GANG-001": PASS},
     "r3-real-kubelet-evicted-and-failed-policies": {"GANG-001": PASS},
@@ -149,6 +150,16 @@ TEXTS = [
     ("a-gang-fits", "GANG-002", "never scarce"),
     ("b2-fragmentation", "REF-001", "the control control did not run"),
     ("g1-queue-capability", "REF-001", "queue small may have 8"),
+    ("g1-queue-capability", "REF-002", "it asks for 9 nvidia.com/gpu and queue small may have 8"),
+    ("b1-over-capacity-by-one-gpu", "REF-002", "its queue default declares no capability"),
+    ("b1-over-capacity-by-one-gpu", "REF-005", "no fitting Job was seen to start in another queue"),
+    ("b6-inqueue-gang-blocks-others", "REF-005", "what is blocked is blocked by that (REF-007)"),
+    ("b6-inqueue-gang-blocks-others", "REF-007", "after the enqueued gang was gone"),
+    ("b2-fragmentation", "REF-007", "nothing shows that it would have fitted"),
+    ("d-refusals", "REF-004", "closed-queue (closed-q, Closed): HTTP 400 by validatejob.volcano.sh"),
+    ("g2-queue-close-reopen", "REF-004", "closed-queue (small, Closing)"),
+    ("l1-scheduler-not-running", "REF-008", "was not refused: its PodGroup had no phase for 10.5 s"),
+    ("r5-real-kubelet-over-capacity", "REF-008", "every gang was looked at"),
     ("l1-scheduler-not-running", "INV-001", "had no phase for 10.5 s"),
     ("h5-vcjob-fragmented-under-default-scheduler", "GANG-002", "2 of 3 members bound"),
     ("h5-vcjob-fragmented-under-default-scheduler", "GANG-008", "schedulerName"),
@@ -186,7 +197,7 @@ def expected(name: str) -> dict[str, str]:
     """Return what is decided about a stream: the table's rows, and those that most streams decide alike."""
     volcano = (recordings.VOLCANO / name).is_dir()
     labelled = {"PLG-007": PASS} if volcano and name not in NO_VOLCANO_PODS else {}
-    spread = {"GANG-007": UNBOUNDED} if name not in NEVER_BOUND else {}
+    spread = {"GANG-007": NOT_DECLARED} if name not in NEVER_BOUND else {}
     return {**labelled, **spread, **({"PLG-006": PASS} if name in WITH_HOSTS else {}), **DECIDED[name]}
 
 

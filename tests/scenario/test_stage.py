@@ -312,3 +312,61 @@ def test_slots_need_nodes_and_permission_of_the_profile(theatre):
     theatre.site.profile.slots = False
     with pytest.raises(errors.EnvironmentProblem, match="does not permit slots"):
         theatre.stage.slots(2, 8)
+
+
+def _see_queue(theatre, name, state):
+    theatre.see("MODIFIED", "Queue", name, namespace="", status={"state": state})
+
+
+def test_a_queue_of_ours_is_open_closed_by_command_and_removed(theatre):
+    """A queue is named after the run and becomes context; a Command closes it; cleanup deletes it."""
+    name = "gpucluster-play-run-1"
+    theatre.clock.at(theatre.clock.monotonic() + 1.0, lambda: _see_queue(theatre, name, "Open"))
+    queue = theatre.stage.queue(capability={"example.com/x": 8})
+    assert (queue.ok, queue.name, theatre.stage.now()) == (True, name, 1.0)
+    assert ("Queue", name) in theatre.stage.context
+    assert not theatre.stage.wait("what never comes", lambda _: False, budget="bind")
+    assert theatre.notes()[-1]["last"] == f"Queue/{name} Open"
+    assert theatre.api.created[0]["spec"]["capability"] == {"example.com/x": "8"}
+    theatre.clock.at(theatre.clock.monotonic() + 1.0, lambda: _see_queue(theatre, name, "Closing"))
+    assert theatre.stage.close_queue(queue)
+    command = theatre.api.created[1]
+    assert (command["kind"], command["action"], command["target"]["name"]) == ("Command", "CloseQueue", name)
+    assert command["target"]["uid"] == queue.uid
+    assert theatre.notes()[-1]["note"] == "commanded"
+    theatre.later(0.5, "DELETED", "Queue", name, namespace="")
+    assert theatre.stage.stack.run(5.0) == []
+    assert theatre.api.asked[-1] == ("delete", "Queue", name)
+
+
+def test_a_queue_is_closed_by_its_status_where_the_bus_is_not_served(theatre):
+    """Without the API of Commands the state is written."""
+    name = "gpucluster-play-a-run-1"
+    theatre.clock.at(theatre.clock.monotonic() + 1.0, lambda: _see_queue(theatre, name, "Open"))
+    queue = theatre.stage.queue("a")
+    theatre.api.answer = errors.ApiError(404, "NotFound", "not served")
+    theatre.clock.at(theatre.clock.monotonic() + 1.0, lambda: _see_queue(theatre, name, "Closed"))
+    assert theatre.stage.close_queue(queue)
+    assert theatre.api.asked[-1] == ("patch", "Queue", name)
+
+
+def test_a_queue_that_must_be_closed_first_is_closed_and_deleted(theatre, monkeypatch):
+    """Where admission deletes only closed queues, cleanup closes it, waits for that, and deletes it then."""
+    name = "gpucluster-play-run-1"
+    theatre.clock.at(theatre.clock.monotonic() + 1.0, lambda: _see_queue(theatre, name, "Open"))
+    theatre.stage.queue()
+    answers = [errors.ApiError(403, "Forbidden", 'admission webhook "x" denied the request: only closed')]
+    plain = theatre.api.delete
+
+    def delete(info, name, namespace=None, *, uid=None, grace=None):
+        if answers:
+            raise answers.pop()
+        theatre.later(0.1, "DELETED", "Queue", name, namespace="")
+        return plain(info, name, namespace, uid=uid, grace=grace)
+
+    monkeypatch.setattr(theatre.api, "delete", delete)
+    theatre.clock.at(theatre.clock.monotonic() + 1.0, lambda: _see_queue(theatre, name, "Closed"))
+    assert theatre.stage.stack.run(5.0) == []
+    assert [asked[:2] for asked in theatre.api.asked] == [
+        ("create", "Queue"), ("create", "Command"), ("delete", "Queue"),
+    ]  # fmt: skip

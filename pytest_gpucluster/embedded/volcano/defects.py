@@ -21,6 +21,10 @@ DEFECTS: Final[dict[str, str]] = {
         "a gang larger than the cluster passes enqueue, and as much of it as fits is bound"
     ),
     "refusal.silent": ("a gang larger than the cluster gets neither a PodGroup phase nor an event"),
+    "refusal.reserves": "what a gang that is refused at enqueue asks for is set aside for it all the same",
+    "queue.ignores-capability": "the capability of queues is not looked at",
+    "queue.forgets-promises": "overcommit does not count what enqueued gangs were promised",
+    "scheduler.serves-any-name": "the scheduler takes pods of its gangs whatever schedulerName they carry",
     "admission.down": "the admission of Jobs is absent: no defaults and no checks but the schema's",
     "admission.no-default-minimum": "the admission of Jobs leaves an absent minAvailable absent",
     "admission.accepts-duplicate-tasks": "the check for two tasks of one name is missing",

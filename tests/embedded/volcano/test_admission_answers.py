@@ -6,7 +6,10 @@ import pytest
 
 from pytest_gpucluster.embedded.cluster import build
 from pytest_gpucluster.embedded.errors import ApiError
+from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.objects import clone
+from pytest_gpucluster.embedded.volcano.scheduler.grudges import Grudges
+from pytest_gpucluster.embedded.volcano.scheduler.session import Session
 from pytest_gpucluster.embedded.volcano.schema import prune_job
 from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.replay import Recording
@@ -144,3 +147,21 @@ def test_duplicate_tasks_pass_only_with_the_defect():
     assert answer(create("duplicate-task"))[0] == 400
     assert answer(create("duplicate-task"), "admission.accepts-duplicate-tasks")[0] == 200
     assert answer(create("unknown-queue"), "admission.accepts-duplicate-tasks")[0] == 400
+
+
+def test_a_gang_of_a_queue_that_does_not_exist_is_ignored():
+    """Where admission let it in, or its queue was deleted since, the scheduler does not see the gang, nor trips."""
+
+    async def play():
+        runtime = build({"defects": ["scheduler.down", "controllers.down"]})
+        runtime.store.create("Namespace", {"metadata": {"name": NAMESPACE}})
+        for queue in ("default", "gone"):
+            spec = {"minMember": 1, "queue": queue, "minResources": {"cpu": "1"}}
+            meta = {"name": f"of-{queue}", "namespace": NAMESPACE}
+            runtime.store.create("PodGroup", {"metadata": meta, "spec": spec})
+        recorder = Recorder(runtime.store, "volcano", legacy=True)
+        session = Session(runtime.store, recorder, runtime.has, Grudges(runtime.has))
+        session.run()
+        return [gang.name for gang in session.seen.gangs]
+
+    assert run_virtually(play()) == ["of-default"]

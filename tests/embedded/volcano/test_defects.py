@@ -173,6 +173,37 @@ def test_a_refusal_leaves_no_trace():
     assert seen.phases("control")[-1] == "Completed"
 
 
+def test_a_refused_gang_keeps_a_share():
+    """refusal.reserves: nobody else is let past the gates at enqueue while a gang is refused there."""
+    assert len(run("g1-queue-capability").bound("fitscap-")) == 8
+    seen = run("g1-queue-capability", "refusal.reserves")
+    assert not seen.bound("fitscap-")
+    assert seen.phases("fitscap-", "PodGroup")[-1] == "Pending"
+
+
+def test_a_capability_is_not_looked_at():
+    """queue.ignores-capability: nine of nine are bound in a queue that may have eight; the cluster's total holds."""
+    assert len(run("g1-queue-capability", "queue.ignores-capability").bound("overcap-")) == 9
+    assert not run("b1-over-capacity-by-one-gpu", "queue.ignores-capability").bound("toobig-")
+
+
+def test_promises_are_forgotten():
+    """queue.forgets-promises: a gang of another queue is enqueued beside one that is enqueued and has no place."""
+    name = "b6-inqueue-gang-blocks-others"
+    assert run(name).phases("other-queue-", "PodGroup")[:2] == [None, "Pending"]
+    assert run(name, "queue.forgets-promises").phases("other-queue-", "PodGroup")[:2] == [None, "Inqueue"]
+
+
+def test_pods_of_any_scheduler_are_taken():
+    """scheduler.serves-any-name: the scheduler also counts a member that waits for another scheduler."""
+    name = "h5-vcjob-fragmented-under-default-scheduler"
+    waiting = {
+        defect: any("1 Pending" in e["object"]["message"] for e in run(name, *defect).events("nogang-"))
+        for defect in ((), ("scheduler.serves-any-name",))
+    }
+    assert waiting == {(): False, ("scheduler.serves-any-name",): True}
+
+
 def test_ranks_begin_at_zero_twice():
     """plugins.rank-off-by-one: worker 0 has the rank of the master."""
     seen = run("e2-pytorch", "plugins.rank-off-by-one")

@@ -22,9 +22,19 @@ class Overcommit:
     """Refuses gangs beyond 1.2 x the cluster less what is used, counting what was promised already."""
 
     def __init__(
-        self, cluster: Amounts, used: Amounts, gangs: Iterable[Gang], factor: Fraction = OVERCOMMIT_FACTOR
+        self,
+        cluster: Amounts,
+        used: Amounts,
+        gangs: Iterable[Gang],
+        factor: Fraction = OVERCOMMIT_FACTOR,
+        *,
+        forgets: bool = False,
     ) -> None:
-        """Take the cluster's total, what all pods use, the gangs, and how much of the cluster may be promised."""
+        """Take the cluster's total, what all pods use, the gangs, and how much of the cluster may be promised.
+
+        `forgets` counts no promise (a defect).
+        """
+        self._forgets = forgets
         self._room = {name: value * factor for name, value in cluster.items()}
         add(self._room, used, -1)
         self._promised: Amounts = total(promised_to(gang) for gang in gangs)
@@ -32,7 +42,7 @@ class Overcommit:
     def refuses(self, gang: Gang) -> list[str]:
         """Return the resources for which a gang is refused."""
         want = gang.minimum_resources or {}
-        return lacking(total([self._promised, want]), self._room, want)
+        return lacking(total([{} if self._forgets else self._promised, want]), self._room, want)
 
     def admit(self, gang: Gang) -> None:
         """Count a gang that was admitted."""
@@ -49,6 +59,7 @@ class Proportion:
         gangs: Iterable[Gang],
         *,
         is_enforced: bool = True,
+        ignores_capability: bool = False,
     ) -> None:
         """Take the cluster's total, the queues, and the gangs, whose amounts are added to their queues.
 
@@ -57,6 +68,7 @@ class Proportion:
             queues: The queues.
             gangs: All gangs.
             is_enforced: Whether the plugin is in force; else it only counts.
+            ignores_capability: Leave the queues without a limit of their own (a defect).
         """
         self.is_enforced = is_enforced
         self._queues = {queue.name: queue for queue in queues}
@@ -68,7 +80,8 @@ class Proportion:
             queue.may_have = dict(cluster)
             add(queue.may_have, everyone, -1)
             add(queue.may_have, guarantees[name])
-            for resource, limit in amounts(queue.queue["spec"].get("capability")).items():
+            stated = {} if ignores_capability else amounts(queue.queue["spec"].get("capability"))
+            for resource, limit in stated.items():
                 queue.may_have[resource] = min(limit, queue.may_have.get(resource, ZERO))
         sharing = [queue for queue in self._queues.values() if queue.name != "root"]
         for resource in sorted({name for q in sharing for name in q.requested}):

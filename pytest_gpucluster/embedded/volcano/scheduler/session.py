@@ -57,17 +57,24 @@ class Snapshot:
 
 
 def take_snapshot(
-    store: Store, settings: Settings, *, without_gang_rule: bool = False, without_role_rule: bool = False
+    store: Store,
+    settings: Settings,
+    *,
+    without_gang_rule: bool = False,
+    without_role_rule: bool = False,
+    serves_any_name: bool = False,
 ) -> Snapshot:
     """Return nodes, gangs and queues as they are now.
 
-    Pods of other schedulers count once they have a node; before, only those that name this scheduler do.
+    Pods of other schedulers count once they have a node; before, only those that name this scheduler do. A gang whose
+    queue does not exist is ignored, as Volcano does: its PodGroup never gets a phase.
 
     Args:
         store: The store.
         settings: The configuration.
         without_gang_rule: Judge no gang (the scheduler runs without its gang plugin).
         without_role_rule: Judge gangs by their number of members only (a defect).
+        serves_any_name: Take the pods of gangs whatever scheduler they name (a defect).
     """
     rooms = {name_of(n): _room(n) for n in store.peek_all("Node") if not is_deleting(n)}
     members: dict[tuple[str, str], list[Task]] = {}
@@ -82,8 +89,10 @@ def take_snapshot(
         group = annotations_of(pod).get(names.GROUP_NAME)
         if group is None:
             others.append(task)
-        elif task.node or pod["spec"].get("schedulerName") == names.SCHEDULER:
+        elif task.node or serves_any_name or pod["spec"].get("schedulerName") == names.SCHEDULER:
             members.setdefault((task.namespace, group), []).append(task)
+    queues = [QueueShare(queue) for queue in store.peek_all(names.QUEUE)]
+    known = {queue.name for queue in queues}
     gangs = [
         Gang(
             group=group,
@@ -94,9 +103,8 @@ def take_snapshot(
             are_roles_judged=not without_role_rule,
         )
         for group in store.peek_all(names.POD_GROUP)
-        if not is_deleting(group)
+        if not is_deleting(group) and (group["spec"].get("queue") or names.DEFAULT_QUEUE) in known
     ]
-    queues = [QueueShare(queue) for queue in store.peek_all(names.QUEUE)]
     nodes = [rooms[name] for name in sorted(rooms)]
     return Snapshot(nodes, gangs, queues, others, total(node.total for node in nodes))
 
@@ -143,6 +151,7 @@ class Session:
             settings,
             without_gang_rule=has("gang.binds-partially"),
             without_role_rule=has("gang.ignores-task-minimum"),
+            serves_any_name=has("scheduler.serves-any-name"),
         )
         over_large = [gang for gang in self.seen.gangs if self._is_over_large(gang)]
         if has("refusal.silent"):
@@ -152,11 +161,23 @@ class Session:
                 gang.is_judged = gang.is_promised = False
         self._waved_through = {gang.uid for gang in over_large if has("refusal.binds-over-large")}
         self._overcommit = Overcommit(
-            self.seen.cluster, self.seen.used(), self.seen.gangs, settings.overcommit_factor()
+            self.seen.cluster,
+            self.seen.used(),
+            self.seen.gangs,
+            settings.overcommit_factor(),
+            forgets=has("queue.forgets-promises"),
         )
         self._proportion = Proportion(
-            self.seen.cluster, self.seen.queues, self.seen.gangs, is_enforced=settings.has("proportion")
+            self.seen.cluster,
+            self.seen.queues,
+            self.seen.gangs,
+            is_enforced=settings.has("proportion"),
+            ignores_capability=has("queue.ignores-capability"),
         )
+        if has("refusal.reserves"):
+            for gang in self.seen.gangs:
+                if gang.phase == "Pending":
+                    self._admit(gang)
         self._room = Room(self.seen.nodes, self.seen.gangs, self._proportion)
         self.placed: list[tuple[Task, str]] = []
 
@@ -210,17 +231,19 @@ class Session:
             gang = min(waiting, key=self._enqueue_key)
             waiting.remove(gang)
             queue = self._proportion.queue_of(gang)
-            if queue is None:
-                continue
             why = "" if gang.uid in self._waved_through else self._refusal(gang)
             if why:
                 gang.was_refused = True
                 self._recorder.event(gang.group, "Normal", "Unschedulable", why)
-            elif queue.is_open:
+            elif queue is not None and queue.is_open:
                 gang.phase = "Inqueue"
                 if gang.is_promised:
-                    self._overcommit.admit(gang)
-                    self._proportion.admit(gang)
+                    self._admit(gang)
+
+    def _admit(self, gang: Gang) -> None:
+        """Set aside what a gang asks for, at both gates."""
+        self._overcommit.admit(gang)
+        self._proportion.admit(gang)
 
     def _enqueue_key(self, gang: Gang) -> tuple[object, ...]:
         queue = self._proportion.queue_of(gang)

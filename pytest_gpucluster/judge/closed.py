@@ -1,0 +1,126 @@
+"""REF-004: a queue that does not exist, or is not open, takes no Job."""
+
+import dataclasses
+
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import refused, rejected, say, terms
+from pytest_gpucluster.judge.rejected import Answer
+from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
+
+REQUIRED = (
+    "a Job for a queue that does not exist, or that is closed, is refused at admission by the webhook and nothing is "
+    "created"
+)
+UNKNOWN, CLOSED = "unknown-queue", "closed-queue"
+CASES = (UNKNOWN, CLOSED)
+OPEN = "Open"
+
+ACCEPTED = Cause(
+    "the validating admission for Jobs is absent or does not look at the queue; such a Job then waits for ever "
+    "without a word, since no scheduler enqueues it",
+    "install the admission (vc-webhook-manager) and check `kubectl get validatingwebhookconfigurations`: rule for "
+    "jobs of batch.volcano.sh, failurePolicy Fail",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """One case with the queue that it named and that queue's state when the answer came."""
+
+    answer: Answer
+    queue: str
+    state: str
+
+
+def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge REF-004."""
+    asked = _asked(evidence)
+    wanted = rejected.wanted_cases(given) or tuple(case for case in CASES if case in asked) or CASES
+    tried = {case: asked[case] for case in wanted if case in asked}
+    if not tried:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no Job was sent to a queue that must refuse it")
+    answers = {case: one.answer for case, one in tried.items()}
+    accepted = [one for one in answers.values() if one.accepted]
+    made = rejected.created(evidence, tuple(one for one in answers.values() if not one.accepted))
+    if accepted or made:
+        return rejected.violated(
+            REQUIRED, "Jobs for such queues", tried=answers, accepted=accepted, made=made, causes=(ACCEPTED,)
+        )
+    keys = tuple(one.line.key for one in answers.values())
+    texts = tuple(_text(case, one) for case, one in tried.items())
+
+    def inconclusive(text: str) -> Finding:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts)
+
+    foreign = [one for one in answers.values() if not one.by_webhook]
+    if foreign:
+        one = foreign[0]
+        return inconclusive(
+            f"not refused by a webhook: {one.case}: HTTP {one.code} by {one.component} ({one.message[:160]})"
+        )
+    missing = [case for case in wanted if case not in tried]
+    if missing:
+        return inconclusive(f"not tried: {say.listed(missing)}")
+    shut = tried.get(CLOSED)
+    if shut is not None and shut.state == OPEN:
+        return inconclusive(
+            f"queue {shut.queue} was Open when its Job was refused ({shut.answer.message[:160]})"
+        )
+    ran = _control(evidence, given, shut)
+    if ran is None:
+        return inconclusive("no fitting Job was seen to run on the queue while it was open")
+    first = next(iter(answers.values()))
+    return say.finding(
+        Verdict.PASS, REQUIRED, f"{'; '.join(texts)}; nothing was created{ran}", evidence=keys, where=texts,
+        refusal=Refusal(
+            first.component, first.component, first.case, first.reason, "admission", first.message[:200]
+        ),
+        facts={"cases": {case: {"code": a.code, "component": a.component} for case, a in answers.items()}},
+    )  # fmt: skip
+
+
+def _text(case: str, one: _Asked) -> str:
+    queue = f" ({one.queue}{f', {one.state}' if one.state else ''})" if one.queue else ""
+    return f"{case}{queue}: HTTP {one.answer.code} by {one.answer.component}"
+
+
+def _asked(evidence: Evidence) -> dict[str, _Asked]:
+    """Return the answers by case: by the case's name, else by a queue that was not open and that the answer names."""
+    found: dict[str, _Asked] = {}
+    for line in evidence.responses():
+        answer = rejected.answer(line)
+        if answer.case in CASES:
+            name, state = _queue(evidence, answer) if answer.case == CLOSED else ("", "")
+            found.setdefault(answer.case, _Asked(answer, name, state))
+        elif not answer.case and answer.code >= 400:
+            name, state = _queue(evidence, answer)
+            if name and state != OPEN:
+                found.setdefault(CLOSED, _Asked(dataclasses.replace(answer, case=CLOSED), name, state))
+    return found
+
+
+def _queue(evidence: Evidence, answer: Answer) -> tuple[str, str]:
+    """Return the queue that a case was sent to, and its state then: a queue of ours, or one that the answer names."""
+    names = dict.fromkeys(line.name for line in evidence.of_kind("Queue"))
+    ours = [
+        str(note.data.get("name")) for note in evidence.notes("submitted") if note.data.get("role") == "queue"
+    ]
+    name = next(
+        (name for name in (*ours, *names) if f"`{name}`" in answer.message or f'"{name}"' in answer.message),
+        "",
+    )
+    name = name or (ours[0] if len(ours) == 1 else "")
+    status = refused.queue_object(evidence, name, answer.line.t).get("status") if name else None
+    state = str(status.get("state") or "") if isinstance(status, dict) else ""
+    return name, state
+
+
+def _control(evidence: Evidence, given: terms.Given, shut: _Asked | None) -> str | None:
+    """Return what ran on the queue while it was open, "" where a recording tells nothing of it, None for nothing."""
+    controls = terms.cast(evidence, given, "control")
+    if controls is None:
+        return ""
+    for gang in controls:
+        if gang.whole is not None and (shut is None or gang.queue == shut.queue):
+            return f"; {gang.name} ran on {gang.queue} while it was open"
+    return None

@@ -1,0 +1,205 @@
+"""REF-008: that no scheduler looks at a gang is told apart from a refusal."""
+
+import dataclasses
+
+from pytest_gpucluster.evidence import gates, owners
+from pytest_gpucluster.evidence.gangs import Gang, Generation
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge.scarce import EPSILON
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "a Job that no scheduler looks at (PodGroup without phase, or pods Pending without a word about them) is not taken "
+    "for a refused one: nothing is bound, nobody refuses it, and the cause is named"
+)
+SPOKEN = frozenset({"FailedScheduling", "Scheduled", "Unschedulable"})
+"""Reasons of events by which a scheduler shows that it looked at a pod."""
+
+ANY_NAME = Cause(
+    "some scheduler takes pods whatever schedulerName they carry",
+    "let each scheduler serve its own name only (--scheduler-name of vc-scheduler; profiles of kube-scheduler)",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Silence:
+    """A span in which no scheduler looked at a gang.
+
+    Attributes:
+        text: what was missing, for how long.
+        seconds: how long.
+        floor: how long it had to be.
+        causes: why, likeliest first.
+    """
+
+    text: str
+    seconds: float
+    floor: float
+    origin: str
+    causes: tuple[Cause, ...]
+    evidence: tuple[str, ...]
+
+
+def nobody_serves(name: str) -> Cause:
+    """Return the cause of pods that nobody looks at."""
+    return Cause(
+        f"no running scheduler serves schedulerName {name!r}",
+        "set spec.schedulerName of the Job, and of its task templates if they name one, to the name that the gang "
+        "scheduler serves (volcano unless --scheduler-name says otherwise), or start a scheduler of that name",
+    )
+
+
+def silence_of(evidence: Evidence, given: terms.Given, gang: Gang) -> Silence | None:
+    """Return how no scheduler looked at a gang, None where one did or where it cannot be told."""
+    gen = gang.generations[-1]
+    return _group_unseen(evidence, given, gen) or _pods_unseen(evidence, given, gang, gen)
+
+
+def _group_unseen(evidence: Evidence, given: terms.Given, gen: Generation) -> Silence | None:
+    """Return how long the PodGroup had no phase; a scheduler of Volcano gives it one in its first session."""
+    group = gen.group
+    if group is None or group.native:
+        return None
+    ends = [t for t in (group.deleted, gen.end, evidence.end) if t is not None]
+    end = group.phases[0][0] if group.phases else min(ends)
+    if not terms.silent(evidence, given, group.created, end) or evidence.gaps("PodGroup", group.created, end):
+        return None
+    about = owners.said_about(evidence, "PodGroup", group.namespace, group.name, group.uid)
+    if any(said.t < end for said in about):
+        return None
+    seconds = end - group.created
+    text = f"its PodGroup had no phase for {seconds:.1f} s and nothing was said about it"
+    if group.phases:
+        text += f"; then it became {group.phases[0][1]}"
+    floor = terms.of(evidence, given).silent
+    return Silence(
+        text, seconds, min(floor, seconds), "no phase by then: scheduler silent", (say.SCHEDULER_SILENT,), (group.key,)
+    )  # fmt: skip
+
+
+def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation) -> Silence | None:
+    """Return how long all members were there, unbound, without a condition or an event of any scheduler."""
+    if gen.made is None or gen.first_bind is not None:
+        return None
+    gone = [t for pod in gen.members for t in (pod.deleting, pod.deleted) if t is not None]
+    end = min([gen.end, evidence.end, *gone])
+    limits = terms.of(evidence, given)
+    seconds = end - gen.made
+    if seconds < limits.window - EPSILON:
+        return None
+    if any(evidence.gaps(kind, gen.made, end) for kind in ("Pod", "Event")):
+        return None
+    if any(pod.waiting or _spoken_of(evidence, pod) for pod in gen.members):
+        return None
+    name = gang.scheduler
+    causes = [nobody_serves(name)]
+    if _served(evidence, name):
+        causes = [say.SCHEDULER_SILENT]
+    text = (
+        f"its {len(gen.members)} pods (schedulerName {name}) were Pending for {seconds:.1f} s without a condition or "
+        "an event of any scheduler"
+    )
+    return Silence(
+        text, seconds, limits.window, "three scheduler periods or the window", tuple(causes),
+        tuple(pod.keys["created"] for pod in gen.members[:4]),
+    )  # fmt: skip
+
+
+def _spoken_of(evidence: Evidence, pod: PodStory) -> tuple[Said, ...]:
+    about = owners.said_about(evidence, "Pod", pod.namespace, pod.name, pod.uid)
+    return tuple(said for said in about if said.reason in SPOKEN)
+
+
+def _served(evidence: Evidence, name: str) -> bool:
+    """Report whether a scheduler of this name was seen to look at any pod."""
+    return any(
+        pod.scheduler == name and (pod.waiting or pod.bound is not None or _spoken_of(evidence, pod))
+        for pod in pods(evidence)
+    )
+
+
+def not_served_is_no_refusal(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge REF-008."""
+    named = terms.cast(evidence, given, "subject")
+    gangs = named if named is not None else terms.everyone(evidence)
+    if not gangs:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence))
+    if named is not None:
+        wrong = next((found for gang in gangs if (found := _looked_at(evidence, gang)) is not None), None)
+        if wrong is not None:
+            return wrong
+    for gang in gangs:
+        silence = silence_of(evidence, given, gang)
+        if silence is not None:
+            return _told_apart(evidence, given, gang, silence, arranged=named is not None)
+    return _not_shown(evidence, gangs[0], arranged=named is not None)
+
+
+def _looked_at(evidence: Evidence, gang: Gang) -> Finding | None:
+    """Return the violation: a gang that names no running scheduler was bound, or refused at placement."""
+    gen = gang.generations[-1]
+    name = gang.scheduler
+    spoken = [(pod, said) for pod in gen.members for said in _spoken_of(evidence, pod)]
+    keys = tuple(said.key for _, said in spoken[:4])
+    if gen.most_held:
+        by = sorted({said.reporter for _, said in spoken if said.reporter})
+        text = (
+            f"{gang.title} names schedulerName {name}, which nobody serves, yet "
+            f"{say.part(gen.most_held, gang.minimum)} members were bound"
+            + (f" by {say.listed(by)}" if by else "")
+        )
+        keys = (gen.steps[0].key, *keys)
+    elif spoken or any(pod.waiting for pod in gen.members):
+        said = spoken[0][1] if spoken else None
+        waiting = next((pod.waiting[0] for pod in gen.members if pod.waiting), None)
+        reason = said.reason if said else waiting.reason if waiting else ""
+        text = f"{gang.title} names schedulerName {name}, which nobody serves, yet it is reported as refused ({reason})"
+        keys = keys or ((waiting.key,) if waiting else ())
+    else:
+        return None
+    return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(ANY_NAME,), evidence=keys)
+
+
+def _told_apart(
+    evidence: Evidence, given: terms.Given, gang: Gang, silence: Silence, *, arranged: bool
+) -> Finding:
+    text = f"{gang.title} was not refused: {silence.text}"
+    number = Number("nothing said for", silence.seconds, "s", silence.floor, silence.origin)
+
+    def found(verdict: Verdict, more: str, causes: tuple[Cause, ...]) -> Finding:
+        return say.finding(
+            verdict, REQUIRED, text + more, gang, causes=causes, evidence=silence.evidence, numbers=(number,),
+            facts={"refused": False, "cause": causes[0].text},
+        )  # fmt: skip
+
+    if not arranged:
+        return found(Verdict.PASS, f"; {silence.causes[0].text}", silence.causes)
+    controls = terms.cast(evidence, given, "control") or ()
+    whole = next((one for one in controls if one.whole is not None), None)
+    if whole is not None:
+        more = f"; {silence.causes[0].text}, while {whole.scheduler} placed {whole.name} meanwhile"
+        return found(Verdict.PASS, more, silence.causes)
+    mute = next((one for one in controls if silence_of(evidence, given, one) is not None), None)
+    if mute is not None:
+        more = f"; nor did the scheduler look at {mute.name}, which names {mute.scheduler}: {say.SCHEDULER_SILENT.text}"
+        return found(Verdict.PASS, more, (say.SCHEDULER_SILENT,))
+    more = "; whether the gang scheduler runs was not seen: no control was placed"
+    return found(Verdict.INCONCLUSIVE, more, silence.causes)
+
+
+def _not_shown(evidence: Evidence, gang: Gang, *, arranged: bool) -> Finding:
+    gen = gang.generations[-1]
+    reading = gates.read(evidence, gang, gen)
+    if arranged and reading.enqueue:
+        said = reading.enqueue[0]
+        text = f"{gang.title} was refused at enqueue before it had pods ({said.message}): that is a refusal"
+    elif arranged and gen.group is None and not gen.members:
+        text = f"{gang.title} got neither a PodGroup nor pods: the controllers did not act, so no scheduler was asked"
+    elif arranged:
+        text = f"{gang.title}: whether a scheduler looked at it was not watched for the whole window"
+    else:
+        text = "every gang was looked at by a scheduler, or was not watched for long enough"
+    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)

@@ -1,0 +1,77 @@
+"""Queues: a capability that is kept, a closed queue, and what a waiting gang does to others."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import presupposed, refusal
+
+from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capability
+
+
+@requirement(
+    "REF-002",
+    level="must",
+    documents="J",
+    scenario=over_capability,
+    judge=refusal.above_capability_refused,
+    presupposes=[presupposed.control_ran],
+    defects=["queue.ignores-capability", "queue.capability-overrun", "watch.drop-refusals", "watch.cut"],
+)
+def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[], None]) -> None:
+    """A gang above its queue's capability is refused.
+
+    Of a gang that asks for more than the capability of its queue nothing MUST be bound, though the cluster has room,
+    and the refusal MUST come from the queue's share; a fitting gang on the same queue MUST run.
+    """
+    settle()
+
+
+@requirement(
+    "REF-004",
+    level="must",
+    documents="J",
+    scenario=closed_queue,
+    judge=refusal.closed_queue_refuses,
+    defects=["admission.down", "queue.accept-unknown", "queue.accept-closed", "refusal.by-permission"],
+)
+def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
+    """An unknown or closed queue refuses.
+
+    A Job for a queue that does not exist, and one for a queue that was closed, MUST be refused at admission by the
+    webhook, and nothing MUST be created; while it was open the queue MUST run a fitting Job.
+    """
+    settle()
+
+
+@requirement(
+    "REF-005",
+    level="should",
+    documents="+",
+    scenario=over_capability,
+    judge=refusal.refused_harms_nobody,
+    defects=["refusal.reserves", "refusal.evicts-neighbour", "refusal.blocks-neighbour"],
+)
+def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
+    """A gang refused at enqueue harms nobody.
+
+    While a gang is refused at enqueue, a fitting Job of its own queue and one of another queue SHOULD start, and
+    nobody SHOULD lose a place to it.
+    """
+    settle()
+
+
+@requirement(
+    "REF-007",
+    level="control",
+    documents="+",
+    scenario=enqueued_blocks,
+    judge=refusal.enqueued_blocks_control,
+    defects=["queue.forgets-promises", "refusal.not-blocked"],
+)
+def test_an_enqueued_gang_that_cannot_be_placed_blocks_others(settle: Callable[[], None]) -> None:
+    """The contrast: an enqueued gang that cannot be placed blocks others.
+
+    The detector MUST see the documented failure on this very cluster: a gang that passed the gates at enqueue and
+    fits no node keeps a fitting gang of another queue from starting, and the finding names cause and fix.
+    """
+    settle()

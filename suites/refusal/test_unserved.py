@@ -1,0 +1,25 @@
+"""No scheduler is no refusal."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import refusal
+
+from ..scenarios.unserved import unserved
+
+
+@requirement(
+    "REF-008",
+    level="must",
+    documents="J",
+    scenario=unserved,
+    judge=refusal.not_served_is_no_refusal,
+    defects=["scheduler.serves-any-name", "refusal.speaks-for-nobody", "controllers.down"],
+)
+def test_a_scheduler_that_does_not_run_is_no_refusal(settle: Callable[[], None]) -> None:
+    """A scheduler that does not run is told apart from a refusal.
+
+    Where no scheduler looks at a Job (its PodGroup gets no phase, or its pods stay Pending without a word), it MUST
+    NOT be taken for refused, and the cause MUST be named.
+    """
+    settle()
