@@ -10,6 +10,7 @@ from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.objects import clone
 from pytest_gpucluster.embedded.volcano.scheduler.grudges import Grudges
 from pytest_gpucluster.embedded.volcano.scheduler.session import Session
+from pytest_gpucluster.embedded.volcano.scheduler.settings import Configuration
 from pytest_gpucluster.embedded.volcano.schema import prune_job
 from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.replay import Recording
@@ -160,7 +161,8 @@ def test_a_gang_of_a_queue_that_does_not_exist_is_ignored():
             meta = {"name": f"of-{queue}", "namespace": NAMESPACE}
             runtime.store.create("PodGroup", {"metadata": meta, "spec": spec})
         recorder = Recorder(runtime.store, "volcano", legacy=True)
-        session = Session(runtime.store, recorder, runtime.has, Grudges(runtime.has))
+        settings = Configuration(runtime.store).now()
+        session = Session(runtime.store, recorder, runtime.has, Grudges(runtime.has), settings)
         session.run()
         return [gang.name for gang in session.seen.gangs]
 
