@@ -227,7 +227,7 @@ def _blocks(evidence: Evidence, given: terms.Given, gang: Gang, held: Held, *, a
         one = _waits(evidence, other)
         if one is None:
             continue
-        begin, end = max(one.start, held.start), min(one.end, held.end)
+        begin, end = _together(evidence, held, one)
         number = Number(
             "kept waiting", end - begin, "s", limits.window, "three scheduler periods or the window"
         )
@@ -265,6 +265,17 @@ def _blocks(evidence: Evidence, given: terms.Given, gang: Gang, held: Held, *, a
         more = f"; {started[0].name} started beside it: this scheduler does not block (no overcommit, or room to spare)"
         return say.finding(Verdict.INCONCLUSIVE, BLOCKS, text + more, started[0])
     return say.finding(Verdict.INCONCLUSIVE, BLOCKS, f"{text}; no other gang was tried meanwhile", gang)
+
+
+def _together(evidence: Evidence, held: Held, one: _Waits) -> tuple[float, float]:
+    """Return for how long both waited: over a noted window in which the reason was given, else from that reason on.
+
+    A reason counts from the gang's creation on: schedulers say it once and then only count it up.
+    """
+    end = min(one.end, held.end)
+    start = max(one.gang.created, held.start)
+    noted = [w for w in terms.windows(evidence) if start <= w[0] and one.start <= w[1] <= end]
+    return noted[0] if noted else (max(one.start, held.start), end)
 
 
 def _fits(evidence: Evidence, other: Gang, gone: float) -> str:
