@@ -67,7 +67,9 @@ def remove(site: sites.Site, name: str) -> None:
     else:
         return
     labels = site.labels("cleanup", "queue")
-    close = bus.manifest("CloseQueue", (QUEUE.api_version, "Queue", name, str(queue["metadata"]["uid"])), labels)
+    close = bus.manifest(
+        "CloseQueue", (QUEUE.api_version, "Queue", name, str(queue["metadata"]["uid"])), labels
+    )
     site.api.create(close, namespace=site.namespace)
     site.log.until(
         lambda: state_of(site.log.state.shelf(QUEUE.key, "").get(name)) == CLOSED, site.budget("delete")
