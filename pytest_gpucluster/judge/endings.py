@@ -23,7 +23,11 @@ NO_COLLECTOR = Cause(
     "nobody removes finished Jobs: the garbage collection of Volcano does not run, or what the Job owns is held by "
     "finalizers",
     "check that vc-controller-manager runs with its gc-controller (`--controllers`) and that Kubernetes' garbage "
-    "collector answers; an Aborted Job is never removed",
+    "collector answers",
+)
+ABORTED_STAYS = Cause(
+    "Volcano removes Jobs that are Completed, Failed or Terminated, never an Aborted one, which can be resumed",
+    "delete the Job by hand, or let the policy use TerminateJob instead of AbortJob",
 )
 IGNORED = Cause(
     "minSuccess did not decide",
@@ -44,6 +48,9 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     if job is None or ttl is None:
         return f"{gang.title} has no ttlSecondsAfterFinished"
     finished = next(((t, name, key) for t, name, key in job.phases if name in jobs.FINAL), None)
+    if finished is None and job.phase == "Aborted":
+        text = f"{gang.title} is Aborted, which is no end that the time to live counts from"
+        return say.finding(Verdict.INCONCLUSIVE, REMOVED, text, gang, causes=(ABORTED_STAYS,))
     if finished is None:
         why = several.expired(evidence, gang)
         return f"{gang.title} did not finish, it is {job.phase or 'without a phase'}" + (

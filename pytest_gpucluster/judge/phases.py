@@ -75,6 +75,9 @@ def _path(evidence: Evidence, gang: Gang) -> Finding:
     if gaps:
         text = f"{gang.title}: {shown}; the Job was not watched all the time"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+    if not begun and phases[0][1] != "Pending":
+        text = f"{gang.title}: {shown}; it was not watched from its creation"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     if last == "Completed":
         return say.finding(Verdict.PASS, REQUIRED, f"{gang.title}: {shown}", gang, evidence=keys)
     return _not_completed(evidence, gang, shown, keys)

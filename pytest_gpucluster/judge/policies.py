@@ -18,6 +18,10 @@ NOT_ACTED = Cause(
     "check that the policy stands on the failing task or on the Job and names PodFailed or this exit code, and "
     "look at the log of vc-controller-manager",
 )
+NOT_FIRST = Cause(
+    "Volcano compares an exit-code policy with the first container of the pod only",
+    "put the container whose exit code matters first in the task's template, or use a policy for PodFailed",
+)
 OTHER = Cause(
     "another policy acted: a policy of the task is tried before those of the Job, and the first that matches wins",
     "read spec.tasks[].policies and spec.policies in this order",
@@ -49,10 +53,29 @@ def _acted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
     instead = in_place.instead(evidence, gang, REQUIRED)
     if instead is not None:
         return instead
+    unread = _unread(gang)
+    if unread is not None:
+        return unread
     why = several.expired(evidence, gang)
     return f"no pod of {gang.title} failed where a policy waits for it" + (
         f" (waited for {why})" if why else ""
     )
+
+
+def _unread(gang: Gang) -> Finding | None:
+    """Return why a policy for an exit code was not set off: another container than the first ended with it."""
+    wanted = {policy.exit_code for policy in jobs.all_policies(gang)} - {None}
+    for pod in gang.pods:
+        for container, code in pod.exit_codes[1:]:
+            if pod.phase == "Failed" and code in wanted:
+                text = (
+                    f"not tested: {container} of {pod.where} ended with exit code {code}, and it is not the first "
+                    "container"
+                )
+                return say.finding(
+                    Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(NOT_FIRST,), where=(pod.where,)
+                )
+    return None
 
 
 def _judge(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence import fields, jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
@@ -32,6 +32,11 @@ FAILED_FIRST = Cause(
     "so the policy for PodFailed wins over the one for PodEvicted",
     "let the process end with 0 on SIGTERM (`trap 'exit 0' TERM`), or give PodFailed the same action",
 )
+BY_KUBELET = Cause(
+    "a node under pressure: the kubelet's own eviction ends the processes and leaves the pod object, Failed with "
+    "reason Evicted, which Volcano takes for PodFailed",
+    "give PodFailed the same policy as PodEvicted, and find what the node ran short of (`kubectl describe node`)",
+)
 NO_LIMIT = Cause(
     "the controllers do not count the attempts",
     "look at status.retryCount and spec.maxRetry of the Job, and at the version of vc-controller-manager",
@@ -52,17 +57,18 @@ def evicted_restarts_once(evidence: Evidence, given: terms.Given) -> Finding:
 
 
 def _evicted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
-    policy = jobs.policy_for(gang, "", jobs.EVICTED)
-    if gang.job is None or all(one.action != "RestartJob" for one in jobs.all_policies(gang)):
+    acting = [
+        p for p in jobs.all_policies(gang) if p.matches(jobs.EVICTED, None) and p.action in jobs.RESTARTS
+    ]
+    if gang.job is None or not acting:
         return f"{gang.title} has no policy PodEvicted -> RestartJob"
     gone = [
         pod
         for pod in jobs.removals(evidence, gang)
-        if (policy := jobs.policy_for(gang, pod.task, jobs.EVICTED)) and policy.action == "RestartJob"
+        if (policy := jobs.policy_for(gang, pod.task, jobs.EVICTED)) and policy.action in jobs.RESTARTS
     ]
     if not gone:
-        why = several.expired(evidence, gang)
-        return f"no member of {gang.title} was taken away" + (f" (waited for {why})" if why else "")
+        return _never_gone(evidence, gang)
     first = gone[0]
     failure = jobs.failure_of(evidence, first)
     rival = jobs.policy_for(gang, first.task, jobs.FAILED, failure.exit_code) if failure else None
@@ -75,7 +81,45 @@ def _evicted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
         return say.finding(
             Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(FAILED_FIRST,), evidence=(failure.key,)
         )
+    other = [p.action for p in acting if p.action != "RestartJob"]
+    if other and not any(p.action == "RestartJob" for p in acting):
+        return _partly(evidence, gang, gone, other[0])
     return _replaced(evidence, given, gang, gone)
+
+
+def _never_gone(evidence: Evidence, gang: Gang) -> Finding | str:
+    """Say why no removal of a member was seen: pods that the kubelet evicts stay, and are Failed."""
+    evicted = [p for p in gang.pods if fields.text(p.last, "status", "reason") == "Evicted"]
+    if evicted:
+        text = (
+            f"{evicted[0].where} was evicted by its kubelet and is Failed; no pod went away, so PodEvicted was not "
+            "tried"
+        )
+        return say.finding(
+            Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(BY_KUBELET,), where=say.places(evicted)
+        )
+    why = several.expired(evidence, gang)
+    return f"no member of {gang.title} was taken away" + (f" (waited for {why})" if why else "")
+
+
+def _partly(evidence: Evidence, gang: Gang, gone: Sequence[PodStory], action: str) -> Finding | str:
+    """Judge a policy that restarts a part of the gang: it, too, may act but once for each loss."""
+    retries = jobs.retry_count(gang.job) if gang.job else 0
+    if retries > len(gone) and not jobs.first_failures(evidence, gang):
+        path = jobs.retry_path(evidence, gang.job) if gang.job else ()
+        text = (
+            f"{gone[0].name} of {gang.title} went; retryCount is {retries} after {len(gone)} loss ({action})"
+        )
+        return say.finding(
+            Verdict.FAIL,
+            REPLACED,
+            text,
+            gang,
+            violation=True,
+            causes=(AGAIN,),
+            evidence=tuple(k for *_, k in path),
+        )
+    return f"the policy of {gang.title} for PodEvicted is {action}, not RestartJob"
 
 
 def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence[PodStory]) -> Finding:

@@ -94,6 +94,11 @@ def _resumed(
     before = {p.slot for p in gang.pods if p.created < resume}
     fresh = {p.slot for p in gang.pods if resume <= p.created <= stop}
     missing = sorted(before - fresh)
+    if missing and gang.job is not None and gang.job.phase == "Failed":
+        used, allowed = jobs.retry_count(gang.job), jobs.max_retry(gang.job)
+        if used >= allowed:
+            text = f"{text}; the resume used up attempt {used} of {allowed}, so the Job is Failed"
+            return found(Verdict.INCONCLUSIVE, text, causes=(RETRIES,))
     if missing:
         why = several.expired(evidence, gang, resume)
         text = f"{text}; {say.listed(missing, 4)} was not made again"
