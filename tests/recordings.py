@@ -15,6 +15,7 @@ from pytest_gpucluster.judge import (
     configuration,
     defaults,
     endings,
+    fair,
     gang,
     hosts,
     identity,
@@ -26,6 +27,8 @@ from pytest_gpucluster.judge import (
     phases,
     plugins,
     policies,
+    preempted,
+    priorities,
     queue,
     reach,
     refusal,
@@ -84,6 +87,10 @@ JUDGES = {
     "LIFE-010": rerun.not_run_again,
     "LIFE-012": in_place.restarts_in_place_control,
     "RDZV-001": rendezvous.one_world,
+    "REF-006": preempted.whole_or_surplus,
+    "REF-009": fair.shares_by_weight,
+    "LIFE-013": priorities.orders_the_queue,
+    "LIFE-014": priorities.makes_room,
 }
 
 

@@ -6,7 +6,17 @@ from typing import Any
 from pytest_gpucluster.evidence.model import NOTES
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import acts, cleanup, live, podlogs, queues, reading, slots, submit
+from pytest_gpucluster.scenario import (
+    acts,
+    cleanup,
+    live,
+    podlogs,
+    priorities,
+    queues,
+    reading,
+    slots,
+    submit,
+)
 from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
@@ -158,6 +168,10 @@ class Stage:
                 raise
         shut = queue_is(handle.name, queues.CLOSING, queues.CLOSED)
         return self.wait(f"queue {handle.name} is closed", shut, budget="start")
+
+    def priority(self, value: int) -> Handle:
+        """Make a PriorityClass of our own, until cleanup."""
+        return self.submit(priorities.manifest(self.name, self._site.run_id, value), role="priority")
 
     def submit(
         self,

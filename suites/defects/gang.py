@@ -11,9 +11,16 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "gang.ignores-task-minimum": {"GANG-005": "fail"},
-    "gang.starves-loser": {"GANG-004": "fail"},
+    "gang.starves-loser": {
+        "REF-006": "inconclusive",
+        "REF-009": "fail",
+        "LIFE-013": "inconclusive",
+        "LIFE-014": "inconclusive",
+        "GANG-004": "fail",
+    },
     "gang.forgets-room": {"GANG-002": "fail"},
     "gang.min-member-short": {
+        "REF-006": "fail",
         "GANG-001": "fail",
         "GANG-002": "fail",
         "GANG-003": "fail",
@@ -31,6 +38,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "gang.bind-one-early": {
+        "REF-006": "inconclusive",
         "GANG-002": "fail",
         "GANG-003": "fail",
         "GANG-004": "fail",
@@ -38,6 +46,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "gang.never-bound": {
+        "REF-009": "fail",
         "GANG-002": "inconclusive",
         "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",
@@ -54,7 +63,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "gang.starts-apart": {"GANG-007": "fail"},
     "gang.role-starts-alone": {"GANG-005": "fail"},
-    "gang.minimum-not-defaulted": {"GANG-006": "fail"},
+    "gang.minimum-not-defaulted": {"REF-006": "fail", "REF-009": "inconclusive", "GANG-006": "fail"},
     "gang.drop-a-barrier-line": {"GANG-001": "inconclusive"},
     "gang.barrier-of-fewer": {"GANG-001": "fail"},
 }

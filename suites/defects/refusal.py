@@ -14,6 +14,10 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.forget-control": {
+        "REF-006": "inconclusive",
+        "REF-009": "inconclusive",
+        "LIFE-013": "inconclusive",
+        "LIFE-014": "inconclusive",
         "GANG-004": "inconclusive",
         "REF-001": "inconclusive",
         "REF-002": "inconclusive",
@@ -29,8 +33,8 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.by-permission": {"REF-003": "inconclusive", "REF-004": "inconclusive"},
     "refusal.blames-cluster": {"REF-002": "inconclusive"},
     "refusal.evicts-neighbour": {"REF-005": "fail"},
-    "refusal.blocks-neighbour": {"REF-005": "fail"},
-    "refusal.not-blocked": {"REF-007": "inconclusive"},
+    "refusal.blocks-neighbour": {"REF-009": "fail", "REF-005": "fail"},
+    "refusal.not-blocked": {"LIFE-013": "inconclusive", "REF-007": "inconclusive"},
     "refusal.speaks-for-nobody": {"REF-008": "fail"},
     "queue.accept-unknown": {"REF-004": "fail"},
     "queue.accept-closed": {"REF-004": "fail"},

@@ -6,6 +6,10 @@ FLIPS: Mapping[str, Mapping[str, str]] = {}
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "watch.drop-refusals": {
+        "REF-006": "inconclusive",
+        "REF-009": "inconclusive",
+        "LIFE-013": "inconclusive",
+        "LIFE-014": "inconclusive",
         "GANG-002": "inconclusive",
         "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",
@@ -16,6 +20,9 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "watch.cut": {
+        "REF-006": "inconclusive",
+        "REF-009": "inconclusive",
+        "LIFE-013": "inconclusive",
         "GANG-002": "inconclusive",
         "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pytest_gpucluster.kube import errors
+from pytest_gpucluster.plain import names
 
 JOB = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -370,3 +371,15 @@ def test_a_queue_that_must_be_closed_first_is_closed_and_deleted(theatre, monkey
     assert [asked[:2] for asked in theatre.api.asked] == [
         ("create", "Queue"), ("create", "Command"), ("delete", "Queue"),
     ]  # fmt: skip
+
+
+def test_a_priority_class_is_ours_and_goes_with_the_scenario(theatre):
+    """Its name says whose it is, it is nobody's default, and cleanup deletes it."""
+    made = theatre.stage.priority(1000)
+    assert made.name == "gpucluster-play-1000-run-1"
+    (body,) = theatre.api.created
+    assert (body["value"], body["globalDefault"]) == (1000, False)
+    assert names.LABEL_RUN in body["metadata"]["labels"]
+    theatre.later(0.1, "DELETED", "PriorityClass", made.name, namespace="")
+    theatre.stage.stack.run(5.0)
+    assert theatre.api.asked[-1] == ("delete", "PriorityClass", made.name)

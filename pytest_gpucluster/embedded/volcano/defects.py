@@ -38,6 +38,8 @@ DEFECTS: Final[dict[str, str]] = {
     "lifecycle.completes-without-policy": (
         "a Job completes when its first task has completed, although no policy says so"
     ),
+    "queue.ignores-priority": "the scheduler reads no priority class: gangs are served as they came",
+    "preemption.never-takes": "the action preempt is in the configuration and does nothing",
     "preemption.ignores-minimum": (
         "preempt and reclaim take members that a gang needs: the vote of the gang plugin is not asked"
     ),

@@ -6,6 +6,7 @@ area; `base` has the pieces. Which rows each one flips: `suites/defects`.
 """
 
 from pytest_gpucluster.evidence.mutate import (
+    contention,
     gang,
     installation,
     inventory,
@@ -23,6 +24,7 @@ __all__ = ["MUTANTS", "Mutant", "each", "edited", "with_lines", "without"]
 MUTANTS: Table = {
     name: entry
     for table in (
+        contention.MUTANTS,
         gang.MUTANTS,
         inventory.MUTANTS,
         installation.MUTANTS,

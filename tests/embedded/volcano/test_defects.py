@@ -321,3 +321,25 @@ def test_without_controllers_there_is_no_podgroup():
     seen = run("a-gang-fits", "controllers.down")
     assert seen.phases("fits") == [None]
     assert not seen.of("PodGroup")
+
+
+def test_priority_is_not_looked_at():
+    """queue.ignores-priority: the gang that came first is placed first, whatever the other's priority."""
+
+    def first(*defects):
+        seen = run("g3-priority-order", *defects)
+        when = {
+            line["object"]["metadata"]["name"]: line["t"]
+            for line in reversed(seen.of("Pod"))
+            if line["object"]["spec"].get("nodeName")
+        }
+        return when["high1-worker-0"] < when["low2-worker-0"]
+
+    assert first()
+    assert not first("queue.ignores-priority")
+
+
+def test_nobody_is_preempted():
+    """preemption.never-takes: the urgent gang waits beside members that could be spared."""
+    assert len(run("g5-preempt-elastic-victim").bound("urgent-")) == 2
+    assert not run("g5-preempt-elastic-victim", "preemption.never-takes").bound("urgent-")

@@ -153,6 +153,9 @@ class Session:
             without_role_rule=has("gang.ignores-task-minimum"),
             serves_any_name=has("scheduler.serves-any-name"),
         )
+        if has("queue.ignores-priority"):
+            for gang in self.seen.gangs:
+                gang.priority = 0
         over_large = [gang for gang in self.seen.gangs if self._is_over_large(gang)]
         if has("refusal.silent"):
             self.seen.gangs = [gang for gang in self.seen.gangs if gang not in over_large]
@@ -200,7 +203,7 @@ class Session:
                     self._allocation().allocate()
                 case "backfill":
                     self._allocation().backfill()
-                case "preempt":
+                case "preempt" if not self._has("preemption.never-takes"):
                     self._taking().preempt()
                 case "reclaim" if not self._has("preemption.never-gives-back"):
                     self._taking().reclaim()

@@ -1,0 +1,203 @@
+"""REF-006: preemption and reclaim take a whole gang, or only what it has above minAvailable."""
+
+import dataclasses
+
+from pytest_gpucluster.evidence import evictions, gates
+from pytest_gpucluster.evidence.evictions import Taken
+from pytest_gpucluster.evidence.gangs import Gang, Generation
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import say, scarce, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = "a gang that is preempted or reclaimed keeps minAvailable members, or loses all"
+
+NO_VOTE = Cause(
+    "the gang plugin has no say in preemption: `enablePreemptable: false`, as shipped",
+    "take that line out of the gang plugin's entry in volcano-scheduler.conf (kubectl -n volcano-system edit configmap "
+    'volcano-scheduler-configmap), or mark what must stay with the annotation volcano.sh/preemptable: "false"',
+)
+OVERRULED = Cause(
+    "the gang plugin is overruled: a tier in which it spares everybody is passed over, and proportion in a later tier "
+    "gives the members away (Volcano v1.14)",
+    "put gang and proportion into one tier of volcano-scheduler.conf, or set `reclaimable: false` on the queue",
+)
+REFUSED_BEFORE = Cause(
+    "whoever was to be let in was refused at enqueue, before preemption is considered: proportion counts what the "
+    "queue's gangs hold less what they have above minAvailable, overcommit a fifth more than the cluster",
+    "let the gang that gives way have that much above minAvailable (spec.minAvailable below its replicas)",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """A gang that was left with fewer members than it needs, and not with none.
+
+    Attributes:
+        start: when the gang first had too few.
+        seconds: for how long.
+        rest: the members that stayed.
+        taken: who was evicted before.
+        gap: the watch of pods was not in sync then.
+        open: it lasted until the evidence ends.
+    """
+
+    gang: Gang
+    generation: Generation
+    start: float
+    seconds: float
+    rest: tuple[PodStory, ...]
+    taken: tuple[Taken, ...]
+    gap: bool
+    open: bool
+
+
+def whole_or_surplus(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge REF-006."""
+    limits = terms.of(evidence, given)
+    seen = evictions.taken(evidence)
+    if not seen:
+        return _nobody(evidence)
+    found = _left(evidence, seen, limits.tolerance)
+    bad = [left for left in found if left.seconds > limits.tolerance]
+    if bad:
+        return _halved(evidence, given, limits, max(bad, key=lambda left: left.seconds))
+    unsure = next((left for left in found if left.open or left.gap), None)
+    if unsure is not None:
+        why = "pods were not watched then" if unsure.gap else "the evidence ends before that can be told"
+        text = f"{_short(unsure)}; {why}"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, unsure.gang, evidence=_keys(unsure.taken))
+    gaps = evidence.gaps("Pod", seen[0].t, evidence.end)
+    if gaps:
+        text = f"{_sum(seen)}; pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=_keys(seen))
+    return _kept(evidence, given, limits, seen)
+
+
+def _left(evidence: Evidence, seen: tuple[Taken, ...], tolerance: float) -> list[Left]:
+    """Return the spans in which a gang that lost members to a scheduler had some, but fewer than it needs.
+
+    A span begins when an evicted member is gone, not when it is told to go. Members that were told to go as well do
+    not stay: a gang that is taken whole goes one by one.
+    """
+    found = []
+    for mine in evictions.by_attempt(seen):
+        gang, gen = mine[0].gang, mine[0].generation
+        steps = [(step.t, step.held) for step in gen.steps if step.t >= mine[0].t]
+        start: float | None = None
+        for t, held in [*steps, (min(gen.end, evidence.end), None)]:
+            if held is not None and 0 < held < gen.minimum:
+                start = t if start is None else start
+                continue
+            if start is not None and t > start:
+                rest = evictions.staying(gen, min(start + tolerance, t))
+                if rest and len(rest) < gen.minimum:
+                    gap = bool(evidence.gaps("Pod", start, t))
+                    found.append(Left(gang, gen, start, t - start, rest, mine, gap, held is None))
+            start = None
+    return found
+
+
+def _halved(evidence: Evidence, given: terms.Given, limits: terms.Terms, left: Left) -> Finding:
+    why = left.taken[-1].why or evictions.PREEMPT
+    gone = tuple(one.pod for one in left.taken)
+    return say.finding(
+        Verdict.FAIL,
+        REQUIRED,
+        f"{_short(left)}: {say.listed([pod.where for pod in left.rest], 4)} stayed",
+        left.gang,
+        violation=True,
+        where=say.places((*left.rest, *gone)),
+        causes=(OVERRULED, NO_VOTE) if why == evictions.RECLAIM else (NO_VOTE, OVERRULED),
+        evidence=_keys(left.taken),
+        numbers=(
+            Number("members left", len(left.rest), "pods", left.generation.minimum, "minAvailable"),
+            Number(
+                "left so for", left.seconds, "s", limits.tolerance, "two scheduler periods or bind spread"
+            ),
+        ),
+        currency=terms.currency(evidence, given, left.gang),
+    )
+
+
+def _kept(evidence: Evidence, given: terms.Given, limits: terms.Terms, seen: tuple[Taken, ...]) -> Finding:
+    """Judge gangs that lost only what they could spare: in a scenario of ours more must have been wanted in vain."""
+    text = _sum(seen)
+    tempted = terms.cast(evidence, given, "tempted") if "tempted" in terms.roles(evidence, given) else None
+    expired = terms.timed_out(evidence)
+    if tempted is None:
+        if expired is not None and limits.arranged:
+            text = f"{text}; the wait for {expired[0]} ended in vain, so that nobody asked for more"
+            return say.finding(
+                Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=(*_keys(seen), expired[1])
+            )
+        return say.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=_keys(seen))
+    for gang in tempted:
+        for gen in gang.generations:
+            held = gates.read(evidence, gang, gen).held
+            if held is None or held.said is None or held.bound_after:
+                continue
+            seconds = scarce.watched(evidence, held)
+            if seconds >= limits.window - scarce.EPSILON:
+                text = f"{text}; {gang.name} wanted more for {seconds:.1f} s and got none"
+                keys = (*_keys(seen), *(said.key for said in held.reasons[:1]))
+                return say.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=keys)
+    text = f"{text}; that nothing is taken below minAvailable was not tried: nobody waited for it at the gang gate"
+    return say.finding(
+        Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=_keys(seen), causes=(REFUSED_BEFORE,)
+    )
+
+
+def _nobody(evidence: Evidence) -> Finding:
+    text = "nobody was preempted or reclaimed"
+    expired = terms.timed_out(evidence)
+    if expired is not None:
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, f"{text} (waited for {expired[0]})", evidence=(expired[1],)
+        )
+    refused = refused_before(evidence)
+    if refused is not None:
+        gang, said = refused
+        text = f"{text}: {gang.title} was refused at enqueue by {said.reporter} ({said.message})"
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(REFUSED_BEFORE,), evidence=(said.key,)
+        )
+    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+
+
+def refused_before(evidence: Evidence) -> tuple[Gang, Said] | None:
+    """Return a gang that was refused at enqueue and never placed, with what was said."""
+    for gang in terms.everyone(evidence):
+        for gen in gang.generations:
+            said = gates.read(evidence, gang, gen).enqueue
+            if said and gen.whole is None:
+                return gang, said[0]
+    return None
+
+
+def _short(left: Left) -> str:
+    actions = " and ".join(sorted({one.why or "eviction" for one in left.taken}))
+    return (
+        f"{left.gang.title}: {len(left.taken)} members were taken by {actions} from t={left.taken[0].t:.2f} s on, "
+        f"{say.part(len(left.rest), left.generation.minimum)} were left for {left.seconds:.1f} s"
+    )
+
+
+def _sum(seen: tuple[Taken, ...]) -> str:
+    """Return who lost how many, and how many each kept at least."""
+    parts = []
+    for mine in evictions.by_attempt(seen):
+        gang, gen = mine[0].gang, mine[0].generation
+        ends = [t for t in (gang.job.deleted if gang.job else None, gen.end) if t is not None]
+        after = [step.held for step in gen.steps if mine[0].t <= step.t < min(ends)]
+        kept = min(after, default=gen.most_held)
+        actions = " and ".join(sorted({one.why or "eviction" for one in mine}))
+        parts.append(
+            f"{gang.name} lost {len(mine)} members to {actions} and kept at least {kept} (minAvailable {gen.minimum})"
+        )
+    return "; ".join(parts)
+
+
+def _keys(seen: tuple[Taken, ...]) -> tuple[str, ...]:
+    return tuple(one.key for one in seen[:4])

@@ -1,0 +1,20 @@
+"""Defects of how gangs compete: rows REF-006, REF-009, LIFE-013 and LIFE-014, which share two scenarios."""
+
+from collections.abc import Mapping
+
+FLIPS: Mapping[str, Mapping[str, str]] = {
+    "queue.ignores-priority": {"LIFE-013": "fail", "LIFE-014": "fail", "REF-006": "inconclusive"},
+    "preemption.never-takes": {"LIFE-014": "fail", "REF-006": "inconclusive"},
+    "preemption.ignores-minimum": {"REF-006": "fail"},
+    "preemption.never-gives-back": {"REF-009": "fail"},
+}
+
+MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "refusal.take-below-minimum": {"REF-006": "fail"},
+    "refusal.take-nobody": {"REF-006": "inconclusive", "LIFE-014": "inconclusive", "REF-009": "inconclusive"},
+    "refusal.give-nothing-back": {"REF-009": "fail"},
+    "refusal.equal-weights": {"REF-009": "inconclusive"},
+    "lifecycle.high-never-placed": {"LIFE-013": "inconclusive"},
+    "lifecycle.taken-in-vain": {"LIFE-014": "inconclusive"},
+    "lifecycle.priorities-reversed": {"LIFE-013": "fail", "LIFE-014": "fail"},
+}

@@ -1,0 +1,48 @@
+"""What priority does for a Job."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import priorities, taking
+
+from ..scenarios.contention import priorities as by_priority
+
+
+@requirement(
+    "LIFE-013",
+    level="should",
+    documents="J",
+    scenario=by_priority,
+    judge=priorities.orders_the_queue,
+    defects=["queue.ignores-priority", "lifecycle.high-never-placed", "lifecycle.priorities-reversed"],
+)
+def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
+    """Priority orders the queue.
+
+    Of two gangs that wait in one queue for the same room, the one whose priorityClassName has the higher value SHOULD
+    be placed first, although it came later.
+    """
+    settle()
+
+
+@requirement(
+    "LIFE-014",
+    level="should",
+    documents="J",
+    scenario=by_priority,
+    judge=priorities.makes_room,
+    presupposes=[taking.preempt_configured],
+    defects=[
+        "preemption.never-takes",
+        "queue.ignores-priority",
+        "lifecycle.taken-in-vain",
+        "lifecycle.priorities-reversed",
+    ],
+)
+def test_priority_makes_room(settle: Callable[[], None]) -> None:
+    """Preemption by priority.
+
+    Where the scheduler's configuration has the action preempt, a gang of higher priority that finds no room SHOULD be
+    placed in the room of a gang of lower priority of its queue, and only of such.
+    """
+    settle()

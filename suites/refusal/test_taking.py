@@ -1,0 +1,45 @@
+"""What is taken from gangs that run, for others."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import fair, preempted, taking
+
+from ..scenarios.contention import fair_share, priorities
+
+
+@requirement(
+    "REF-006",
+    level="should",
+    documents="+",
+    scenario=priorities,
+    judge=preempted.whole_or_surplus,
+    presupposes=[taking.preempt_configured],
+    defects=["preemption.ignores-minimum", "refusal.take-below-minimum", "refusal.take-nobody"],
+)
+def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None:
+    """Preemption and reclaim leave no half gang.
+
+    They SHOULD take a whole gang, or only what it has above minAvailable, and never leave it with less. Presupposes the
+    action in the scheduler's configuration.
+    """
+    settle()
+
+
+@requirement(
+    "REF-009",
+    level="should",
+    documents="P",
+    scenario=fair_share,
+    judge=fair.shares_by_weight,
+    presupposes=[taking.reclaim_configured],
+    defects=["preemption.never-gives-back", "refusal.give-nothing-back", "refusal.equal-weights"],
+)
+def test_queues_share_by_weight(settle: Callable[[], None]) -> None:
+    """Fair share.
+
+    Two queues of weight 1 and 3 that both want more SHOULD hold 1 : 3, one gang's size tolerated; what the first
+    borrowed while the second wanted nothing SHOULD be given back. Presupposes the action reclaim in the scheduler's
+    configuration: without it nothing gives back what gangs hold that do not end.
+    """
+    settle()
