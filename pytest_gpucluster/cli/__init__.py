@@ -15,6 +15,7 @@ COMMANDS = {
     "report": "write the reports of a run from its journal",
     "verify": "reach every verdict of a run again from its files",
     "cleanup": "remove what killed runs left on a cluster",
+    "rbac": "print the smallest roles with which a selection runs",
     "serve": "start the embedded cluster for kubectl",
 }
 """Command -> what it does; the module of the same name has `run(arguments) -> exit status`."""

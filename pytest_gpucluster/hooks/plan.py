@@ -10,13 +10,6 @@ from pytest_gpucluster.requirement import REGISTRY, Requirement
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
 
-SESSION_PERMISSIONS = (
-    "create and delete namespaces",
-    "create, get, list, watch and delete the objects of a scenario in them",
-    "get pods/log",
-)
-"""What every run on a cluster needs."""
-
 
 def lines(run: "Run", selected: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the plan for the selected requirements."""
@@ -34,7 +27,9 @@ def lines(run: "Run", selected: Sequence[str]) -> Iterator[str]:
     for name, group in by_scenario.items():
         yield from _scenario(name, group, profile)
     yield ""
-    yield f"permissions   {'; '.join(_permissions(by_scenario))}"
+    scenarios = [group[0].scenario for group in by_scenario.values()]
+    for number, line in enumerate(_permissions(scenarios, profile)):
+        yield f"{'permissions' if number == 0 else '':<14}{line}"
     yield "Nothing was run, and no cluster was touched."
 
 
@@ -84,11 +79,12 @@ def _effect(needs: Any, profile: Any) -> str:
     return "; ".join(effects) or "takes nothing from them"
 
 
-def _permissions(by_scenario: dict[str, list[Requirement]]) -> list[str]:
-    found = dict.fromkeys(SESSION_PERMISSIONS)
-    for group in by_scenario.values():
-        needs = getattr(group[0].scenario, "needs", None)
-        found.update(dict.fromkeys(getattr(needs, "permissions", ())))
-        if getattr(needs, "slot_nodes", 0):
-            found["patch nodes/status"] = None
-    return list(found)
+def _permissions(scenarios: Sequence[Any], profile: Any) -> list[str]:
+    """Return what must be granted, each resource with its verbs; `gpucluster rbac` prints the roles."""
+    from pytest_gpucluster.scenario import permissions
+
+    verbs: dict[str, list[str]] = {}
+    for each in sorted(permissions.of_run(scenarios, profile, namespace=profile.namespace)):
+        verb, _, resource = str(each).partition(" ")
+        verbs.setdefault(resource, []).append(verb)
+    return [f"{', '.join(allowed)} {resource}" for resource, allowed in verbs.items()]

@@ -60,6 +60,7 @@ class Run:
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None
         self._seen: set[str] = set()
+        self._told: dict[str, int] = {}
         self._begun = False
         self._announced: Path | None = None
 
@@ -142,7 +143,7 @@ class Run:
             left = source.close()
         except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
-        self.journal.cleanup(left)
+        self.journal.cleanup(left, _more(source.requests(), self._told))
         return left
 
     def _open(self) -> backend.Backend:
@@ -166,12 +167,14 @@ class Run:
         # A worker that waited for another one to run it has not run it: what it took is in the other's journal line.
         fresh = fresh and evidence.header.get("source", {}).get("worker", self.worker) == self.worker
         if fresh and scenario.name not in self._seen:
-            after = source.requests()
+            took = _more(source.requests(), before)
+            for name, count in took.items():
+                self._told[name] = self._told.get(name, 0) + count
             problem = evidence.header.get("problem")
             self.journal.scenario(
                 scenario.name,
                 seconds=round(time.monotonic() - started, 3),
-                requests={k: n - before.get(k, 0) for k, n in after.items() if n > before.get(k, 0)},
+                requests=took,
                 evidence=source.path(scenario),
                 problem=problem if isinstance(problem, Mapping) else None,
                 summary=str(getattr(scenario, "summary", "")),
@@ -299,6 +302,11 @@ def _point_latest(folder: Path) -> None:
         link.symlink_to(folder.name, target_is_directory=True)
         link.replace(folder.parent / LATEST)
     link.unlink(missing_ok=True)
+
+
+def _more(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """Return what was counted since."""
+    return {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
 
 
 def _line(error: BaseException) -> str:

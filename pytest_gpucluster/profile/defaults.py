@@ -20,6 +20,7 @@ DEFAULTS: Mapping[str, Any] = {
         "torch": 900.0,
     },
     "slots": True,
+    "lease_namespace": "default",
     "nodes": "real",
     "overlay": {"metadata": {}, "spec": {}},
     "images": {},

@@ -115,6 +115,13 @@ class Profile(Frozen):
     nodes: NodesName = Field(
         description="What the nodes are: processes of this host, simulated, real machines"
     )
+    namespace: Text | None = Field(
+        default=None,
+        description="Namespace that is lent to runs, for an operator who grants no more; none: each run makes its own",
+    )
+    lease_namespace: Text = Field(
+        description="Namespace of the Lease by which runs on the same nodes take turns; the same for all runs"
+    )
     overlay: Mapping[OverlayPart, Mapping[str, Any]] = Field(
         description="What goes onto every pod, in the shape of a pod: metadata.labels, metadata.annotations, "
         "spec.tolerations, spec.nodeSelector, spec.imagePullSecrets ..."

@@ -161,15 +161,18 @@ class Journal:
         """Record a requirement that has a test which was not run, and why."""
         self.write("not-run", why=why, **_declaration(requirement))
 
-    def cleanup(self, left_overs: Sequence[str]) -> None:
-        """Record what was left on the cluster after cleanup; an empty list says that nothing was."""
-        self.write("cleanup", left_overs=list(left_overs))
+    def cleanup(self, left_overs: Sequence[str], requests: Mapping[str, int] | None = None) -> None:
+        """Record what was left on the cluster after cleanup; an empty list says that nothing was.
 
-    def run_end(
-        self, *, exit_status: int, interrupted: bool, requests: Mapping[str, int] | None = None
-    ) -> None:
-        """Record the end; `requests` are those of the whole session, where they were counted."""
-        self.write("run-end", exit_status=exit_status, interrupted=interrupted, requests=dict(requests or {}))
+        Args:
+            left_overs: one line each.
+            requests: what this process asked of the API beside its scenarios, by verb and kind.
+        """
+        self.write("cleanup", left_overs=list(left_overs), requests=dict(requests or {}))
+
+    def run_end(self, *, exit_status: int, interrupted: bool) -> None:
+        """Record the end."""
+        self.write("run-end", exit_status=exit_status, interrupted=interrupted)
 
     def _evidence(self, path: Path | None) -> dict[str, Any]:
         if path is None or not path.is_file():

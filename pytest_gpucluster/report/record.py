@@ -101,6 +101,7 @@ class _Fold:
         self.scenarios: dict[str, dict[str, Any]] = {}
         self.left_overs: dict[str, None] = {}
         self.cleaned = False
+        self.beside: list[Mapping[str, int]] = []
         for entry in entries:
             self._take(entry)
 
@@ -127,6 +128,7 @@ class _Fold:
                 self.not_run[entry["id"]] = entry
             case "cleanup":
                 self.cleaned = True
+                self.beside.append(dict(entry.get("requests") or {}))
                 self.left_overs.update(dict.fromkeys(str(item) for item in entry["left_overs"]))
             case "run-end":
                 self.end = entry
@@ -195,11 +197,10 @@ class _Fold:
         return [row.as_dict() for row in catalogue.rows() if row.id not in known]
 
     def _requests(self) -> dict[str, Any]:
-        by: dict[str, int] = dict((self.end or {}).get("requests") or {})
-        if not by:
-            for item in self.scenarios.values():
-                for name, count in item["requests"].items():
-                    by[name] = by.get(name, 0) + count
+        by: dict[str, int] = {}
+        for requests in (*(item["requests"] for item in self.scenarios.values()), *self.beside):
+            for name, count in requests.items():
+                by[name] = by.get(name, 0) + count
         return {"total": sum(by.values()), "by": dict(sorted(by.items()))}
 
 

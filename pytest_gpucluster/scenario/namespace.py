@@ -1,6 +1,8 @@
 """The namespace of a session: made and removed by us, or lent by an operator who grants no more."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from pytest_gpucluster.kube import errors, objects, watch
 from pytest_gpucluster.kube.errors import LeftOver
@@ -60,33 +62,40 @@ class Namespace:
         )
 
     def _sweep(self) -> list[LeftOver]:
-        """Remove what carries the run's label from a namespace that stays."""
-        selector = f"{names.LABEL_RUN}={self.run_id}"
+        """Remove what we made and is still there from a namespace that stays; what it owns goes with it."""
         with self.log.condition:
-            kinds = {
-                place[0]
+            places = [
+                place
                 for place, obj in self.log.state.everything()
-                if ((obj.get("metadata") or {}).get("labels") or {}).get(names.LABEL_RUN) == self.run_id
-                and place[1] == self.name
-            }
+                if place[1] == self.name and _made_by(self.run_id, obj["metadata"])
+            ]
         left: list[LeftOver] = []
-        for key in sorted(kinds):
+        for kind, _, name in sorted(places):
             try:
-                self.api.delete_collection(self.api.info_of_key(key), self.name, labels=selector)
+                self.api.delete(self.api.info_of_key(kind), name, self.name)
             except errors.GpuClusterError as error:
-                left.append(LeftOver(key, self.name, f"all with {selector}", str(error)))
+                left.append(LeftOver(kind, self.name, name, str(error)))
         return left
 
     def _outage(self) -> bool:
-        return self.log.outage() is not None
+        return self.log.outage() is not None or objects.NAMESPACE.key in self.log.problems
 
     def _why(self, otherwise: str) -> str:
-        """Return what holds a namespace, from its conditions as last seen."""
+        """Return what holds a namespace, from its conditions as last seen, or why that cannot be seen."""
         with self.log.condition:
+            blind = self.log.problems.get(objects.NAMESPACE.key)
+            if blind is not None:
+                return f"deleted, but whether it is gone cannot be seen: {blind}"
             obj = self.log.state.shelf("Namespace", "").get(self.name) or {}
         conditions = (obj.get("status") or {}).get("conditions") or []
         words = [str(c.get("message")) for c in conditions if c.get("status") == "True" and c.get("message")]
         return "; ".join([otherwise, *words])
+
+
+def _made_by(run_id: str, metadata: Mapping[str, Any]) -> bool:
+    """Report whether an object is of a run and stands by itself, and is not on its way out."""
+    ours = (metadata.get("labels") or {}).get(names.LABEL_RUN) == run_id
+    return ours and not metadata.get("ownerReferences") and not metadata.get("deletionTimestamp")
 
 
 def make(

@@ -20,6 +20,9 @@ class LogReader:
     """Takes down the logs of one scenario: each line once, one request per container.
 
     Followers are threads, started by the watch line that shows a container started, ended by its end.
+
+    Attributes:
+        denied: logs may not be read; set by the first refusal.
     """
 
     def __init__(self, site: sites.Site, scenario: str) -> None:
@@ -32,6 +35,7 @@ class LogReader:
         self._followers: dict[Key, threading.Thread] = {}
         self._streams: dict[Key, stream.Stream] = {}
         self._closed = False
+        self.denied: errors.EnvironmentProblem | None = None
 
     # -- following ---------------------------------------------------------------------------------------------------
 
@@ -98,6 +102,7 @@ class LogReader:
                     self._line(pod, key, line.decode("utf-8", "replace"))
         except errors.GpuClusterError as failure:
             error = str(failure)
+            self._refusal(failure)
         with log.condition:
             self._streams.pop(key, None)
             del self._followers[key]
@@ -127,6 +132,7 @@ class LogReader:
         try:
             text = self._site.api.logs(pod, self._site.namespace, container=key[1])
         except errors.GpuClusterError as error:
+            self._refusal(error)
             self._note(pod, key, str(error))
             return
         for line in text.splitlines()[self._taken.get(key, 0) :]:
@@ -134,6 +140,10 @@ class LogReader:
         if "terminated" in _state(status):
             self._complete.add(key)
         self._note(pod, key)
+
+    def _refusal(self, error: errors.GpuClusterError) -> None:
+        if isinstance(error, errors.ApiError) and error.denied:
+            self.denied = errors.EnvironmentProblem(f"{error} (the run needs get on pods/log)")
 
     def _line(self, pod: str, key: Key, line: str) -> None:
         self._taken[key] = self._taken.get(key, 0) + 1

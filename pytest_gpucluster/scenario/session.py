@@ -4,7 +4,7 @@ import pathlib
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,10 +12,12 @@ from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, kinds, objects, watch
+from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.provider.protocol import PODS_RUN
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
+from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.scenario import spec, stage, submit
@@ -86,6 +88,7 @@ class Session:
         self._site: sites.Site | None = None
         self._home: namespaces.Namespace | None = None
         self._watches: dict[str, watch.KindWatch] = {}
+        self._rights = rights.Rights(None)
         self._refused: errors.EnvironmentProblem | None = None
         self._interrupted = False
 
@@ -150,10 +153,17 @@ class Session:
             return slices.Slice(self._header(scenario, {}, _problem("environment", error)), (), ())
         needs = scenario.needs
         with self._store.turn(alone=needs.alone, gpus=needs.gpus > 0):
-            first = site.log.mark()
+            first, before = site.log.mark(), self._asked()
             made = stage.Stage(site, scenario.name, scenario.kinds)
             problem = self._play(site, scenario, made)
-            return self._freeze(site, scenario, made, first, problem)
+            asked = {k: n - before.get(k, 0) for k, n in self._asked().items() if n > before.get(k, 0)}
+            header = self._header(scenario, _given(made), problem, asked)
+            return self._freeze(site, scenario, made, first, header)
+
+    def _asked(self) -> Mapping[str, int]:
+        """Return the requests so far, `verb kind` -> how many."""
+        found = self.requests.get("requests")
+        return found if isinstance(found, dict) else {}
 
     def _play(self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage) -> dict[str, Any] | None:
         """Run a scenario to its end and clean up after it; return what kept it from its end, if anything did."""
@@ -189,34 +199,30 @@ class Session:
         for item in left:
             made.note("left-over", kind=item.kind, name=item.name, why=item.why)
         self.left_overs += left
-        site.log.until(lambda: site.log.in_sync_now(scenario.kinds), FREEZE_SECONDS)
+        # Only what is watched can come in sync again: a scenario that was refused has begun nothing.
+        watched = tuple(key for key in scenario.kinds if key in self._watches)
+        site.log.until(lambda: site.log.in_sync_now(watched), FREEZE_SECONDS)
 
     def _freeze(
-        self,
-        site: sites.Site,
-        scenario: spec.Scenario,
-        made: stage.Stage,
-        first: int,
-        problem: dict[str, Any] | None,
+        self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage, first: int, header: dict[str, Any]
     ) -> slices.Slice:
-        seeds = [handle.uid for handle in made.handles]
-        roles: dict[str, list[dict[str, str]]] = {}
-        for handle in made.handles:
-            who = {"kind": handle.kind, "name": handle.name, "uid": handle.uid}
-            roles.setdefault(handle.role, []).append(who)
         return slices.cut(
             site.log.entries(),
             site.log.spans(),
             scenario=scenario.name,
             first=first,
             end=site.log.now(),
-            seeds=seeds,
+            seeds=[handle.uid for handle in made.handles],
             context=frozenset(made.context),
-            header=self._header(scenario, {"roles": roles, **made.given}, problem),
+            header=header,
         )
 
     def _header(
-        self, scenario: spec.Scenario, given: dict[str, Any], problem: dict[str, Any] | None
+        self,
+        scenario: spec.Scenario,
+        given: dict[str, Any],
+        problem: dict[str, Any] | None,
+        asked: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
         profile, cluster = self._profile, self._cluster
         standard = {
@@ -241,6 +247,7 @@ class Session:
             "namespace": self.namespace or "",
             "frozen": times.format_time(times.now()),
             "requests": self.requests["total"],
+            "asked": dict(asked or {}),
         }
         header: dict[str, Any] = {
             "scenario": scenario.name,
@@ -274,8 +281,12 @@ class Session:
         self._connection = connections.Connection.open(
             pathlib.Path(self._cluster.kubeconfig), self._cluster.context, clock=self._clock
         )
-        group = "scheduling.volcano.sh" if self._profile.scheduler == "volcano" else "scheduling.k8s.io"
+        group = granted.preferred_group(self._profile.scheduler)
         api = objects.Objects(self._connection, prefer_group=group)
+        lent = getattr(self._profile, "namespace", None)
+        space = lent or namespaces.name_of(self._store.run_id, self._worker)
+        self._rights = rights.own_rights(self._connection, space)
+        self._check_rights(granted.of_session(lent), "every run")
         log = logs.SessionLog(
             self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
         )
@@ -287,7 +298,7 @@ class Session:
             run_id=self._store.run_id,
             worker=self._worker,
             expires=expires,
-            given=getattr(self._profile, "namespace", None),
+            given=lent,
         )
         self._home = home
         return sites.Site(
@@ -310,7 +321,8 @@ class Session:
 
         Raises:
             NotApplicable: the profile declares nodes on which no pod runs.
-            EnvironmentProblem: pods do not run on this cluster and the scenario needs them to.
+            EnvironmentProblem: pods do not run on this cluster and the scenario needs them to, or something that it
+                will ask for is not permitted.
         """
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
@@ -319,6 +331,9 @@ class Session:
             raise errors.EnvironmentProblem(
                 str(facts.get("pods_run_problem") or "pods do not run on this cluster")
             )
+        lent = None if site.ours else site.namespace
+        wanted = granted.of_scenario(scenario, self._profile, namespace=lent)
+        self._check_rights(wanted, f"the scenario {scenario.name}")
         self._follow(
             site.api, site.log, site.namespace, [site.api.info_of_key(key) for key in scenario.kinds]
         )
@@ -351,6 +366,19 @@ class Session:
             if isinstance(problem, errors.EnvironmentProblem):
                 raise problem
 
+    def _check_rights(self, wanted: Iterable[rights.Permission], whose: str) -> None:
+        """Refuse to begin what could not be ended: some permissions are missed only at the cleanup.
+
+        Raises:
+            EnvironmentProblem: names all that is missing.
+        """
+        missing = self._rights.missing(wanted)
+        if missing:
+            listed = ", ".join(map(str, missing))
+            raise errors.EnvironmentProblem(
+                f"not permitted: {listed}; {whose} needs it (gpucluster rbac prints the roles to grant)"
+            )
+
     def _end_watches(self) -> None:
         for running in self._watches.values():
             running.stop()
@@ -371,6 +399,15 @@ class Session:
 
     def _budget(self, name: str) -> float:
         return sites.budget(self._profile, name)
+
+
+def _given(made: stage.Stage) -> dict[str, Any]:
+    """Return what judges are told of a scenario: who plays which role, and what it said itself."""
+    roles: dict[str, list[dict[str, str]]] = {}
+    for handle in made.handles:
+        who = {"kind": handle.kind, "name": handle.name, "uid": handle.uid}
+        roles.setdefault(handle.role, []).append(who)
+    return {"roles": roles, **made.given}
 
 
 def _problem(verdict: str, error: Exception) -> dict[str, Any]:

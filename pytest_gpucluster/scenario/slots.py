@@ -99,6 +99,9 @@ def _set(site: sites.Site, node: str, resource: str, count: int) -> None:
 
 def _settle(site: sites.Site, view: live.Live, pool: SlotPool) -> None:
     def ready() -> bool:
+        blind = site.log.problems.get(objects.NODE.key)
+        if blind is not None:
+            raise errors.EnvironmentProblem(str(blind))
         found = ((view.get("Node", name), count) for name, count in pool.counts.items())
         return all(node is not None and _allocatable(node, pool.resource) == count for node, count in found)
 

@@ -24,7 +24,10 @@ class Needs:
         pods_run: whether pods must really run.
         torch: whether the payload needs torch.
         alone: whether nothing else of the run may go on at the same time, since it would be disturbed.
-        permissions: what must be granted beside the session's own, such as `patch nodes/status`.
+        gang: whether it creates and deletes gangs as the declared scheduler wants them written.
+        permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
+            `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
+            `create,delete queues.scheduling.volcano.sh`. `gpucluster rbac` grants what stands here and no more.
     """
 
     slot_nodes: int = 0
@@ -36,6 +39,7 @@ class Needs:
     pods_run: bool = True
     torch: bool = False
     alone: bool = False
+    gang: bool = True
     permissions: tuple[str, ...] = ()
 
 

@@ -299,7 +299,11 @@ class Stage:
         self._reader.follow(handle.uid)
 
     def logs(self, target: "str | Handle | Mapping[str, Any]") -> None:
-        """Fetch the logs of a pod (uid or object) or of all pods of a handle; lines already fetched stay once."""
+        """Fetch the logs of a pod (uid or object) or of all pods of a handle; lines already fetched stay once.
+
+        Raises:
+            EnvironmentProblem: logs may not be read.
+        """
         if isinstance(target, Handle):
             pods = self.live.pods_of(target)
         elif isinstance(target, str):
@@ -308,6 +312,8 @@ class Stage:
         else:
             pods = [dict(target)]
         self._reader.fetch(pods)
+        if self._reader.denied is not None:
+            raise self._reader.denied
 
     def close(self) -> None:
         """End the followers of logs; the session does, after the cleanup."""
@@ -392,6 +398,8 @@ class Stage:
             error = log.problems.get(kind)
             if isinstance(error, errors.EnvironmentProblem):
                 raise error
+        if self._reader.denied is not None:
+            raise self._reader.denied
         outage = log.outage()
         if outage is not None:
             raise errors.EnvironmentProblem(f"the API server is gone: {outage}")

@@ -10,6 +10,11 @@ from pytest_gpucluster.workload import config_map
 HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
 """Holds room until it is ended, and ends at once when it is."""
 
+FILLER = ("create,delete pods",)
+PAYLOAD = ("create configmaps",)
+LOGS = ("get pods/log",)
+"""Permissions of what scenarios share."""
+
 PayloadCommand = ("python", "/workspace/gang.py")
 
 

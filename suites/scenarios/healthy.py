@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 
-from .common import PayloadCommand, all_bound, finished, image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, all_bound, finished, image, job_ended, payloads_of, told
 
 WORKERS = 3
 PORT = 23456
@@ -88,7 +88,9 @@ healthy = Scenario(
     name="healthy",
     summary="a gang of 1 master and 3 workers that fits: barrier, then the master's end completes the job",
     run=run,
-    needs=Needs(nodes=2, gpus=(1 + WORKERS) * GPUS, seconds=6, gpu_seconds=16 * 4, pods_run=True),
+    needs=Needs(
+        nodes=2, gpus=(1 + WORKERS) * GPUS, seconds=6, gpu_seconds=16 * 4, permissions=PAYLOAD + LOGS
+    ),
 )
 
 lingering = Scenario(

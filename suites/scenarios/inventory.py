@@ -74,9 +74,11 @@ inventory = Scenario(
     needs=Needs(
         seconds=1,
         pods_run=False,
+        gang=False,
         permissions=(
-            "list nodes and queues",
-            "list deployments and get configmaps in the components' namespaces",
+            "create jobs.batch.volcano.sh",
+            "list deployments.apps in volcano-system",
+            "get configmaps in volcano-system",
         ),
     ),
     kinds=("Node", "Queue"),

@@ -147,6 +147,11 @@ removals = Scenario(
     needs=Needs(
         seconds=5,
         pods_run=True,
-        permissions=("create pods/eviction", "create commands.bus.volcano.sh"),
+        permissions=(
+            "create pods/eviction",
+            "delete pods",
+            "create commands.bus.volcano.sh",
+            "create,delete,list,watch jobs.batch",
+        ),
     ),
 )

@@ -8,7 +8,7 @@ pod that is not Volcano's, or is missing by fragmentation. Recorded for Volcano 
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
 
-from .common import HOLD, all_bound, bound, exist, finished, image, job_ended, told, window_length
+from .common import FILLER, HOLD, all_bound, bound, exist, finished, image, job_ended, told, window_length
 
 PER_NODE = 8
 MEMBERS = 4
@@ -115,14 +115,24 @@ scarce_gang = Scenario(
     name="scarce",
     summary="a gang of 4 where 3 fit; then the blocker goes and all fit",
     run=lambda stage: run_scarce(stage, stage.dialect, "subject"),
-    needs=Needs(slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False),
+    needs=Needs(
+        slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False, permissions=FILLER
+    ),
 )
 
 contrast_gang = Scenario(
     name="contrast",
     summary="the same gang and the same scarcity under the default scheduler",
     run=lambda stage: run_scarce(stage, stage.contrast, "contrast"),
-    needs=Needs(slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False),
+    needs=Needs(
+        slot_nodes=2,
+        slots_per_node=PER_NODE,
+        nodes=2,
+        seconds=4,
+        pods_run=False,
+        gang=False,
+        permissions=(*FILLER, "create,delete,list,watch jobs.batch"),
+    ),
 )
 
 two_gangs = Scenario(

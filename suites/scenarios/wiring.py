@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import PayloadCommand, exist, finished, image, payloads_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, exist, finished, image, payloads_of, told
 
 CASES: dict[str, dict[str, tuple[str, ...]]] = {
     "no-plugin": {},
@@ -45,5 +45,5 @@ miswired = Scenario(
     name="miswired",
     summary="three Jobs whose pytorch plugin is absent or names tasks that do not exist",
     run=run,
-    needs=Needs(gpus=9, seconds=5, gpu_seconds=18, pods_run=True),
+    needs=Needs(gpus=9, seconds=5, gpu_seconds=18, permissions=PAYLOAD + LOGS),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, image, job_ended, payloads_of, told
 
 NODES = 2
 PROCESSES = 2
@@ -121,6 +121,11 @@ torch_world = Scenario(
     summary="torchrun over c10d: the documented smoke job and its robust form",
     run=run,
     needs=Needs(
-        nodes=NODES, gpus=NODES * PROCESSES, seconds=28, gpu_seconds=4 * 28, pods_run=True, torch=True
+        nodes=NODES,
+        gpus=NODES * PROCESSES,
+        seconds=28,
+        gpu_seconds=4 * 28,
+        torch=True,
+        permissions=PAYLOAD + LOGS,
     ),
 )

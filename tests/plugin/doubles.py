@@ -27,6 +27,7 @@ class Needs:
     gpu_seconds: float = 0
     pods_run: bool = True
     torch: bool = False
+    gang: bool = False
     permissions: tuple[str, ...] = ()
 
 
@@ -39,6 +40,7 @@ class Scenario:
     needs: Needs = Needs()
     header: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     hangs: bool = False
+    kinds: tuple[str, ...] = ("Pod",)
 
 
 calm = Scenario("calm", "nothing happens", Needs(seconds=3))

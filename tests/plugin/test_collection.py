@@ -114,7 +114,8 @@ def test_the_plan_says_what_would_be_done_and_runs_nothing(project):
             "  needs         1 node, 4 nvidia.com/gpu, 2 x 3 slots, pods that run",
             "  costs         about 9 s, 40 GPU-seconds",
             "  others        holds 4 nvidia.com/gpu in queue default for about 10 s; adds a resource below*",
-            "permissions   *create and delete namespaces*patch nodes/status*",
+            "permissions   create, delete, watch namespaces",
+            "*patch nodes/status",
             "Nothing was run, and no cluster was touched.",
         ]
     )

@@ -106,11 +106,12 @@ def test_a_clean_run_is_trusted_for_what_was_tested(tmp_path: Path) -> None:
     """Every MUST row with a test passed, the run ended: yes."""
     made = journal(tmp_path)
     made.requirement(sample.make_suite().registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
-    made.cleanup([])
-    made.run_end(exit_status=0, interrupted=False, requests={"list Pod": 3})
+    made.cleanup([], {"delete Namespace": 1, "list Pod": 2})
+    made.cleanup([], {"list Pod": 1})
+    made.run_end(exit_status=0, interrupted=False)
     report = folded(tmp_path)
     assert report["answer"] == {"word": "yes", "reasons": []}
-    assert report["requests"] == {"total": 3, "by": {"list Pod": 3}}
+    assert report["requests"] == {"total": 4, "by": {"delete Namespace": 1, "list Pod": 3}}
 
 
 def test_no_passed_row_is_no_yes(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_scenario_runs_once_is_frozen_and_leaves_nothing(cluster, profile, tmp_p
 
 
 def test_requests_are_few_and_counted(cluster, profile, tmp_path):
-    """Connecting, watching eight kinds, and cleaning up cost 19 requests; a scenario costs what it does."""
+    """Connecting, watching eight kinds, and cleaning up cost 20 requests; a scenario costs what it does."""
     with Session(cluster, profile, RunStore(tmp_path / "run-b1")) as session:
         session.evidence(fits)
         session.evidence(Scenario("fits-again", "The same.", play_fits, kinds=GANG))
@@ -116,6 +116,7 @@ def test_requests_are_few_and_counted(cluster, profile, tmp_path):
         == counted.pop("watch Namespace")
         == 1
     )
+    assert counted.pop("create SelfSubjectRulesReview") == 1
     assert counted == {f"{verb} {kind}": 1 for verb in ("list", "watch") for kind in GANG}
     assert session.requests["retries"] == {}
 
@@ -244,7 +245,7 @@ def test_forbidden_namespace_says_what_to_grant(profile, tmp_path):
         "text": "create Namespace/gpucluster-run-l1-main: 403 Forbidden: namespaces is forbidden "
         "(grant create on namespaces, or name one in the profile)",
     }
-    assert session.requests["total"] == 1
+    assert session.requests["total"] == 2
 
 
 def test_interrupt_cleans_up_once_and_leaves_no_evidence(cluster, profile, tmp_path):

@@ -1,0 +1,130 @@
+"""Which permissions a run takes, from what its scenarios declare, and the roles that grant exactly these."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from pytest_gpucluster.kube import kinds, objects
+from pytest_gpucluster.kube import permissions as kube
+from pytest_gpucluster.kube.permissions import Permission
+from pytest_gpucluster.scenario import spec
+from pytest_gpucluster.scenario.submit import INERT
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+class ProfileLike(Protocol):
+    """What matters of a profile here."""
+
+    @property
+    def scheduler(self) -> str:
+        """Return the declared scheduler."""
+
+    @property
+    def queue(self) -> str:
+        """Return the declared queue."""
+
+
+def preferred_group(scheduler: str) -> str:
+    """Return the API group that a kind key means where two serve it (PodGroup)."""
+    return "scheduling.volcano.sh" if scheduler == "volcano" else "scheduling.k8s.io"
+
+
+def of_session(namespace: str | None) -> set[Permission]:
+    """Return what a session itself takes: its namespace, made, removed and watched until it is gone.
+
+    Args:
+        namespace: the namespace that the operator lends, None where the session makes one.
+    """
+    return set() if namespace else kube.on(objects.NAMESPACE, "create", "delete", "watch")
+
+
+def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str | None) -> set[Permission]:
+    """Return what a scenario takes: its kinds watched, its gang, its slots, and what else it declares.
+
+    Raises:
+        MalformedPermission: `Needs.permissions` has a text of another shape.
+    """
+    from pytest_gpucluster.workload import gang  # noqa: PLC0415 (half of it is templates that nobody here needs)
+
+    group = preferred_group(profile.scheduler)
+    found: set[Permission] = set()
+    for key in scenario.kinds:
+        found |= _on_key(key, group, "list", "watch")
+    needs = scenario.needs
+    if needs.gang:
+        kind = gang.dialect_for(profile.scheduler, profile.queue).kind
+        found |= _on_key(kind, group, "create", "delete", "list", "watch")
+    if needs.slot_nodes:
+        found.add(Permission("", "nodes/status", "patch"))
+    for text in needs.permissions:
+        found |= set(kube.parse(text))
+    if namespace:
+        # In our own namespace these go with it, without a request each.
+        inert = {info.plural for info in kinds.TABLE if info.key in INERT}
+        found |= {
+            Permission("", each.resource, "delete")
+            for each in found
+            if each.verb == "create" and not each.group and each.resource in inert
+        }
+    return found
+
+
+def _on_key(key: str, group: str, *verbs: str) -> set[Permission]:
+    info = kinds.by_key(key, prefer_group=group)
+    return set() if info is None else kube.on(info, *verbs)
+
+
+def of_run(
+    scenarios: Iterable[spec.Scenario], profile: ProfileLike, *, namespace: str | None
+) -> set[Permission]:
+    """Return what a run of scenarios takes, its sessions included."""
+    found = of_session(namespace)
+    for scenario in scenarios:
+        found |= of_scenario(scenario, profile, namespace=namespace)
+    return found
+
+
+# -- roles -----------------------------------------------------------------------------------------------------------
+
+
+def roles(wanted: Iterable[Permission], name: str, *, namespace: str | None) -> list[dict[str, Any]]:
+    """Return the Roles and the ClusterRole that grant exactly these, the ClusterRole first.
+
+    What lies in the lent namespace becomes a Role there. Without one the namespace's name is not known beforehand,
+    so what lies in it goes into the ClusterRole too. What is for a fixed namespace becomes a Role in that.
+    """
+    by_place: dict[str, list[Permission]] = {}
+    for each in wanted:
+        inside = each.namespace or (namespace if namespace and each.namespaced else "")
+        by_place.setdefault(inside or "", []).append(each)
+    made: list[dict[str, Any]] = []
+    for place, permissions in sorted(by_place.items()):
+        metadata = {"name": name, **({"namespace": place} if place else {})}
+        kind = "Role" if place else "ClusterRole"
+        made.append(
+            {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata, "rules": kube.rules(permissions)}
+        )
+    return made
+
+
+def bindings(granted: Iterable[dict[str, Any]], account: str, account_namespace: str) -> list[dict[str, Any]]:
+    """Return a ServiceAccount and what binds each role to it."""
+    made: list[dict[str, Any]] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": account, "namespace": account_namespace},
+        }
+    ]
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": account_namespace}
+    made += [
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": f"{role['kind']}Binding",
+            "metadata": dict(role["metadata"]),
+            "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": role["metadata"]["name"]},
+            "subjects": [subject],
+        }
+        for role in granted
+    ]
+    return made

@@ -1,0 +1,94 @@
+"""`gpucluster rbac` prints the smallest roles for a selection."""
+
+import pathlib
+
+import pytest
+import yaml
+
+from pytest_gpucluster.cli import rbac
+from pytest_gpucluster.cli.common import CliError
+
+
+def printed(capsys, *words):
+    """Return the documents that the command prints."""
+    assert rbac.run(list(words)) == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def granted(documents, kind, namespace=None):
+    """Return (verb, resource) of the roles of a kind in a namespace."""
+    return {
+        (verb, resource)
+        for each in documents
+        if each["kind"] == kind and each["metadata"].get("namespace") == namespace
+        for rule in each["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_a_selection_needs_less_than_the_whole(capsys):
+    """Without slots no node is patched, without logs none is read."""
+    few = granted(printed(capsys, "-k", "REF-003"), "ClusterRole")
+    many = granted(printed(capsys), "ClusterRole")
+    assert few < many
+    assert {("patch", "nodes/status"), ("get", "pods/log"), ("create", "pods")} <= many - few
+    assert ("create", "jobs") in few
+
+
+def test_areas_and_words_select_as_in_pytest(capsys):
+    """-m and -k together; the header says how many rows they are."""
+    assert rbac.run(["-m", "gang and not control", "-k", "GANG-002 or INV-001"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("# -m 'gang and not control' -k 'GANG-002 or INV-001' on embedded")
+    assert "1 requirement from 1 scenario\n" in out
+
+
+def test_in_a_lent_namespace_only_cluster_scoped_kinds_are_granted_everywhere(capsys):
+    """A Role in it, and a ClusterRole without anything that lies in a namespace; bindings to the account."""
+    documents = printed(
+        capsys, "-k", "GANG-001 or GANG-002", "--namespace", "team-a", "--service-account", "ops/ci"
+    )
+    everywhere = {resource for _, resource in granted(documents, "ClusterRole")}
+    assert everywhere == {"nodes", "nodes/status", "queues"}
+    inside = granted(documents, "Role", "team-a")
+    assert {("create", "pods"), ("create", "configmaps"), ("delete", "configmaps")} <= inside
+    account = next(each for each in documents if each["kind"] == "ServiceAccount")
+    assert account["metadata"] == {"name": "ci", "namespace": "ops"}
+    for each in documents:
+        if each["kind"].endswith("Binding"):
+            assert each["subjects"] == [{"kind": "ServiceAccount", "name": "ci", "namespace": "ops"}]
+            assert each["roleRef"]["kind"] == each["kind"].removesuffix("Binding")
+
+
+def test_the_profile_says_scheduler_and_namespace(capsys, tmp_path: pathlib.Path):
+    """Another scheduler's gang is another kind; the namespace of the profile counts."""
+    profile = {
+        "connection": {"kubeconfig": "k", "context": "c"}, "scheduler": "default-scheduler", "queue": "q",
+        "gpu_resource": "nvidia.com/gpu", "gpus_per_node": 8, "namespace": "lent",
+    }  # fmt: skip
+    (tmp_path / "there.yaml").write_text(yaml.safe_dump(profile))
+    documents = printed(capsys, "-k", "GANG-001", "--cluster", "there", "--profiles", str(tmp_path))
+    role = next(each for each in documents if each["metadata"].get("namespace") == "lent")
+    making = [rule for rule in role["rules"] if "create" in rule["verbs"]]
+    made = {(rule["apiGroups"][0], rule["resources"][0]) for rule in making}
+    assert ("batch", "jobs") in made
+    assert ("batch.volcano.sh", "jobs") not in made
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["-m", "gang and"], "Wrong expression passed to '-m'"),
+        (["-k", "nosuch"], "no requirement is selected by -k 'nosuch'"),
+        (["--service-account", "a/b/c"], "'b/c' is no name"),
+        (["--namespace", "Team_A"], "'Team_A' is no name"),
+        (["--cluster", "embeded"], "did you mean 'embedded'"),
+        (["--set", "scheduler=slurm"], "no way to write a gang for scheduler 'slurm'"),
+    ],
+)
+def test_mistakes_are_one_line(words, line):
+    """Nothing is printed but the line."""
+    with pytest.raises(CliError) as caught:
+        rbac.run(words)
+    assert line in str(caught.value)
