@@ -87,6 +87,9 @@ def _of_files(options: Any, name: str) -> int:
     from pytest_gpucluster import diagnose
 
     evidence = _read(options.files)
+    told = evidence.header.get("subject") if not name else None
+    if isinstance(told, Mapping):
+        name, options.namespace = str(told.get("name") or ""), str(told.get("namespace") or "")
     found = diagnose.subjects(evidence, name, options.namespace)
     if not found:
         _not_there(evidence, options, name)

@@ -7,7 +7,8 @@ in whole seconds, so that the evidence has the clock `object`. There is no span:
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from pytest_gpucluster.plain import names, times
 
 ASSUMED = 60.0
 """Seconds that a state is taken to have lasted where a dump does not say when it was made: people dump what hangs."""
+
+ALIKE = 12
+"""How many events of one reason about one object are worth reading."""
 
 NO_MATCHES = "no matches for kind"
 """What kubectl says where the API does not serve a kind."""
@@ -202,6 +206,35 @@ def is_snapshot(evidence: Evidence) -> bool:
     return "snapshot" in evidence.header or (evidence.clock == "object" and not evidence.spans)
 
 
+def thinned(objects: Iterable[Object]) -> list[Object]:
+    """Return objects without events that only repeat others: of the same words about the same object the newest few.
+
+    A namespace that has hung for a night has a hundred thousand of them, and the last says what the others said.
+    """
+    kept: list[Object] = []
+    alike: dict[tuple[str, ...], list[tuple[str, Object]]] = {}
+    for obj in objects:
+        if obj.get("kind") != "Event":
+            kept.append(obj)
+            continue
+        about = obj.get("involvedObject") or obj.get("regarding") or {}
+        told = (
+            about.get("kind"),
+            about.get("namespace"),
+            about.get("name"),
+            obj.get("type"),
+            obj.get("reason"),
+        )
+        last = obj.get("lastTimestamp") or obj.get("eventTime") or obj.get("firstTimestamp") or ""
+        alike.setdefault(tuple(map(str, told)), []).append((str(last), obj))
+    for same in alike.values():
+        if len(same) > ALIKE:
+            same.sort(key=operator.itemgetter(0))
+            same[:] = [same[0], *same[1 - ALIKE :]]
+        kept += [obj for _, obj in same]
+    return kept
+
+
 def revive(evidence: Evidence) -> Evidence:
     """Return evidence with the history that it tells of; a stream is returned as it is, with its end marked."""
     if not is_snapshot(evidence):
@@ -220,7 +253,7 @@ def revive(evidence: Evidence) -> Evidence:
         logs.setdefault((*key, bool(line.data.get("previous"))), []).append(str(line.data.get("line") or ""))  # type: ignore[arg-type]
     extra = [{"type": "RESPONSE", **line.data} for line in evidence.responses()]
     return unfold(
-        tuple(newest.values()), now=when(told.get("now")), extra=extra, header=evidence.header,
+        thinned(newest.values()), now=when(told.get("now")), extra=extra, header=evidence.header,
         logs=tuple(Log(pod, uid, box, "\n".join(text), before) for (pod, uid, box, before), text in logs.items()),
     )  # fmt: skip
 

@@ -22,6 +22,10 @@ STAGES: Mapping[str, Stage] = {
 """Family of requirements -> where on its way a job is held up when one of them fails."""
 
 
+OWN = ("PLG", "LIFE", "RDZV", "ELA")
+"""Families that judge one job by itself: what other jobs look like is no evidence for them."""
+
+
 def subjects(evidence: Evidence, name: str = "", namespace: str = "") -> tuple[Situation, ...]:
     """Return what can be diagnosed: the jobs of that name, or all; pods of no job are one subject together."""
     found = [
@@ -49,13 +53,14 @@ def _newest(found: list[Gang]) -> list[Gang]:
 
 def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) -> Diagnosis:
     """Return what holds a job up, likeliest cause first."""
-    rows, judged, broken = _judged(situation, judges or {})
+    beside = _read_beside(situation)
+    rows, judged, broken = _judged(situation, {} if beside else judges or {})
     suspects: list[Suspect] = []
     for detector in DETECTORS if not situation.gone else ():
         for one in detector(situation):
             if all(one.cause.text != known.cause.text for known in suspects):
                 suspects.append(one)
-    well = _well(situation)
+    well = _well(situation) and not beside
     sure = any(one.certainty is Certainty.SURE for one in suspects if one.kind is not Kind.NOTE)
     for one in judged if not (situation.gone or sure) else ():
         if any(one.cause.text == known.cause.text or set(one.rows) & set(known.rows) for known in suspects):
@@ -67,8 +72,24 @@ def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) ->
         subject=situation.title, state=_state(situation, causes, well=well), phase=situation.phase,
         summary=summary(situation),
         suspects=tuple(causes), notes=tuple(notes), rows=rows, looked=looked(situation),
-        missing=(*missing(situation), *broken),
+        missing=(*missing(situation), *beside, *broken),
     )  # fmt: skip
+
+
+def _read_beside(s: Situation) -> tuple[str, ...]:
+    """Return a word about a job that stands in a dump only because it takes room beside the one that was looked at."""
+    told = fields.sub(s.evidence.header, "subject")
+    if (
+        not told
+        or s.gang is None
+        or (told.get("name"), told.get("namespace")) == (s.gang.name, s.gang.namespace)
+    ):
+        return ()
+    text = (
+        f"the dump was made for {told.get('kind')}/{told.get('name')} -n {told.get('namespace')}: of this job it has "
+        "only what room it takes, no log and no environment"
+    )
+    return (text,)
 
 
 def _noted(one: Suspect) -> Suspect:
@@ -93,9 +114,11 @@ def _judged(
     rows: dict[str, dict[str, str]] = {}
     found: list[Suspect] = []
     broken: list[str] = []
+    alone = _alone(s) if judges else s.evidence
     for row, judge in judges.items():
+        evidence = alone if row.partition("-")[0] in OWN else s.evidence
         try:
-            finding = judge(s.evidence, s.evidence.given)
+            finding = judge(evidence, evidence.given)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             broken.append(f"{row}: its judge cannot read this evidence ({type(error).__name__}: {error})")
             continue
@@ -112,6 +135,15 @@ def _judged(
                 for cause in finding.causes[:1]
             ]  # fmt: skip
     return rows, found, tuple(broken)
+
+
+def _alone(s: Situation) -> Evidence:
+    """Return the evidence without the other jobs, of which a dump holds only what room they take."""
+    if s.gang is None or not s.others:
+        return s.evidence
+    theirs = {uid for g in s.others for uid in (g.uid, *(p.uid for p in g.pods), *(x.uid for x in g.groups))}
+    lines = [line for line in s.evidence.lines if not line.kind or line.uid not in theirs]
+    return Evidence(lines, header=s.evidence.header, spans=s.evidence.spans)
 
 
 def _about(s: Situation, finding: Finding) -> bool:

@@ -7,6 +7,7 @@ from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.model import Line
 from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import pytorch
 
 UNRESOLVED = re.compile(
     r"Name or service not known|Temporary failure in name resolution|[Cc]ould not resolve|nodename nor servname|"
@@ -18,7 +19,7 @@ UNRESOLVED = re.compile(
 UNREACHED = re.compile(
     r"(?P<reset>reset by peer|ECONNRESET)|(?P<refused>[Cc]onnection refused|ECONNREFUSED)|"
     r"(?P<timeout>(?:connect|socket|rendezvous|store)\S* .*timed? ?out|timed out .*(?:connect|socket|rendezvous|store)|"
-    r"ETIMEDOUT|Connection timed out|RendezvousTimeoutError|RendezvousConnectionError)|"
+    r"ETIMEDOUT|Connection timed out|RendezvousConnectionError)|"
     r"(?P<failed>failed to connect to|No route to host|EHOSTUNREACH)"
 )
 
@@ -31,6 +32,9 @@ HOST = re.compile(
 )
 
 PORT = re.compile(r"port (?P<port>\d{2,5})")
+
+NAMED = re.compile(r"(?<![\w.-])([a-z0-9][a-z0-9-]*-\d+\.[a-z0-9][a-z0-9-]*)(?![\w-])")
+"""Names of pods in a Service, as commands carry them."""
 
 TAIL = 40
 """A line of trouble counts if it is among so many last ones of its container."""
@@ -84,8 +88,31 @@ def complaints(s: Situation, pattern: re.Pattern[str], *, anywhere: bool = False
                     one = dataclasses.replace(one, what=newest.what)
             newest = one
         if newest is not None:
-            found.append(newest)
+            found.append(_told(s, newest))
     return found
+
+
+def _told(s: Situation, one: Complaint) -> Complaint:
+    """Return a complaint with the host and port that the pod's command names, where its log does not say with whom."""
+    pod = next((p for p in s.pods if p.name == one.pod), None)
+    if pod is None or one.host:
+        return one
+    told = command_line(pod.last)
+    named = {host for host in NAMED.findall(told) if host.partition(".")[0] != pod.name}
+    plan = pytorch.plan_of(s.gang) if s.gang else None
+    if plan is not None and plan.masters and ("MASTER_ADDR" in told or not named):
+        return dataclasses.replace(one, host=plan.address, port=one.port or plan.port)
+    return dataclasses.replace(one, host=named.pop()) if len(named) == 1 else one
+
+
+def command_line(spec: fields.Object) -> str:
+    """Return command and arguments of the containers of a pod or template in one line."""
+    words: list[str] = []
+    for container in fields.containers(spec):
+        for part in ("command", "args"):
+            value = container.get(part)
+            words += [str(word) for word in value] if isinstance(value, list | tuple) else []
+    return " ".join(words)
 
 
 def is_bad(s: Situation, found: list[Complaint]) -> bool:

@@ -305,7 +305,9 @@ def lingers(s: Situation) -> Iterator[Suspect]:
         if not left or stay < window:
             continue
         master = say.listed([p.name for p in one.pods], 2)
-        seen = f"{master} ended with 0 {stay:.0f} s ago; {say.listed([p.name for p in left], 4)} run on"
+        seen = (
+            f"{master} ended with 0 {stay:.0f} s ago; {say.listed([p.name for p in left], 4)} still running"
+        )
         more: dict[str, Any] = {
             "where": say.places(left), "rows": ("LIFE-002", "LIFE-001"),
             "evidence": tuple(p.keys["finished"] for p in one.pods[:2]),

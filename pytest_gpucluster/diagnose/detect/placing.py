@@ -7,7 +7,7 @@ from fractions import Fraction
 from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
-from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.diagnose.situation import Situation, requests
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
@@ -75,6 +75,23 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
         )  # fmt: skip
     if short or not classes:
         yield from why_short(s, short, Refused(stage, base, keys))
+
+
+def best_effort(s: Situation) -> Iterator[Suspect]:
+    """Members that ask for nothing wait: the gang's gate does not place them, backfill does, one by one."""
+    bare = [p for p in s.unbound if not requests(p.last)]
+    if s.gang is None or s.ended or not bare or s.now - min(p.created for p in bare) <= s.silent:
+        return
+    cause = Cause(
+        f"{say.listed([p.name for p in bare], 4)} ask for nothing, not even CPU: the gang does not wait for them and "
+        "the scheduler's backfill places them one by one, if at all",
+        "give every container of every task requests (a little CPU and memory will do, GPUs where they are used)",
+    )
+    seen = f"{say.part(s.held, s.minimum)} members placed; {len(bare)} of those that wait have no requests"
+    yield fault(
+        "best-effort", Stage.PLACE, cause, seen, where=say.places(bare), look=say.repeat(s.gang),
+        evidence=tuple(p.keys["created"] for p in bare[:4]),
+    )  # fmt: skip
 
 
 def _weight(s: Situation, name: str, told: str, short: Sequence[str]) -> Certainty:

@@ -66,15 +66,15 @@ def _probed(s: Situation) -> list[Complaint]:
 
 def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple[Cause, str, Certainty]:
     mesh = _meshes(s)
-    port = c.port or "the port"
+    on = f"port {c.port}" if c.port else "the port"
     if mesh:
         sidecar, where = mesh
         return (
             Cause(
                 f"a service mesh takes the traffic between the members: the pods carry the container {sidecar}{where}; "
-                f"port {port} is not let through",
+                f"{on} is not let through",
                 'switch injection off for training pods (label or annotation sidecar.istio.io/inject: "false", '
-                f"linkerd.io/inject: disabled) or exclude port {port} in both directions",
+                f"linkerd.io/inject: disabled) or exclude {on} in both directions",
             ),
             "mesh",
             SURE,
@@ -85,7 +85,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
         return (
             Cause(
                 f"NetworkPolicy {policy} isolates {name} and lets no other member in",
-                f"allow ingress from the pods of the same job to port {port}, or remove the policy",
+                f"allow ingress from the pods of the same job to {on}, or remove the policy",
             ),
             "network-policy",
             SURE,
@@ -112,7 +112,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
     if c.what == "refused":
         return (
             Cause(
-                f"nothing listens on port {port} of {c.host or 'the master'} (connection refused)",
+                f"nothing listens on {on} of {c.host or 'the master'} (connection refused)",
                 "see that the master's program runs and listens there before the others give up; look at its log",
             ),
             "port-refused",
@@ -120,7 +120,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
         )
     return (
         Cause(
-            f"port {port} of {c.host or 'the master'} does not answer ({c.what})",
+            f"{on} of {c.host or 'the master'} does not answer ({c.what})",
             f"look for what drops it: kubectl get networkpolicies{s.space}, a firewall between the nodes, a mesh; or "
             "for members that never started",
         ),

@@ -78,11 +78,12 @@ def _succeeded_after(s: Situation, found: list[Complaint]) -> bool:
 def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause, Certainty]:
     pod = host_pod(s, host)
     domain = host.split(".")[1] if host.count(".") else ""
+    own_name = s.name if s.object("Service", s.name, s.namespace) else "of the Job"
     services = {line.name for line in s.objects("Service", s.namespace)}
     if domain and services and domain not in services and domain != "svc":
         return Cause(
             f"{host} can never resolve: there is no Service {domain} in namespace {s.namespace}",
-            f"use the name of the headless Service ({say.listed(sorted(services), 4)}), which is the pods' subdomain",
+            f"use the name of the headless Service ({own_name}), which is the pods' subdomain",
         ), SURE
     if pod is not None and fields.text(pod.last, "spec", "subdomain") != domain and domain:
         had = fields.text(pod.last, "spec", "subdomain") or "none"
@@ -145,12 +146,10 @@ def rendezvous_timeout(s: Situation) -> Iterator[Suspect]:
     pattern = re.compile(
         r"RendezvousTimeoutError|RendezvousClosedError|rendezvous.*timed? ?out", re.IGNORECASE
     )
-    found = [c for c in complaints(s, pattern) if not c.host]
+    found = complaints(s, pattern)
     if not found or not is_bad(s, found):
         return
-    if any(c.host for c in complaints(s, UNREACHED, anywhere=True)) or complaints(
-        s, UNRESOLVED, anywhere=True
-    ):
+    if complaints(s, UNREACHED, anywhere=True) or complaints(s, UNRESOLVED, anywhere=True):
         return
     there = [p for p in s.pods if p.phase == "Running" or p.finished is not None]
     cause = Cause(

@@ -159,8 +159,13 @@ def _miscounted(s: Situation, said: Refused) -> Suspect | None:
     )  # fmt: skip
 
 
-def _reserving(s: Situation) -> list[Gang]:
-    """Return gangs that were let in (Inqueue) and hold no place: they reserve what they asked for."""
+def _reserved(gang: Gang, resource: str) -> Fraction:
+    """Return what an enqueued gang asks for of a resource, and thereby keeps from others."""
+    return fields.quantity(fields.sub(gang.groups[-1].last, "spec", "minResources").get(resource, 0))
+
+
+def _reserving(s: Situation, resource: str = "") -> list[Gang]:
+    """Return gangs that were let in (Inqueue) and hold no place: they reserve what they asked for, most first."""
     found = []
     for gang in s.others:
         group = gang.groups[-1] if gang.groups else None
@@ -170,7 +175,9 @@ def _reserving(s: Situation) -> list[Gang]:
         waits = s.now - group.phases[-1][0] > s.patience
         if group.phases[-1][1] == "Inqueue" and placed < gang.minimum and waits:
             found.append(gang)
-    return found
+    if resource:
+        found = [gang for gang in found if _reserved(gang, resource)]
+    return sorted(found, key=lambda gang: -_reserved(gang, resource))
 
 
 def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
@@ -196,7 +203,7 @@ def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
 def _others_in_the_way(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Suspect]:
     resource = short[0] if short else ""
     asked = s.wanted.get(resource, Fraction(0))
-    reserving = _reserving(s) if said.stage is Stage.ENQUEUE else []
+    reserving = _reserving(s, resource) if said.stage is Stage.ENQUEUE else []
     holding = _holding(s, resource)
     rooms = s.rooms(resource)
     free = sum((max(room.free, Fraction(0)) for room in rooms), Fraction(0))

@@ -28,6 +28,7 @@ DETECTORS: tuple[Detector, ...] = (
     members.scattered,
     members.half_placed,
     placing.refused_at_placement,
+    placing.best_effort,
     placing.surplus_waits,
     members.preempted,
     members.node_trouble,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -19,10 +20,12 @@ PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ]+(?P<n>\w+)")
 
 UNSET = re.compile(
     r"environment variable (\w+) (?:is )?(?:expected|not set|missing)|KeyError: '(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|"
-    r"RANK|MPI_HOST)'|(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|MPI_HOST): (?:unbound variable|parameter not set)|"
+    r"RANK)'|(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK): (?:unbound variable|parameter not set)|"
     r"\$\((MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK)\)"
 )
 """What launchers and shells print when a variable is not there, or stayed unexpanded."""
+
+NO_HOSTS = re.compile(r"MPI_HOST\b.*(?:unbound variable|parameter not set)|KeyError: 'MPI_HOST'")
 
 NO_GPU = re.compile(
     r"no NVIDIA (?:GPU|driver)|Found no NVIDIA|No CUDA GPUs are available|no GPUs? found|no CUDA-capable device|"
@@ -30,16 +33,6 @@ NO_GPU = re.compile(
     re.IGNORECASE,
 )
 GPU_IMAGE = re.compile(r"cuda|nvcr\.io/nvidia|rocm", re.IGNORECASE)
-
-
-def commands(spec: fields.Object) -> str:
-    """Return command and arguments of the containers of a pod or template in one line."""
-    words: list[str] = []
-    for container in fields.containers(spec):
-        for part in ("command", "args"):
-            value = container.get(part)
-            words += [str(word) for word in value] if isinstance(value, list | tuple) else []
-    return " ".join(words)
 
 
 def own_env(spec: fields.Object) -> frozenset[str]:
@@ -65,7 +58,7 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
     if gang is None or job is None:
         return
     plan = pytorch.plan_of(gang)
-    users = {task: sorted(set(USES.findall(commands(spec)))) for task, spec in s.specs.items()}
+    users = {task: sorted(set(USES.findall(command_line(spec)))) for task, spec in s.specs.items()}
     users = {task: [v for v in used if v not in own_env(_template(s, task))] for task, used in users.items()}
     users = {task: used for task, used in users.items() if used}
     unset = _log_hits(s, UNSET)
@@ -150,13 +143,13 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
     job = s.vcjob
     if job is None:
         return
-    users = [task for task, spec in s.specs.items() if MPI_RUN.search(commands(spec))]
+    users = [task for task, spec in s.specs.items() if MPI_RUN.search(command_line(spec))]
     given = {v for task in users for v in own_env(_template(s, task))}
     if not users or "mpi" in job.plugins or {"ssh", "svc"} <= set(job.plugins):
         if users and "mpi" in job.plugins and "ssh" not in job.plugins:
             yield _no_ssh(s, "the admission did not add ssh to a Job with the mpi plugin")
         return
-    hosts = any("MPI_HOST" in commands(s.specs[task]) for task in users) and "MPI_HOST" not in given
+    hosts = any("MPI_HOST" in command_line(s.specs[task]) for task in users) and "MPI_HOST" not in given
     if not hosts and "ssh" in job.plugins:
         return
     tasks = [str(task.get("name")) for task in job.tasks]
@@ -167,7 +160,7 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
         f"add `plugins: {{mpi: [--master={master}, --worker={workers[0]}, --port=22]}}`; it turns ssh and svc on",
     )
     seen = f"task {say.listed(users, 3)} runs mpirun; plugins: {say.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
-    ssh = _log_hits(s, SSH)
+    ssh = _log_hits(s, SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))
         seen += f"; {pod} says: {line!r}"
@@ -202,7 +195,7 @@ def ssh_refused(s: Situation) -> Iterator[Suspect]:
     if s.phase == "Completed" or any(_later_success(s, pod) for pod in hits):
         return
     pod, (line, key) = next(iter(hits.items()))
-    workers = [task for task, spec in s.specs.items() if "sshd" in commands(spec)]
+    workers = [task for task, spec in s.specs.items() if "sshd" in command_line(spec)]
     others = [p for p in s.pods if p.name != pod and p.phase != "Running"]
     if others:
         text = f"ssh to the workers fails while {say.listed([p.name for p in others], 4)} do not run"
@@ -234,7 +227,7 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     if not without:
         return
     hit_tasks = {p.task or p.name for p in s.pods if p.name in blind}
-    launched = [t for t in without if LAUNCHER.search(commands(specs[t]))]
+    launched = [t for t in without if LAUNCHER.search(command_line(specs[t]))]
     twins = [t for t in launched if any(asks.values())]
     images = [
         t
@@ -288,10 +281,10 @@ def too_few_nodes(s: Situation) -> Iterator[Suspect]:
         str(one.get("name")): fields.number(one, "replicas") or 0
         for one in (s.vcjob.tasks if s.vcjob else [])
     }
-    launched = {t: spec for t, spec in s.specs.items() if LAUNCHER.search(commands(spec))}
+    launched = {t: spec for t, spec in s.specs.items() if LAUNCHER.search(command_line(spec))}
     pods = sum(counts.get(t, 1) for t in launched)
     for task, spec in launched.items():
-        told = NNODES.search(commands(spec))
+        told = NNODES.search(command_line(spec))
         if told is None or int(told["least"]) <= pods or s.phase == "Completed":
             continue
         cause = Cause(

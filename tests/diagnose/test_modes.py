@@ -1,0 +1,124 @@
+"""Each way in which a job hangs, planted into a healthy one: the cause comes first, with names, numbers and fix."""
+
+import pytest
+
+from pytest_gpucluster import diagnose
+from pytest_gpucluster.diagnose import Kind, State
+from tests.diagnose import before, running
+from tests.diagnose.planting import Dump
+
+MODES = {**before.MODES, **running.MODES}
+
+RIGHT = {
+    "over-capability",
+    "queue-full",
+    "over-cluster",
+    "room-taken",
+    "member-too-large",
+    "grace",
+    "suspended",
+}
+"""Codes of what works as it should."""
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_the_mode_is_found(mode: str):
+    """The planted trouble is the likeliest cause, and the text carries what a person needs to act."""
+    plant, code, words = MODES[mode]
+    found = plant().diagnose()
+    text = " ".join(diagnose.render(found).split())
+    assert found.suspects, text
+    assert found.suspects[0].code == code, text
+    for word in words:
+        assert word in text, text
+    assert found.state in (State.TROUBLE, State.REFUSED)
+
+
+def test_the_unspoilt_job_is_healthy():
+    """Nothing is suspected where nothing was planted; what was looked at is said."""
+    found = Dump().diagnose()
+    assert found.state is State.HEALTHY
+    assert not found.suspects
+    assert "4 pods" in found.looked
+
+
+@pytest.mark.parametrize(
+    "mode",
+    sorted(
+        m
+        for m, (_, code, _) in MODES.items()
+        if code
+        in {
+            "over-capability",
+            "queue-full",
+            "over-cluster",
+            "room-taken",
+            "member-too-large",
+            "grace",
+            "suspended",
+        }
+    ),
+)
+def test_what_works_as_it_should_is_no_fault(mode: str):
+    """A refusal for want of room is correct behaviour: told, with what would change it, and called no fault."""
+    found = MODES[mode][0]().diagnose()
+    assert found.state is State.REFUSED
+    assert found.suspects[0].kind is Kind.REFUSAL
+
+
+def test_a_name_that_was_unknown_at_first_is_not_blamed():
+    """A look-up that failed before the members met is over; so is a refused connection."""
+    dump = Dump()
+    fact = 'GPUCONF1 {"event": "barrier", "ok": true, "world": 4}'
+    dump.say(
+        dump.workers[0], running.UNKNOWN, "connect to torch-master-0.torch:23456: Connection refused", fact
+    )
+    assert dump.diagnose().state is State.HEALTHY
+
+
+def test_a_job_that_needs_no_plugin_is_not_told_to_have_one():
+    """A program that never reads the variables is not blamed for their absence."""
+    assert running.no_use().diagnose().state is State.HEALTHY
+
+
+def test_templates_win_over_the_job():
+    """Pods go where their template says; a name on the Job that no pod carries holds nobody up."""
+    dump = Dump()
+    dump.job["spec"]["schedulerName"] = "default-scheduler"
+    dump.task(0)["schedulerName"] = dump.task(1)["schedulerName"] = "volcano"
+    assert dump.diagnose().state is State.HEALTHY
+
+
+def test_a_wrong_scheduler_is_noted_before_it_hurts():
+    """A gang that the wrong scheduler happened to place whole runs, and the field is named all the same."""
+    dump = Dump()
+    dump.task(1)["schedulerName"] = "default-scheduler"
+    for pod in dump.workers:
+        pod["spec"]["schedulerName"] = "default-scheduler"
+    found = dump.diagnose()
+    assert found.state is State.HEALTHY
+    assert [one.code for one in found.notes] == ["scheduler-name"]
+
+
+def test_a_young_job_is_not_called_stuck():
+    """Before the scheduler may be called silent, a job without anything is only starting."""
+    dump = Dump("l1-scheduler-not-running", 5.0)
+    assert dump.diagnose().state is State.STARTING
+
+
+def test_the_first_mount_of_a_fresh_config_map_is_no_trouble():
+    """A mount that failed once while the pod started is not blamed on a pod that runs."""
+    dump = Dump()
+    text = 'MountVolume.SetUp failed for volume "torch-svc" : failed to sync configmap cache: timed out'
+    assert dump.event(dump.workers[0], "FailedMount", text, by="kubelet").diagnose().state is State.HEALTHY
+
+
+def test_a_taint_of_the_control_plane_is_not_the_cause():
+    """Where GPUs are short, a taint of a node without GPUs is only possible, and the shortage comes first."""
+    dump = Dump("b3-room-for-n-minus-one-then-room", 7.8)
+    text = (
+        "0/3 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, "
+        "2 Insufficient nvidia.com/gpu."
+    )
+    gang = [p for p in dump.of("Pod") if not p["spec"].get("nodeName")]
+    assert dump.unbind(*gang, message=text).later().diagnose().suspects[0].code == "room-taken"
