@@ -50,7 +50,7 @@ class Scheduler:
         whole: it places gangs whole or not at all.
         rules: how it refuses.
         fits_reason: reason of a PodScheduled=False condition of a pod for which there would have been room.
-        fits_text: message of such a condition, where the reason is the same as of the others.
+        fits_text: what the message of such a condition holds, where the reason is the same as of the others.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Scheduler:
         """Report whether a pod condition says that this pod would have had a place."""
         if self.fits_reason and reason == self.fits_reason:
             return True
-        return bool(self.fits_text) and message.startswith(self.fits_text)
+        return bool(self.fits_text) and self.fits_text in message
 
 
 VOLCANO = Scheduler(
@@ -84,6 +84,9 @@ VOLCANO = Scheduler(
         Rule(PLACEMENT, "event", "Pod", "Warning", frozenset({"FailedScheduling"})),
     ),
     fits_reason="Schedulable",
+    # Where the configuration has preempt, the pods that idle room would hold have the reason Unschedulable and read
+    # "once resource is released", although nothing is being released.
+    fits_text=" can possibly be assigned to ",
 )
 
 NATIVE = Scheduler(

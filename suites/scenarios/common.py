@@ -86,8 +86,10 @@ def judged(handle: Handle, fit: int) -> Callable[[Live], bool]:
 
 
 def _would_fit(pod: Mapping[str, Any]) -> bool:
+    # Where the scheduler's configuration has preempt, only the message tells.
     conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(c.get("type") == "PodScheduled" and c.get("reason") == "Schedulable" for c in conditions)
+    said = (c.get("message") or "" for c in conditions if c.get("type") == "PodScheduled")
+    return any(" can possibly be assigned to " in text for text in said)
 
 
 def finished(handle: Handle, count: int) -> Callable[[Live], bool]:
