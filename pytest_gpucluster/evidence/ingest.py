@@ -3,17 +3,18 @@
 import contextlib
 import dataclasses
 import gc
+import itertools
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pytest_gpucluster.evidence import kubectl
 from pytest_gpucluster.evidence.errors import EvidenceError
 from pytest_gpucluster.evidence.model import EVERY_KIND, SCHEMA, WATCH_TYPES, Evidence, Line, Span
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, texts
 
 TYPES = WATCH_TYPES | {"HEADER", "NOTE", "RESPONSE", "LOG", "SPAN"}
 SIBLINGS = {"events.jsonl": "responses.jsonl"}
@@ -52,11 +53,17 @@ def _read_all(paths: Sequence[Path]) -> Evidence:
     jsonl = _Read()
     printed: list[kubectl.Printed] = []
     for path in paths:
-        text = _text(path)
-        if _is_lines(text):
-            _read_lines(path, text, jsonl)
-        else:
-            printed.append(kubectl.parse(path, text))
+        with _opened(path) as file:
+            lines = enumerate(file, start=1)
+            number, first = next(
+                (n, one) for n, one in itertools.chain(lines, [(0, "")]) if one.strip() or not n
+            )
+            if not number:
+                raise EvidenceError(f"{path}: empty; expected JSON lines or kubectl output")
+            if _is_line(first.strip()):
+                _read_lines(path, itertools.chain([(number, first)], lines), jsonl)
+            else:
+                printed.append(kubectl.parse(path, "\n" * (number - 1) + first + file.read()))
     if printed and jsonl.lines:
         raise EvidenceError(
             f"{printed[0].path}: kubectl output cannot be merged with a recorded stream: they have different clocks"
@@ -101,21 +108,20 @@ def _with_siblings(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _text(path: Path) -> str:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    """Open a file for reading; what goes wrong meanwhile is said in one line."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8", newline="\n") as file:
+            yield file
     except OSError as error:
         raise EvidenceError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise EvidenceError(f"{path}: not UTF-8 text (byte {error.start}); expected JSON lines") from None
-    if not text.strip():
-        raise EvidenceError(f"{path}: empty; expected JSON lines or kubectl output")
-    return text
 
 
-def _is_lines(text: str) -> bool:
-    """Report whether the first line is a whole evidence line (not a kubectl object)."""
-    first = text.lstrip().partition("\n")[0]
+def _is_line(first: str) -> bool:
+    """Report whether the first line of a file is a whole evidence line (not part of a kubectl object)."""
     try:
         obj = json.loads(first)
     except json.JSONDecodeError:
@@ -128,19 +134,16 @@ def _is_lines(text: str) -> bool:
     ) or str(obj.get("type")) in ("HEADER", "SPAN", "LOG", "RESPONSE")
 
 
-def _read_lines(path: Path, text: str, into: _Read) -> None:
-    raw = text.split("\n")
-    last = len(raw) - 1
-    while last > 0 and not raw[last].strip():
-        last -= 1
+def _read_lines(path: Path, lines: Iterator[tuple[int, str]], into: _Read) -> None:
+    """Read evidence line by line, so that a file of many megabytes is never in memory as text too."""
     case_times: dict[str, float] = _case_times(into)
-    for number, one in enumerate(raw[: last + 1], start=1):
+    for number, one in lines:
         if not one.strip():
             continue
         try:
             obj = json.loads(one)
         except json.JSONDecodeError as error:
-            if number - 1 == last and number > 1:
+            if number > 1 and not any(rest.strip() for _, rest in lines):
                 into.notes.append(f"{path.name}: the last line ({number}) is cut off and was left out")
                 return
             raise EvidenceError(
@@ -232,9 +235,17 @@ def make_line(t: float, kind: str, obj: Mapping[str, Any], index: int) -> Line:
     if kind not in WATCH_TYPES:
         return Line(t, kind, "", {}, {k: v for k, v in obj.items() if k not in ("t", "type")}, index)
     target = with_uid(obj["object"])
+    if obj.get("kind") == "Node":
+        _share_labels(target)
     key = str(obj.get("kind") or names.kind_key_of(dict(target)))
     data = {k: v for k, v in obj.items() if k not in ("t", "type", "kind", "object")}
     return Line(t, kind, key, target, data, index)
+
+
+def _share_labels(node: Mapping[str, Any]) -> None:
+    metadata = node.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("labels"), dict):
+        metadata["labels"] = texts.shared(metadata["labels"])
 
 
 def with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:

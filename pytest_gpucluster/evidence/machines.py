@@ -1,6 +1,7 @@
 """Nodes as they were when the evidence ends: what each offers, which have GPUs, which form a pool."""
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,12 @@ _SAYS_GPU = {
 """Labels of feature discovery and clouds that say that a node has GPUs: label -> the value that counts, "" for any."""
 
 
+@functools.cache
+def is_gpu(resource: str) -> bool:
+    """Report whether a resource name stands for GPUs or parts of them."""
+    return GPU_RESOURCE.match(resource) is not None
+
+
 @dataclasses.dataclass(frozen=True)
 class Machine:
     """One node.
@@ -74,7 +81,7 @@ class Machine:
         words = ["NotReady"] if self.ready is False else []
         return ", ".join([*words, "cordoned"] if self.cordoned else words)
 
-    @property
+    @functools.cached_property
     def gpu_label(self) -> str:
         """Return a label, with its value, by which the node says that it has GPUs; "" without one."""
         for key, wanted in _SAYS_GPU.items():
@@ -93,7 +100,7 @@ class Machine:
         return {
             name: count
             for name, count in self.capacity.items()
-            if count > 0 and name != declared and GPU_RESOURCE.match(name)
+            if count > 0 and name != declared and is_gpu(name)
         }
 
     def has_gpus(self, declared: str) -> bool:
@@ -129,7 +136,7 @@ def _machine(line: Line) -> Machine:
 def _extended(amounts: Mapping[str, Any]) -> dict[str, int]:
     """Return the extended resources (they have a domain, and it is not Kubernetes' own), without slots of ours."""
     return {
-        key: math.floor(fields.quantity(value))
+        key: int(value) if isinstance(value, str) and value.isdigit() else math.floor(fields.quantity(value))
         for key, value in amounts.items()
         if "/" in key and "kubernetes.io/" not in key and not key.startswith(names.SLOT_PREFIX)
     }

@@ -1,6 +1,7 @@
 """INV-008: the nodes of one pool are alike; the odd one is found by comparing it with its siblings."""
 
 import dataclasses
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ SYSTEM = {
     "kubeletVersion": "kubelet",
 }
 """Field of a node's nodeInfo -> what it is."""
+
+_FIELDS = {text: field for field, text in SYSTEM.items()}
 
 _DESCRIBES = re.compile(
     r"^(?:nvidia\.com/|amd\.com/|beta\.amd\.com/gpu|gpu\.intel\.com/|habana\.ai/|network\.nvidia\.com/|rdma"
@@ -176,9 +179,13 @@ def _value(machine: Machine, what: str) -> str:
         return str(capacity) if capacity == allocatable else f"{allocatable} of {capacity}"
     if what == "CPUs":
         amount = fields.sub(machine.line.object, "status", "capacity").get("cpu")
-        return NOTHING if amount is None else str(fields.quantity(amount))
-    field = next(key for key, text in SYSTEM.items() if text == what)
-    return str(machine.info.get(field) or NOTHING)
+        return NOTHING if amount is None else _amount(str(amount))
+    return str(machine.info.get(_FIELDS[what]) or NOTHING)
+
+
+@functools.cache
+def _amount(text: str) -> str:
+    return str(fields.quantity(text))
 
 
 def _unlike(odd: list[Odd], label: str, count: int) -> Finding:

@@ -14,7 +14,7 @@ import dataclasses
 import json
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from pytest_gpucluster.kube import connection as connections
@@ -88,9 +88,20 @@ class KindWatch:
         sink: Sink,
         *,
         version: str | None = None,
+        lean: Callable[[str, Obj], Obj] | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """Prepare; `version` starts at a known version without a list (for what is known to be empty before)."""
+        """Prepare.
+
+        Args:
+            api: the verbs.
+            target: what is followed.
+            sink: where it goes.
+            version: start at a known version without a list (for what is known to be empty before).
+            lean: takes from an object of a kind what nobody needs, before it is kept: of a large cluster all nodes
+                are.
+            rng: randomness of the jitter.
+        """
         self.target = target
         self.relists = 0
         self.resumes = 0
@@ -99,6 +110,7 @@ class KindWatch:
         self._clock = api.connection.clock
         self._version = version
         self._seen: dict[tuple[str, str], Obj] = {}
+        self._lean = lean or (lambda _kind, obj: obj)
         self._rng = rng or random.Random()  # noqa: S311 (jitter)
         self._stop = threading.Event()
         self._guard = threading.Lock()
@@ -188,7 +200,7 @@ class KindWatch:
         version = ""
         for page in self._api.pages(self.target.info, self.target.namespace, fields=self.target.fields):
             for item in page.get("items") or []:
-                obj = objects.whole(item, self.target.info)
+                obj = self._lean(key, objects.whole(item, self.target.info))
                 found[_place(obj)] = obj
             version = str((page.get("metadata") or {}).get("resourceVersion") or "")
             if self._stop.is_set():
@@ -266,7 +278,9 @@ class KindWatch:
         self._version = str((obj.get("metadata") or {}).get("resourceVersion") or self._version or "")
         if change == "BOOKMARK":
             return
-        key, place = self.target.info.key, _place(obj)
+        key = self.target.info.key
+        obj = self._lean(key, obj)
+        place = _place(obj)
         before = self._seen.get(place)
         if change == "DELETED":
             self._seen.pop(place, None)

@@ -4,6 +4,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
+DOMAIN = "gpucluster.dev"
+"""Ending of the domain of every label, annotation and resource name of ours."""
 LABEL_RUN = "gpucluster.dev/run"
 LABEL_SCENARIO = "gpucluster.dev/scenario"
 LABEL_ROLE = "gpucluster.dev/role"

@@ -6,6 +6,7 @@ services, passwords in URLs). Values that are known, such as the token in use, a
 """
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,6 +43,17 @@ _ASSIGNED = re.compile(
     r"(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<sep>\\?[\"']?\s?[=:]\s?)"
     r"(?P<value>\\?\"(?:[^\"\\]|\\(?!\"))*\\?\"|'[^']*'|[^\s,;&\"'{}\[\]]+)"
 )
+
+_SIGNS = (
+    "token", "secret", "passw", "passphrase", "credential", "apikey", "cookie", "auth", "dockerc", "bearer",
+    "-----begin", "eyj", "akia", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "nvapi-", "xox",
+    "last-applied",
+)  # fmt: skip
+"""In lower case, what stands in or beside whatever `clean` replaces; the patterns below find the rest."""
+_OWNED_KEY = re.compile(rf"(?:{'|'.join(sorted(_KEY_OWNERS))})[^a-z0-9]*keys?")
+_SERVICE_KEY = re.compile(r"\bsk-[A-Za-z0-9_-]{20}")
+_LONG = re.compile(r'["n][A-Za-z0-9+/]{60,76}={0,2}["\\]')
+"""A line of `_PEM_BODY` as it stands in JSON: between quotes or escaped ends of lines."""
 
 _QUOTE = re.compile(r"\\?[\"']")
 
@@ -81,6 +93,21 @@ class Redactor:
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
             return self._sequence(value)
         return value
+
+    def suspects(self, text: str) -> bool:
+        """Report whether data, given as JSON, may hold something that `clean` would replace.
+
+        Many times cheaper than cleaning: of thousands of objects most hold nothing, and are only looked at.
+        """
+        low = text.lower()
+        return (
+            any(sign in low for sign in _SIGNS)
+            or ("key" in low and _OWNED_KEY.search(low) is not None)
+            or ("://" in text and _URL_USER.search(text) is not None)
+            or ("sk-" in text and _SERVICE_KEY.search(text) is not None)
+            or _LONG.search(text) is not None
+            or any(secret in text or json.dumps(secret)[1:-1] in text for secret in self.known)
+        )
 
     def text(self, text: str) -> str:
         """Return a text without the secrets in it."""

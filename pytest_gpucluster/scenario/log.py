@@ -10,7 +10,7 @@ from typing import IO, Any
 from pytest_gpucluster.evidence.model import Span
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import errors
-from pytest_gpucluster.plain import redact
+from pytest_gpucluster.plain import names, redact, texts
 from pytest_gpucluster.scenario import live
 
 Obj = dict[str, Any]
@@ -54,7 +54,7 @@ class SessionLog:
     """Receives from all watch threads, writes `session-<worker>.jsonl`, keeps the live state, wakes waiters.
 
     The time of a line is the time of its receipt, taken by the watch before parsing. A line is written in one write
-    and flushed, so that it outlives a kill.
+    and flushed, so that it outlives a kill; those of a list are flushed together.
 
     Attributes:
         condition: held while the state changes; notified with each line.
@@ -77,6 +77,7 @@ class SessionLog:
         self._spans: list[Span] = []
         self._open: dict[str, Span] = {}
         self._down: dict[str, tuple[float, str]] = {}
+        self._listing: set[str] = set()
         self._origin = clock.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: IO[str] | None = path.open("a", encoding="utf-8")
@@ -94,43 +95,55 @@ class SessionLog:
                 self._file.close()
                 self._file = None
 
+    def expect(self, kind: str) -> None:
+        """Say that the list of a kind is coming, perhaps of thousands of objects.
+
+        Until it is whole nobody can decide by it: `in_sync` wakes and writes out once for all its lines.
+        """
+        with self.condition:
+            self._listing.add(kind)
+
     # -- what watches say (kube.watch.Sink); `t` is the clock's monotonic time ---------------------------------------
 
     def line(self, change: str, kind: str, obj: Obj, t: float) -> None:
-        """Take a watch line."""
-        lean = _lean(kind, obj)
+        """Take a watch line; what nobody needs was taken from the object before, or is now (`lean`)."""
+        if kind == "Secret" or "managedFields" in (obj.get("metadata") or {}):
+            obj = lean(kind, obj)
         at = t - self._origin
-        text = json.dumps(
+        data = {"type": change, "t": round(at, 6), "kind": kind, "object": obj}
+        text = json.dumps(data, separators=(",", ":"))
+        if _REDACTOR.suspects(text):
             # Cleaned where it is written down; what waits and cleanup look at stays whole.
-            {"type": change, "t": round(at, 6), "kind": kind, "object": _REDACTOR.clean(lean)},
-            separators=(",", ":"),
-        )
-        metadata = lean.get("metadata") or {}
+            text = json.dumps({**data, "object": _REDACTOR.clean(obj)}, separators=(",", ":"))
+        metadata = obj.get("metadata") or {}
         entry = Entry(
             t=at,
             type=change,
             kind=kind,
-            uid=live.uid_of(lean),
+            uid=live.uid_of(obj),
             namespace=str(metadata.get("namespace") or ""),
             name=str(metadata.get("name") or ""),
-            refs=live.owners_of(lean),
-            about=_about(kind, lean),
-            node=str((lean.get("spec") or {}).get("nodeName") or "") if kind == "Pod" else "",
+            refs=live.owners_of(obj),
+            about=_about(kind, obj),
+            node=str((obj.get("spec") or {}).get("nodeName") or "") if kind == "Pod" else "",
             scenario=str((metadata.get("labels") or {}).get(self._label) or ""),
             text=text,
         )
         with self.condition:
-            self.state.apply(change, kind, lean)
-            self._keep(entry)
+            self.state.apply(change, kind, obj)
+            self._keep(entry, quiet=kind in self._listing)
             for listener in self.listeners:
-                listener(change, kind, lean)
+                listener(change, kind, obj)
 
     def in_sync(self, kind: str, t: float, how: str) -> None:
         """Begin a span."""
         with self.condition:
             self._close_span(kind, t - self._origin)
             self._down.pop(kind, None)
+            self._listing.discard(kind)
             self._open[kind] = Span(kind, t - self._origin, float("inf"), how)
+            if self._file is not None:
+                self._file.flush()
             self.condition.notify_all()
 
     def out_of_sync(self, kind: str, t: float, why: str) -> None:
@@ -138,6 +151,7 @@ class SessionLog:
         with self.condition:
             self._close_span(kind, t - self._origin)
             self._down[kind] = (self.now(), why)
+            self._listing.add(kind)
             self.condition.notify_all()
 
     def ended(self, kind: str, error: errors.GpuClusterError) -> None:
@@ -145,6 +159,7 @@ class SessionLog:
         with self.condition:
             self._close_span(kind, self.now())
             self.problems[kind] = error
+            self._listing.discard(kind)
             self._down.pop(kind, None)
             self.condition.notify_all()
 
@@ -214,10 +229,11 @@ class SessionLog:
                 if k not in self._open and k not in self.problems
             )
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: Entry, *, quiet: bool = False) -> None:
         self._entries.append(entry)
-        self._write(entry.text)
-        self.condition.notify_all()
+        self._write(entry.text, flush=not quiet)
+        if not quiet:
+            self.condition.notify_all()
 
     def _close_span(self, kind: str, end: float) -> None:
         span = self._open.pop(kind, None)
@@ -226,10 +242,11 @@ class SessionLog:
             self._spans.append(closed)
             self._write(span_line(closed))
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, *, flush: bool = True) -> None:
         if self._file is not None:
             self._file.write(text + "\n")
-            self._file.flush()
+            if flush:
+                self._file.flush()
 
 
 def span_line(span: Span) -> str:
@@ -242,19 +259,37 @@ def span_line(span: Span) -> str:
 _REDACTOR = redact.Redactor()
 
 
-def _lean(kind: str, obj: Obj) -> Obj:
-    """Return an object without what no judge reads and nobody should store: field owners, image lists, secrets."""
+def lean(kind: str, obj: Obj) -> Obj:
+    """Return an object without what no judge reads and nobody should store: field owners, image lists, secrets.
+
+    Of nodes, of which there may be thousands, all annotations but our own go too, and values of labels that all of them
+    repeat are kept once.
+    """
     metadata = obj.get("metadata") or {}
-    lean = obj
+    kept = obj
+    if kind == "Node":
+        return _lean_node(obj)
     if "managedFields" in metadata:
-        lean = {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
-    if kind == "Node" and "images" in (obj.get("status") or {}):
-        lean = {**lean, "status": {k: v for k, v in obj["status"].items() if k != "images"}}
+        kept = {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
     if kind == "Secret":
         for part in ("data", "stringData"):
             if part in obj:
-                lean = {**lean, part: dict.fromkeys(obj[part] or {}, "<redacted>")}
-    return lean
+                kept = {**kept, part: dict.fromkeys(obj[part] or {}, "<redacted>")}
+    return kept
+
+
+def _lean_node(obj: Obj) -> Obj:
+    metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k != "managedFields"}
+    labels, annotations = metadata.get("labels"), metadata.pop("annotations", None)
+    if isinstance(labels, dict):
+        metadata["labels"] = texts.shared(labels)
+    ours = {k: v for k, v in (annotations or {}).items() if names.DOMAIN in k}
+    if ours:
+        metadata["annotations"] = ours
+    kept = {**obj, "metadata": metadata}
+    if isinstance(obj.get("status"), dict):
+        kept["status"] = {k: v for k, v in obj["status"].items() if k != "images"}
+    return kept
 
 
 def _about(kind: str, obj: Mapping[str, Any]) -> str:

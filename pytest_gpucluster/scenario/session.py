@@ -357,7 +357,8 @@ class Session:
         for info in wanted:
             if info.key not in self._watches:
                 target = watch.Target(info, namespace if info.namespaced else None)
-                self._watches[info.key] = watch.KindWatch(api, target, log)
+                self._watches[info.key] = watch.KindWatch(api, target, log, lean=logs.lean)
+                log.expect(info.key)
                 self._watches[info.key].start()
         if not log.until(lambda: log.in_sync_now(keys), SYNC_SECONDS):
             raise errors.EnvironmentProblem(f"watches are not in sync: {log.trouble(keys)}")

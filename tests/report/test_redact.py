@@ -102,6 +102,39 @@ PLAIN = st.recursive(
 )
 
 
+SECRETIVE = st.lists(
+    st.sampled_from(
+        ["token", "=", ": ", "hunter2", "Bearer ", "abcdefghijklmnop", "eyJhbGciOi.eyJzdWIi.x", "api", "_", "key", "-",
+         "https://u:p@h", "sk-" + "a" * 20, "hf_" + "b" * 16, "AKIA" + "C" * 16, "-----BEGIN KEY-----", "\n", " ",
+         "Q" * 64, '"', "sharedKey", "clientSecret", "tokens", "monkey", "://", "task-", "xoxb-" + "d" * 12]
+    )
+).map("".join)  # fmt: skip
+
+
+@given(
+    st.recursive(SECRETIVE, lambda inner: st.lists(inner) | st.dictionaries(SECRETIVE, inner), max_leaves=8)
+)
+def test_what_is_not_suspected_holds_nothing(value: object) -> None:
+    """The cheap look never passes over something that cleaning would replace."""
+    redactor = redact.Redactor(known=("hunter2",))
+    assert redactor.suspects(json.dumps(value)) or redactor.clean(value) == value
+
+
+def test_an_ordinary_node_is_not_suspected() -> None:
+    """What is there by the thousand is looked at, and not cleaned."""
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "gpu-0", "labels": {"feature.node.kubernetes.io/cpu-cpuid.AVX": "true"}},
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
+        "status": {
+            "nodeInfo": {"containerRuntimeVersion": "containerd://2.1.4"},
+            "conditions": [{"type": "Ready"}],
+        },
+    }
+    assert not redact.Redactor().suspects(json.dumps(node))
+    assert redact.Redactor().suspects(json.dumps({**node, "metadata": {"annotations": {"a": "api-key=1"}}}))
+
+
 @given(PLAIN)
 def test_cleaning_twice_is_cleaning_once(value: object) -> None:
     """Redaction is idempotent, so that a record can be compared with a finding decided again."""
