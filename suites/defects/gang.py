@@ -11,6 +11,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "gang.ignores-task-minimum": {"GANG-005": "fail"},
+    "gang.never-reports-short": {"GANG-009": "fail"},
     "gang.starves-loser": {
         "REF-006": "inconclusive",
         "REF-009": "fail",
@@ -26,6 +27,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-003": "fail",
         "GANG-005": "fail",
         "GANG-006": "fail",
+        "GANG-009": "fail",
     },
     "admission.no-default-minimum": {
         "INV-001": "fail",
@@ -62,6 +64,8 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-007": "fail",
     },
     "gang.starts-apart": {"GANG-007": "fail"},
+    "gang.short-unsaid": {"GANG-009": "fail"},
+    "gang.not-healed-unsaid": {"GANG-010": "fail"},
     "gang.role-starts-alone": {"GANG-005": "fail"},
     "gang.minimum-not-defaulted": {"REF-006": "fail", "REF-009": "inconclusive", "GANG-006": "fail"},
     "gang.drop-a-barrier-line": {"GANG-001": "inconclusive"},

@@ -28,6 +28,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-004": "inconclusive",
         "GANG-005": "inconclusive",
         "GANG-008": "inconclusive",
+        "GANG-010": "inconclusive",
         "REF-001": "inconclusive",
         "REF-002": "inconclusive",
         "REF-005": "inconclusive",

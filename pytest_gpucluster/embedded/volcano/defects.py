@@ -17,6 +17,7 @@ DEFECTS: Final[dict[str, str]] = {
         "the first PodGroup of a namespace asks for one member fewer than its Job's minAvailable"
     ),
     "gang.ignores-task-minimum": "the gang rule looks at minMember only, not at the minimums of tasks",
+    "gang.never-reports-short": "the PodGroup of a gang that runs keeps saying so after members were lost",
     "refusal.binds-over-large": (
         "a gang larger than the cluster passes enqueue, and as much of it as fits is bound"
     ),

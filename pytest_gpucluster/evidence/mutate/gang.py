@@ -4,7 +4,7 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, owners
+from pytest_gpucluster.evidence import fields, gangs, owners, shortage
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.plain import names
@@ -95,6 +95,48 @@ def minimum_not_defaulted(evidence: Evidence) -> Evidence:
     return base.each(evidence, lambda line: line.kind in {names.VC_JOB, "PodGroup"}, whole)
 
 
+def _returned(evidence: Evidence) -> tuple[gangs.Gang, float] | None:
+    """Return the gang that was healed after its slot came back, and when that was."""
+    found = [
+        (gang, short.returned[0])
+        for gang in gangs.gangs(evidence)
+        for short in shortage.shortages(evidence, gang)
+        if short.healed and short.lost and short.returned is not None
+    ]
+    return next(iter(found), None)
+
+
+def short_unsaid(evidence: Evidence) -> Evidence:
+    """Let the PodGroup of a gang that lost a member and its slot say Running all the time."""
+    found = _returned(evidence)
+    if found is None or found[0].whole is None:
+        return evidence
+    whole = found[0].whole
+
+    def calm(obj: dict[str, Any]) -> None:
+        status = obj.get("status") or {}
+        kept = [c for c in status.get("conditions") or [] if c.get("type") != "Unschedulable"]
+        obj["status"] = {**status, "phase": "Running", "conditions": kept}
+
+    return base.each(evidence, lambda line: line.kind == "PodGroup" and line.t > whole, calm)
+
+
+def not_healed_unsaid(evidence: Evidence) -> Evidence:
+    """Let the gang stay short although its slot is back, while its PodGroup says Running again."""
+    found = _returned(evidence)
+    if found is None:
+        return evidence
+    gang, back = found
+    group = evidence.history(gang.groups[-1].uid)
+    late = next((line for line in group if line.t > back), group[-1])
+    kept = [line for line in evidence.lines if line.t <= back]
+    said = base.edited(late, lambda obj: obj.update(status={**obj.get("status", {}), "phase": "Running"}))
+    end = dataclasses.replace(kept[-1], t=back + LATE, type="NOTE", kind="", object={}, data={"note": "end"})
+    again = dataclasses.replace(said, t=back + 0.1, type="MODIFIED")
+    spans = [dataclasses.replace(span, end=max(span.end, end.t)) for span in evidence.spans]
+    return base.with_lines(evidence, (*kept, again, end), spans=spans)
+
+
 def _apart(moment: str) -> base.Mutant:
     """Return a mutant that lets everything after the first bind, or start, of a gang happen later."""
 
@@ -114,6 +156,14 @@ MUTANTS: base.Table = {
     "gang.short-min-member": ("PodGroups say one member fewer", short_min_member),
     "gang.role-starts-alone": ("one role makes up the gang's number without the other", role_starts_alone),
     "gang.minimum-not-defaulted": ("Jobs and PodGroups ask for all replicas", minimum_not_defaulted),
+    "gang.short-unsaid": (
+        "the PodGroup of a gang that lost a member says Running all the time",
+        short_unsaid,
+    ),
+    "gang.not-healed-unsaid": (
+        "the gang stays short although its slot is back, and its PodGroup says Running",
+        not_healed_unsaid,
+    ),
     "gang.binds-apart": ("the first bind of a gang is long before the others", _apart("bound")),
     "gang.starts-apart": ("the first start of a gang is long before the others", _apart("running")),
     "gang.drop-a-barrier-line": (

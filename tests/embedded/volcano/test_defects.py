@@ -115,6 +115,14 @@ def test_a_role_starts_without_the_other():
     assert not run(scenario).bound("roles2-")
 
 
+def test_a_short_gang_keeps_saying_that_it_runs():
+    """gang.never-reports-short: the PodGroup stays Running with a member lost; otherwise it is Unknown meanwhile."""
+    name = "f10-node-lost-below-min"
+    assert run(name, "gang.never-reports-short").phases("lost-", "PodGroup") == [None, "Inqueue", "Running"]
+    assert "Unknown" in run(name).phases("lost-", "PodGroup")
+    assert len(run(name, "gang.never-reports-short").bound("lost-")) == 16
+
+
 def test_a_minimum_left_out_stays_out():
     """admission.no-default-minimum: the Job is stored without, its PodGroup has no minimum; otherwise the sum is."""
     scenario = Altered("a-gang-fits", "fits", lambda job: job["spec"].pop("minAvailable", None))

@@ -110,6 +110,11 @@ def next_status(gang: Gang, condition: Obj | None) -> Obj:
     return status
 
 
+def falls_short(old: Obj, new: Obj) -> bool:
+    """Report whether a gang that ran does so no longer for want of members."""
+    return old.get("phase") == "Running" and new["phase"] in HELD_PHASES
+
+
 def differs(old: Obj, new: Obj) -> bool:
     """Report whether a status changed in anything but transition times and session ids."""
     return _steady(old) != _steady(new)

@@ -286,6 +286,8 @@ class Session:
         condition = conditions.new_condition(gang, fit, self._uid, self._store.now())
         old = gang.group.get("status") or {}
         new = conditions.next_status(gang, condition)
+        if self._has("gang.never-reports-short") and conditions.falls_short(old, new):
+            return
         changed = conditions.differs(old, new)
         if changed:
             self._store.mutate(

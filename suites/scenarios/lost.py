@@ -1,0 +1,65 @@
+"""A running gang loses a member and the slot under it; later the slot comes back."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.workload import GangSpec, Role
+
+from .common import HOLD, all_bound, bound, image, phase, podgroup_of, told
+
+PER_NODE = 8
+MEMBERS = 4
+SIZE = 4
+"""Slots of each member: with 7 left on a node, one of its two members has no place."""
+
+
+def run(stage: Stage) -> None:
+    """Take a slot away, delete the member on it, watch what the gang's object says, give the slot back."""
+    pool = stage.slots(nodes=2, per_node=PER_NODE)
+    told(
+        stage, members=MEMBERS, min_member=MEMBERS, resource=pool.resource, currency="slots", total=pool.total
+    )
+    spec = GangSpec(
+        stage.name,
+        roles=(Role("worker", MEMBERS, HOLD),),
+        resources={pool.resource: SIZE},
+        image=image(stage, "python"),
+    )
+    gang = stage.submit(stage.dialect.write(spec), role="subject")
+    if not gang.ok:
+        return
+    if stage.wait("all members are bound", all_bound(gang, MEMBERS), budget="bind") and stage.wait(
+        "the gang runs, and its object says so", _runs(stage, gang), budget="start"
+    ):
+        member = min(stage.live.pods_of(gang), key=lambda pod: pod["metadata"]["name"])
+        node, uid = member["spec"]["nodeName"], member["metadata"]["uid"]
+        pool = stage.resize_slots(pool, {node: PER_NODE - 1})
+        stage.remove_pod(member)
+        if stage.wait(
+            "the lost member is made again",
+            lambda live: live.by_uid(uid) is None and len(live.pods_of(gang)) == MEMBERS,
+            budget="enqueue",
+        ):
+            stage.window("short of a member", unless=lambda live: bound(live.pods_of(gang)) == MEMBERS)
+            stage.resize_slots(pool, {node: PER_NODE})
+            stage.wait("the gang is whole again", all_bound(gang, MEMBERS), budget="bind")
+    stage.delete(gang)
+
+
+def _runs(stage: Stage, gang: Handle) -> Callable[[Live], bool]:
+    """Report whether the PodGroup says Running and, where pods run at all, every member does."""
+    pods_run = "pods-run" in stage.cluster.features
+
+    def check(live: Live) -> bool:
+        said = ((podgroup_of(live, gang) or {}).get("status") or {}).get("phase") == "Running"
+        return said and not (pods_run and any(phase(pod) != "Running" for pod in live.pods_of(gang)))
+
+    return check
+
+
+lost_slot = Scenario(
+    name="lost",
+    summary="a gang of 4 loses a member and its slot, waits for it, and gets the slot back",
+    run=run,
+    needs=Needs(slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False),
+)
