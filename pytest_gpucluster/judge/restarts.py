@@ -1,5 +1,6 @@
 """Restarts of a whole Job: after a member was taken away (LIFE-003), and how many there may be (LIFE-004)."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from pytest_gpucluster.evidence import fields, jobs
@@ -131,7 +132,8 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
     others = [p for p in gang.pods if p.created <= t and p.uid != first.uid and not p.going(t)]
     fresh = [p for p in gang.pods if t < p.created <= stop]
     slots = sorted({p.slot for p in (first, *others)})
-    made = {slot: sum(p.slot == slot for p in fresh) for slot in slots}
+    again = Counter(p.slot for p in fresh)
+    made = {slot: again[slot] for slot in slots}
     retries = jobs.retry_count(gang.job)
     start = f"{first.name} of {gang.title} went at t={t:.2f} s"
     keys = (*_keys((first,), "deleting", "deleted"), *_keys(fresh[:4], "created"))

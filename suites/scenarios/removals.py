@@ -68,6 +68,12 @@ def _running(handle: Handle, count: int) -> Callable[[Live], bool]:
     return lambda live: len(_in_phase(live, handle, "Running")) >= count
 
 
+def _ended_early(handle: Handle) -> Callable[[Live], str]:
+    """Tell when a Job is over before anything was done to it: its members did not hold."""
+    over = ended(handle)
+    return lambda live: "it ended before anything was done to it" if over(live) else ""
+
+
 def _one_finished(handle: Handle) -> Callable[[Live], bool]:
     """Report whether one member has succeeded, the Job knows it, and the other one runs."""
 
@@ -117,7 +123,8 @@ def run(stage: Stage) -> None:
     going = [
         job
         for job in small
-        if past_enqueue(stage.live, job) and stage.wait(f"{job.name} runs", _running(job, 2), budget="start")
+        if past_enqueue(stage.live, job)
+        and stage.wait(f"{job.name} runs", _running(job, 2), budget="start", unless=_ended_early(job))
     ]
     if deleted in going:
         stage.remove_pod(_in_phase(stage.live, deleted, "Running")[0])
