@@ -22,6 +22,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(requirement.level.value)
     if getattr(getattr(requirement.scenario, "needs", None), "torch", False):
         item.add_marker("torch")
+    if requirement.smoke:
+        item.add_marker("smoke")
     item.extra_keyword_matches.add(requirement.id)
     state.set_property(item, state.REQUIREMENT_PROPERTY, requirement.id)
     state.set_property(item, state.LEVEL_PROPERTY, requirement.level.value)
@@ -94,10 +96,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         selection.deselected.pop(requirement.id, None)
     if not chosen or config.getoption("collectonly"):
         return
-    from pytest_gpucluster.hooks import run
+    from pytest_gpucluster.hooks import reruns, run
 
     try:
-        config.stash[state.RUN] = run.prepare(config, {requirement.scenario.name for requirement in chosen})
+        made = run.prepare(config, {requirement.scenario.name for requirement in chosen})
+        reruns.check(config, made.settings, session.items)
+        config.stash[state.RUN] = made
+        if made.settings.max_gpu_seconds is not None:
+            _keep_to_budget(session, chosen, made.settings.max_gpu_seconds)
     except pytest.UsageError as error:
         if not state.is_worker(config):
             raise
@@ -105,6 +111,31 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         config.stash[state.PROBLEM] = str(error)
         session.items.clear()
         session.testscollected = 0
+
+
+def _keep_to_budget(session: pytest.Session, chosen: Sequence[Requirement], limit: float) -> None:
+    """Take the items of scenarios that are beyond the budget out of the run, and remember them as not run."""
+    from pytest_gpucluster.hooks import budget
+
+    config = session.config
+    beyond = budget.beyond(chosen, limit)
+    out = [
+        item for item in session.items if (found := state.declared(item)) and found.scenario.name in beyond
+    ]
+    if not out:
+        return
+    selection = state.selection_of(config)
+    gone = {id(item) for item in out}
+    session.items[:] = [item for item in session.items if id(item) not in gone]
+    session.testscollected = len(session.items)
+    config.hook.pytest_deselected(items=out)
+    for item in out:
+        requirement = state.declared(item)
+        if requirement is not None:
+            why = beyond[requirement.scenario.name]
+            selection.left_out[requirement.id] = why
+            selection.deselected[requirement.id] = (requirement, why)
+    selection.selected = [one for one in selection.selected if one not in selection.left_out]
 
 
 def pytest_report_collectionfinish(
@@ -118,12 +149,15 @@ def pytest_report_collectionfinish(
     run = config.stash.get(state.RUN, None)
     if run is None or config.getoption("collectonly"):
         return []
+    from pytest_gpucluster.hooks import waivers
+
     told = run.settings
     count = len(state.selection_of(config).selected)
     source = told.sources.get("cluster", "default")
     lines = [
         f"gpucluster: {count} requirement{'s' if count != 1 else ''} on cluster {told.cluster} ({source})",
         *settings.header_lines(run.loaded.overridden()),
+        *waivers.lines(run.loaded),
     ]
     if told.reuse is not None:
         lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")

@@ -1,6 +1,7 @@
 """The end of a run, in the process that owns it."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ class Ended:
 
 
 ENDED = pytest.StashKey[Ended]()
+
+
+def never_green(session: pytest.Session, exit_status: int, left_out: Mapping[str, str]) -> int:
+    """Return the exit status of a run, made red where selected rows were not run: not measured is never a pass."""
+    empty = {int(pytest.ExitCode.OK), int(pytest.ExitCode.NO_TESTS_COLLECTED)}
+    if left_out and int(exit_status) in empty and not session.config.option.collectonly:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return int(session.exitstatus if left_out else exit_status)
 
 
 def end(

@@ -15,7 +15,9 @@ OWN: Mapping[str, tuple[str, str, tuple[str, Mapping[str, bool]]]] = {
 }
 """Verdict -> category, letter and word of the verdicts for which pytest has no outcome."""
 
-_TOLD = ("environment", "inconclusive")
+_TOLD = ("environment", "inconclusive", "waived")
+WAIVED = ("waived", "w", ("WAIVED", {"yellow": True, "bold": True}))
+FLAKY = ("flaky", "f", ("FLAKY", {"yellow": True, "bold": True}))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -61,6 +63,13 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     if not properties:
         return None
     verdict = _property(report, state.VERDICT_PROPERTY)
+    if report.outcome == "rerun":
+        # An attempt that a plugin repeats: the last one is told.
+        return None
+    if report.failed and _property(report, state.WAIVER_PROPERTY):
+        return WAIVED
+    if report.passed and report.when == "call" and _property(report, state.FLAKY_PROPERTY):
+        return FLAKY
     if verdict not in OWN:
         return None
     if report.passed:
@@ -105,6 +114,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         return
     for category in _TOLD:
         _print_texts(terminalreporter, category)
+    _print_left_out(terminalreporter, config)
     _print_not_applicable(terminalreporter)
     _print_end(terminalreporter, config)
 
@@ -117,6 +127,17 @@ def _print_texts(terminal: Any, category: str) -> None:
     for report in reports:
         terminal.write_sep("_", _property(report, state.REQUIREMENT_PROPERTY) or report.nodeid)
         terminal.write_line(str(report.longrepr))
+
+
+def _print_left_out(terminal: Any, config: pytest.Config) -> None:
+    left_out = state.selection_of(config).left_out
+    if not left_out:
+        return
+    from pytest_gpucluster.hooks import budget
+
+    terminal.section("not run: budget")
+    for line in budget.lines(left_out):
+        terminal.write_line(line, red=True)
 
 
 def _print_not_applicable(terminal: Any) -> None:

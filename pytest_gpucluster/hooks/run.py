@@ -13,7 +13,7 @@ import pytest
 
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
-from pytest_gpucluster.hooks import backend, naming, settings, signs, state
+from pytest_gpucluster.hooks import backend, naming, settings, signs, state, waivers
 from pytest_gpucluster.report import deciding, record, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict
 
@@ -82,7 +82,7 @@ class Run:
         evidence = self._evidence(source, requirement)
         return deciding.decide(requirement, evidence), deciding.presupposed(requirement, evidence)
 
-    def text(self, requirement: Requirement, finding: Finding, nodeid: str) -> str:
+    def text(self, requirement: Requirement, finding: Finding, nodeid: str, waived: str = "") -> str:
         """Return the text of a finding, "" for a pass."""
         if finding.verdict is Verdict.PASS:
             return ""
@@ -95,7 +95,13 @@ class Run:
             run_folder=self.folder,
             cluster=self.loaded.profile.name if "cluster" in self.settings.sources else None,
             defects=self.settings.defects,
+            waived=waived,
         )
+
+    def waived(self, requirement: Requirement, finding: Finding) -> str:
+        """Return the waiver that covers a row that is red, in one line; "" where none does."""
+        waiver = waivers.of(self.loaded, requirement.id) if finding.verdict in waivers.RED else None
+        return waivers.text(waiver) if waiver is not None else ""
 
     def record(self, case: state.Case, presupposed: list[dict[str, Any]], nodeid: str) -> None:
         """Write a decision into the journal."""
@@ -111,8 +117,13 @@ class Run:
             text=case.text,
         )
 
-    def begin(self, selection: state.Selection) -> None:
-        """Begin the run unless another process has: folder, cluster, first lines of the journal."""
+    def begin(self, selection: state.Selection, *, touch: bool = True) -> None:
+        """Begin the run unless another process has: folder, cluster, first lines of the journal.
+
+        Args:
+            selection: what collection found.
+            touch: ask the cluster who it is; not where nothing is run at all.
+        """
         if self._begun:
             return
         self._begun = True
@@ -127,7 +138,7 @@ class Run:
             try:
                 # A cluster that cannot be had is told by every row; here it only lacks an identity.
                 with contextlib.suppress(provider.ProviderError, self._cluster_errors()):
-                    identity = self._open().identity()
+                    identity = self._open().identity() if touch else {}
             finally:
                 self._start_journal(identity, selection)
 
@@ -231,6 +242,7 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
         loaded = profile.load(
             told.cluster, told.search(), os.environ, told.overrides["ini"], told.overrides["option"]
         )
+        waivers.check(loaded)
         provider.check_defects(told.defects, loaded.profile.provider)
         if told.reuse is None:
             provider.verify(loaded)

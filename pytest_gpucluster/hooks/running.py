@@ -32,8 +32,11 @@ def obtain_decision(item: pytest.Item) -> Callable[[], Finding]:
     run.begin(state.selection_of(item.config))
     finding, presupposed = run.decide(case.requirement)
     case.finding, case.seconds = finding, round(time.monotonic() - started, 3)
-    case.text = run.text(case.requirement, finding, item.nodeid)
+    case.waived = run.waived(case.requirement, finding)
+    case.text = run.text(case.requirement, finding, item.nodeid, case.waived)
     state.set_property(item, state.VERDICT_PROPERTY, finding.verdict.value)
+    if case.waived:
+        state.set_property(item, state.WAIVER_PROPERTY, case.waived)
 
     def settle() -> Finding:
         """Settle the row: return the finding of a pass, raise on a violation."""
@@ -65,8 +68,11 @@ def _replace_by_inconclusive(item: pytest.Item, observed: str) -> None:
     run.begin(state.selection_of(item.config))
     required = case.finding.required if case.finding else "a settled decision"
     case.finding = Finding(Verdict.INCONCLUSIVE, required=required, observed=observed)
-    case.text = run.text(case.requirement, case.finding, item.nodeid)
+    case.waived = run.waived(case.requirement, case.finding)
+    case.text = run.text(case.requirement, case.finding, item.nodeid, case.waived)
     state.set_property(item, state.VERDICT_PROPERTY, Verdict.INCONCLUSIVE.value)
+    if case.waived:
+        state.set_property(item, state.WAIVER_PROPERTY, case.waived)
     _close(item, run, case, [])
 
 
@@ -88,8 +94,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """Record a requirement whose evidence or decision broke as inconclusive; the error itself is shown.
 
+    A test that a plugin repeats begins anew, so that each attempt stands in the record.
+
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_setup
     """
+    state.begin_attempt(item)
     try:
         return (yield)
     except (state.Outcome, pytest.skip.Exception, KeyboardInterrupt):
@@ -161,11 +170,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     from pytest_gpucluster.hooks import ending
 
+    selection = state.selection_of(config)
+    if selection.left_out and not run.begun and not settings.wants_plan(config):
+        run.begin(selection, touch=False)
     ending.end(
         config,
         run.folder,
-        exit_status=int(exitstatus),
-        selected=state.selection_of(config).selected,
+        exit_status=ending.never_green(session, exitstatus, selection.left_out),
+        selected=selection.selected,
         left_overs=left,
     )
 

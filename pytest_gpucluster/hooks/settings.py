@@ -1,6 +1,7 @@
 """What a run was told, and by whom: option, ini, environment or default."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-Kind = Literal["text", "path", "flag", "texts", "paths"]
+Kind = Literal["text", "path", "flag", "number", "texts", "paths"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +77,15 @@ OPTIONS: tuple[Option, ...] = (
         "Judge the evidence of an earlier run, given by its folder; touches no cluster", "RUN", "GPUCLUSTER_REUSE",
     ),
     Option(
+        "--gpucluster-max-gpu-seconds", "max_gpu_seconds", "number", None,
+        "Budget: run the cheapest scenarios first; what is beyond it is not run, named, and makes the run red",
+        "N", "GPUCLUSTER_MAX_GPU_SECONDS",
+    ),
+    Option(
+        "--gpucluster-gate", "gate", "flag", NO,
+        "A gate run: each row is decided once, so that nothing may repeat a row that failed", None, "GPUCLUSTER_GATE",
+    ),
+    Option(
         "--gpucluster-report-dir", "report_dir", "path", Path("reports"),
         "Folder for the folders of runs", "DIR", "GPUCLUSTER_REPORT_DIR",
     ),
@@ -85,7 +95,7 @@ OPTIONS: tuple[Option, ...] = (
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
 _INI_TYPES: Mapping[Kind, Literal["string", "bool", "linelist"]] = {
-    "text": "string", "path": "string", "flag": "bool", "texts": "linelist", "paths": "linelist",
+    "text": "string", "path": "string", "flag": "bool", "number": "string", "texts": "linelist", "paths": "linelist",
 }  # fmt: skip
 
 
@@ -102,6 +112,8 @@ class Settings:
         keep: leave objects on the cluster.
         reuse: run folder whose evidence is judged, or None.
         report_dir: folder for run folders.
+        max_gpu_seconds: budget of GPU-seconds, or None.
+        gate: each row is decided once.
         sources: name -> where it came from, for those that are not default.
         rootdir: pytest's root folder.
     """
@@ -114,6 +126,8 @@ class Settings:
     keep: bool
     reuse: Path | None
     report_dir: Path
+    max_gpu_seconds: float | None
+    gate: bool
     sources: Mapping[str, str]
     rootdir: Path
 
@@ -194,6 +208,8 @@ def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Sett
         keep=values["keep"],
         reuse=_absolute(values["reuse"]) if values["reuse"] else None,
         report_dir=_absolute(values["report_dir"]),
+        max_gpu_seconds=_number(values["max_gpu_seconds"], sources.get("max_gpu_seconds", "")),
+        gate=values["gate"],
         sources=sources,
         rootdir=config.rootpath,
     )
@@ -240,6 +256,18 @@ def _flag(option: Option, text: str) -> bool:
     raise pytest.UsageError(
         f"environment {option.env} = {text!r}: must be a flag (allowed: {', '.join(sorted((_TRUE | _FALSE) - {''}))})"
     )
+
+
+def _number(given: Any, source: str) -> float | None:
+    if given is None:
+        return None
+    try:
+        value = float(given)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise pytest.UsageError(f"{source} = {given!r}: must be a number of GPU-seconds, 0 or more")
+    return value
 
 
 def _absolute(path: Any) -> Path:

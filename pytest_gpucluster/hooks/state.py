@@ -14,6 +14,8 @@ REQUIREMENT_PROPERTY = "gpucluster.requirement"
 VERDICT_PROPERTY = "gpucluster.verdict"
 SCENARIO_PROPERTY = "gpucluster.scenario"
 LEVEL_PROPERTY = "gpucluster.level"
+WAIVER_PROPERTY = "gpucluster.waived"
+FLAKY_PROPERTY = "gpucluster.flaky"
 """Names in `user_properties`: what crosses to the controller, to JUnit and to pytest-html, as texts."""
 
 
@@ -28,6 +30,8 @@ class Case:
         settled: the test asked for the decision, or there was none to ask for.
         recorded: it stands in the journal.
         seconds: how long evidence and decision took.
+        attempt: 1, or more where a plugin repeats the test.
+        waived: the waiver in force for a row that is red, in one line; "" without one.
     """
 
     requirement: Requirement
@@ -36,6 +40,8 @@ class Case:
     settled: bool = False
     recorded: bool = False
     seconds: float = 0.0
+    attempt: int = 1
+    waived: str = ""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -51,11 +57,13 @@ class Selection:
         selected: ids of requirements that are to run, in order.
         deselected: requirement -> why it was deselected.
         total: how many requirement items were collected.
+        left_out: requirement -> why it is not run although it was selected: the budget.
     """
 
     selected: list[str] = dataclasses.field(default_factory=list)
     deselected: dict[str, tuple[Requirement, str]] = dataclasses.field(default_factory=dict)
     total: int = 0
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Outcome(Exception):  # noqa: N818 - not every outcome is an error
@@ -88,6 +96,20 @@ def case_of(item: pytest.Item) -> Case | None:
         return None
     item.stash[CASE] = case = Case(requirement)
     return case
+
+
+def begin_attempt(item: pytest.Item) -> None:
+    """Begin a repeated attempt of a requirement's item with a fresh case; the first needs none."""
+    case = case_of(item)
+    # Set by pytest-rerunfailures.
+    attempt = int(getattr(item, "execution_count", 1) or 1)
+    if case is None or attempt <= case.attempt:
+        return
+    item.stash[CASE] = Case(case.requirement, attempt=attempt)
+    for name in (VERDICT_PROPERTY, WAIVER_PROPERTY):
+        item.user_properties[:] = [(key, old) for key, old in item.user_properties if key != name]
+    if case.verdict is not Verdict.PASS:
+        set_property(item, FLAKY_PROPERTY, "1")
 
 
 def selection_of(config: pytest.Config) -> Selection:

@@ -38,6 +38,7 @@ class Worker:
         config: Any = session.config
         config.workeroutput[OUTPUT] = {
             "selected": state.selection_of(config).selected,
+            "left_out": state.selection_of(config).left_out,
             "problem": config.stash.get(state.PROBLEM, None),
         }
 
@@ -84,6 +85,7 @@ class Controller:
         """Take what a worker found."""
         del error
         found = getattr(node, "workeroutput", {}).get(OUTPUT, {})
+        state.selection_of(self.config).left_out.update(found.get("left_out") or {})
         self.selected.update(dict.fromkeys(found.get("selected") or ()))
         self.problem = self.problem or found.get("problem")
 
@@ -98,7 +100,7 @@ class Controller:
             ending.end(
                 self.config,
                 self.folder,
-                exit_status=int(exitstatus),
+                exit_status=ending.never_green(session, exitstatus, state.selection_of(self.config).left_out),
                 selected=list(self.selected),
                 left_overs=[],
             )

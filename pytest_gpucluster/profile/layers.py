@@ -8,7 +8,11 @@ from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.reading import read_value
 
 ENV_PREFIX = "GPUCLUSTER_"
-OPTION_TWINS = frozenset({"CLUSTER", "PROFILES", "PLAN", "DEFECT", "KEEP", "REUSE", "REPORT_DIR"})
+OPTION_TWINS = frozenset(
+    {
+        "CLUSTER", "PROFILES", "PLAN", "DEFECT", "KEEP", "REUSE", "REPORT_DIR", "MAX_GPU_SECONDS", "GATE",
+    }
+)  # fmt: skip
 """Variables that are twins of command line options; the others name leaves (`GPUCLUSTER_BUDGETS__BIND`)."""
 
 # Kubernetes puts these into every pod of a namespace that has a Service called `gpucluster`.

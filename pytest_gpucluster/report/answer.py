@@ -19,9 +19,15 @@ def counts(report: Mapping[str, Any]) -> dict[str, Any]:
         "verdicts": dict(sorted(total.items())),
         "by_level": {level: dict(sorted(of.items())) for level, of in sorted(verdicts.items())},
         "waived": sum(1 for row in report["requirements"] if row["waiver"] and row["verdict"] != "pass"),
+        "flaky": sum(1 for row in report["requirements"] if is_flaky(row)),
         "not_run": len(report["not_run"]),
         "not_built": len(report["not_built"]),
     }
+
+
+def is_flaky(row: Mapping[str, Any]) -> bool:
+    """Report whether a row passed only when it was repeated."""
+    return row["verdict"] == "pass" and bool(set(row["earlier"]) - {"pass"})
 
 
 def answer(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,7 +52,7 @@ def answer(report: Mapping[str, Any]) -> dict[str, Any]:
     doubts += [
         f"{row['id']} needed more than one attempt ({', '.join(row['earlier'])}, then {row['verdict']})"
         for row in musts
-        if row["verdict"] == "pass" and set(row["earlier"]) - {"pass"}
+        if is_flaky(row)
     ]
     doubts += [
         f"{row['id']} was not run: {row['why']}" for row in report["not_run"] if row["level"] == "must"

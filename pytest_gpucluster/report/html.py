@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from pytest_gpucluster.report import text
+from pytest_gpucluster.report import answer, text
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
 
 LABELS: Mapping[str, str] = {
@@ -17,6 +17,7 @@ LABELS: Mapping[str, str] = {
     "inconclusive": "inconclusive",
     "not_applicable": "not applicable",
     "waived": "waived",
+    "flaky": "flaky",
     "not_run": "not run",
     "not_built": "not built",
 }
@@ -80,8 +81,10 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mark_of(row: Mapping[str, Any]) -> str:
-    """Return the verdict under which a row is shown: a waived row is never green and never hidden."""
-    return "waived" if row["waiver"] and row["verdict"] != "pass" else str(row["verdict"])
+    """Return the verdict under which a row is shown: a waived or flaky row is never green and never hidden."""
+    if row["waiver"] and row["verdict"] != "pass":
+        return "waived"
+    return "flaky" if answer.is_flaky(row) else str(row["verdict"])
 
 
 def evidence_href(name: str | None) -> str | None:
@@ -105,14 +108,15 @@ def _areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _by_level(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    columns = [name for name in LABELS if name != "waived"]
+    columns = [name for name in LABELS if name not in {"waived", "flaky"}]
     table: list[dict[str, Any]] = []
     for level in ("must", "should", "control"):
         cells = dict.fromkeys(LABELS, 0)
         for row in report["requirements"]:
             if row["level"] == level:
                 cells[row["verdict"]] += 1
-                cells["waived"] += mark_of(row) == "waived"
+                for name in ("waived", "flaky"):
+                    cells[name] += mark_of(row) == name
         for name in ("not_run", "not_built"):
             cells[name] = sum(1 for row in report[name] if row["level"] == level)
         table.append({"level": level, "cells": cells, "total": sum(cells[name] for name in columns)})

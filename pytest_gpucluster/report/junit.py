@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from pytest_gpucluster.report import answer
+
+BUDGET = "budget:"
+"""How the reason of a row begins that was selected and left out for want of GPU-seconds."""
+
 _UNPRINTABLE = re.compile(r"[^\x09\x0a\x0d\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold; logs of containers can."""
 
@@ -22,7 +27,12 @@ def render(report: Mapping[str, Any]) -> str:
         _decided(suite, row)
     for row in report["not_run"]:
         case = _case(suite, row, 0.0)
-        ET.SubElement(case, "skipped", message=_text(f"not run: {row['why']}"))
+        message = _text(f"not run: {row['why']}")
+        # Selected and left out is never green; what nobody selected is skipped.
+        if str(row["why"]).startswith(BUDGET):
+            ET.SubElement(case, "error", type="not run", message=message)
+        else:
+            ET.SubElement(case, "skipped", message=message)
     _run_cases(suite, report)
     _totals(suite)
     if report["run"].get("started"):
@@ -51,6 +61,17 @@ def _decided(suite: ET.Element, row: Mapping[str, Any]) -> None:
     finding = row["finding"]
     message = _text(f"{row['id']}: required: {finding['required']}; observed: {finding['observed']}")
     body = _text(row["failure_text"] or message)
+    if row["waiver"] and row["verdict"] in {"fail", "environment", "inconclusive"}:
+        # Shown as waived and never green: what a waiver excuses is for a reader to decide, not for the counter.
+        waiver = row["waiver"]
+        told = _text(
+            f"waived until {waiver['expires'] or 'further notice'} by {waiver['owner']}: {waiver['reason']}"
+        )
+        ET.SubElement(case, "failure", type="waived", message=f"{told}; {message}").text = body
+        return
+    if answer.is_flaky(row):
+        told = _text(f"passed only when it was repeated, after {', '.join(row['earlier'])}")
+        ET.SubElement(case, "flakyFailure", type="flaky", message=told)
     match row["verdict"]:
         case "pass":
             pass
@@ -87,6 +108,8 @@ def _case(suite: ET.Element, row: Mapping[str, Any], seconds: float) -> ET.Eleme
             for number in row["finding"].get("numbers") or []
             if number.get("value") is not None
         }
+        if answer.is_flaky(row):
+            properties["gpucluster.earlier"] = " ".join(row["earlier"])
         if row["waiver"]:
             properties["gpucluster.waived_by"] = row["waiver"]["owner"]
     _properties(case, properties)

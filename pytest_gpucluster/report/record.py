@@ -140,8 +140,13 @@ class _Fold:
         if start is None:
             raise RecordError(f"{self.path}: holds no start of a run")
         waivers = _waivers(start)
+        in_force = {
+            waiver["id"]: {key: waiver[key] for key in ("reason", "owner", "expires")}
+            for waiver in waivers
+            if not waiver["expired"]
+        }
         decided = [
-            {**row, "waiver": waivers.get(row["id"])}
+            {**row, "waiver": in_force.get(row["id"])}
             for row in sorted(self.decided.values(), key=lambda row: catalogue.order(row["id"]))
         ]
         report: dict[str, Any] = {
@@ -155,6 +160,7 @@ class _Fold:
             "requirements": decided,
             "not_run": self._not_run(),
             "not_built": self._not_built(),
+            "waivers": waivers,
             "scenarios": sorted(self.scenarios.values(), key=lambda item: str(item["name"])),
             "cleanup": {"done": self.cleaned, "left_overs": list(self.left_overs)},
             "requests": self._requests(),
@@ -252,16 +258,20 @@ def _scenario(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _waivers(start: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the waivers in force at the start of the run, by id; an expired one is none."""
-    found: dict[str, dict[str, Any]] = {}
+def _waivers(start: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the declared waivers; one that had expired when the run started has no effect and is still named."""
+    found = []
     today = str(start.get("at", ""))[:10]
     for waiver in (start.get("profile") or {}).get("waivers") or []:
         expires = str(waiver.get("expires") or "")
-        if waiver.get("id") and (not expires or expires[:10] >= today):
-            found[str(waiver["id"])] = {
-                "reason": str(waiver.get("reason", "")),
-                "owner": str(waiver.get("owner", "")),
-                "expires": expires,
-            }
+        if waiver.get("id"):
+            found.append(
+                {
+                    "id": str(waiver["id"]),
+                    "reason": str(waiver.get("reason", "")),
+                    "owner": str(waiver.get("owner", "")),
+                    "expires": expires,
+                    "expired": bool(expires) and expires[:10] < today,
+                }
+            )
     return found

@@ -42,6 +42,7 @@ def failure_text(
     run_folder: Path | None = None,
     cluster: str | None = None,
     defects: Sequence[str] = (),
+    waived: str = "",
 ) -> str:
     """Return the text of a finding; also used for a pass by `gpucluster judge`.
 
@@ -53,11 +54,13 @@ def failure_text(
         run_folder: the run; given together with an evidence path inside it, the path is shown from there.
         cluster: the profile's name for the line that repeats the test, None for the default.
         defects: planted defects, for the same line.
+        waived: the waiver in force, in one line; "" without one.
     """
     parts = [
         _head(requirement, finding),
         _fill(requirement.text, indent=2),
         "",
+        *([_field("waived", f"{waived}; the row stays red")] if waived else []),
         _field("required", finding.required),
         _field("observed", finding.observed),
         *(

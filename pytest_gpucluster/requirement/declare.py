@@ -77,6 +77,7 @@ class Requirement:
         presupposes: what must have been observed before the judge's word counts.
         defects: planted defects that must turn the row red.
         where: `module:function` of the test.
+        smoke: it belongs to the few rows that answer in seconds (`-m smoke`).
     """
 
     id: str
@@ -89,6 +90,7 @@ class Requirement:
     presupposes: tuple[Presupposition, ...]
     defects: tuple[str, ...]
     where: str
+    smoke: bool = False
 
     @property
     def area(self) -> str:
@@ -176,6 +178,7 @@ def requirement(
     judge: Judge,
     presupposes: Sequence[Presupposition] = (),
     defects: Sequence[str] = (),
+    smoke: bool = False,
     registry: Registry = REGISTRY,
 ) -> Callable[[F], F]:
     """Declare a test function to be the requirement `requirement_id`.
@@ -201,6 +204,7 @@ def requirement(
             presupposes=tuple(presupposes),
             defects=tuple(defects),
             where=where,
+            smoke=smoke,
         )
         registry.add(declared)
         function.__gpucluster_requirement__ = declared  # type: ignore[attr-defined]

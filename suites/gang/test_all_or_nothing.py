@@ -15,6 +15,7 @@ from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
     scenario=scarce_gang,
     judge=gang.all_or_nothing,
     presupposes=[presupposed.gang_gate_reached],
+    smoke=True,
     defects=["gang.binds-partially", "gang.forgets-room", "gang.min-member-short"],
 )
 def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from ..scenarios.healthy import healthy
     scenario=healthy,
     judge=gang.runs_whole,
     presupposes=[presupposed.pods_ran, presupposed.master_name_resolves, presupposed.master_port_open],
+    smoke=True,
     defects=["gang.min-member-short"],
 )
 def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:

@@ -14,6 +14,7 @@ from ..scenarios.probe import probe
     documents="R J",
     scenario=probe,
     judge=inventory.scheduler_answers,
+    smoke=True,
     defects=["admission.down", "controllers.down", "scheduler.down"],
 )
 def test_the_declared_scheduler_answers(settle: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from ..scenarios.healthy import healthy, lingering
     scenario=healthy,
     judge=lifecycle.completes_with_policy,
     presupposes=[presupposed.pods_ran],
+    smoke=True,
     defects=["lifecycle.complete-job-keeps-workers"],
 )
 def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> None:

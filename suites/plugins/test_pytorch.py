@@ -16,6 +16,7 @@ from ..scenarios.wiring import miswired
     scenario=healthy,
     judge=plugins.pytorch_env,
     presupposes=[presupposed.pods_ran],
+    smoke=True,
     defects=["plugins.rank-off-by-one", "plugins.no-pytorch-env"],
 )
 def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
@@ -34,6 +35,7 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     scenario=healthy,
     judge=plugins.master_resolves,
     presupposes=[presupposed.pods_ran],
+    smoke=True,
     defects=["plugins.svc-without-service", "network.dns-silent"],
 )
 def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> None:

@@ -14,6 +14,7 @@ from ..scenarios.refusals import invalid_jobs
     documents="J",
     scenario=invalid_jobs,
     judge=refusal.invalid_rejected,
+    smoke=True,
     defects=["admission.down", "admission.accepts-duplicate-tasks"],
 )
 def test_invalid_jobs_are_rejected_at_admission(settle: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from ..scenarios.refusals import over_large
     scenario=over_large,
     judge=refusal.over_large_refused,
     presupposes=[presupposed.control_ran],
+    smoke=True,
     defects=["refusal.binds-over-large", "refusal.silent"],
 )
 def test_a_gang_larger_than_the_cluster_is_refused(settle: Callable[[], None]) -> None:

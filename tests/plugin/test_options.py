@@ -44,6 +44,15 @@ def test_help_names_each_option_with_its_twins_and_survives_a_broken_profile(pro
     assert "(ini gpucluster_report_dir, environment GPUCLUSTER_REPORT_DIR)" in text
 
 
+def test_no_variable_of_an_option_is_taken_for_a_leaf_of_the_profile():
+    """The profile leaves the twins of options alone, all of them."""
+    from pytest_gpucluster.hooks import settings
+    from pytest_gpucluster.profile import layers
+
+    twins = {option.env.removeprefix(layers.ENV_PREFIX) for option in settings.OPTIONS if option.env}
+    assert twins == set(layers.OPTION_TWINS)
+
+
 def test_markers_lists_areas_and_levels_with_their_meaning(project):
     """`--markers` is the reference of areas and levels."""
     project.run("--markers").stdout.fnmatch_lines_random(

@@ -1,0 +1,35 @@
+"""Plugins that repeat tests: refused in a gate run, elsewhere shown as what they are."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from pytest_gpucluster.hooks import settings, state
+
+PLUGIN = "rerunfailures"
+
+
+def check(config: pytest.Config, told: settings.Settings, items: Iterable[pytest.Item]) -> None:
+    """Refuse a gate run in which a row that failed would be repeated until it passes.
+
+    Raises:
+        pytest.UsageError: one line: which row, how often, what to leave out.
+    """
+    if not told.gate:
+        return
+    source = told.sources.get("gate", "")
+    if told.defects:
+        raise pytest.UsageError(
+            f"{source}: a gate run judges the cluster as it is: leave out the planted defect {told.defects[0]}"
+        )
+    repeats = getattr(config.pluginmanager.getplugin(PLUGIN), "get_reruns_count", None)
+    if repeats is None:
+        return
+    for item in items:
+        requirement = state.declared(item)
+        count = repeats(item) if requirement is not None else None
+        if requirement is not None and count:
+            raise pytest.UsageError(
+                f"{source}: a gate run decides each row once, and pytest-rerunfailures would repeat {requirement.id} "
+                f"up to {count} times: leave out --reruns and flaky marks, or run with -p no:rerunfailures"
+            )
