@@ -91,7 +91,12 @@ def lead(port: int, members: int, within: float) -> list[str]:
         while len(joined) < members - 1:
             connection, _ = server.accept()
             connection.settimeout(within)
-            joined.append((connection.makefile().readline().strip(), connection))
+            name = connection.makefile().readline().strip()
+            # Whoever only looks whether the port answers says no name.
+            if name:
+                joined.append((name, connection))
+            else:
+                connection.close()
         names = sorted([me, *(name for name, _ in joined)])
         for _, connection in joined:
             connection.sendall((json.dumps(names) + "\n").encode())

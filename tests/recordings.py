@@ -28,6 +28,7 @@ from pytest_gpucluster.judge import (
     phases,
     plugins,
     policies,
+    ports,
     preempted,
     priorities,
     queue,
@@ -40,6 +41,7 @@ from pytest_gpucluster.judge import (
     spreads,
     support,
     suspended,
+    waits,
 )
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -72,12 +74,15 @@ JUDGES = {
     "REF-007": refusal.enqueued_blocks_control,
     "REF-008": refusal.not_served_is_no_refusal,
     "PLG-001": plugins.pytorch_env,
+    "PLG-002": ports.master_port,
     "PLG-003": plugins.master_resolves,
     "PLG-004": arguments.expanded,
     "PLG-005": plugins.without_plugin_control,
     "PLG-006": hosts.published,
     "PLG-007": identity.labelled,
+    "PLG-010": waits.held_until_the_master_answers,
     "PLG-011": reach.master_answers,
+    "PLG-013": waits.gives_up_in_time,
     "LIFE-001": lifecycle.completes_with_policy,
     "LIFE-002": lifecycle.lingers_without_policy_control,
     "LIFE-003": restarts.evicted_restarts_once,

@@ -93,7 +93,9 @@ def _missing(
     pods = {one.pod.name for one in seen}
     if len(pods) < gang.size:
         return f"only {len(pods)} of {gang.size} pods of {gang.title} are in the evidence"
-    mute = [f"{one.pod.name}/{one.container}" for one in seen if not one.by_process]
+    # A side container that was ended with its gang may not have been read; its pod's other containers were.
+    spoke = {one.pod.name for one in seen if one.by_process}
+    mute = sorted({one.pod.name for one in seen} - spoke)
     if arranged and mute:
         return f"process 1 of {say.listed(mute)} printed no environment that could be read"
     unread = [pod.name for pod in gang.pods if pod.uid not in {p.uid for p, _, _ in files}]

@@ -88,7 +88,8 @@ Member = tuple[str, str, str]
 
 ROLE_KEYS = (
     "subject", "control", "blocker", "contrast", "left", "right", "loser", "winner", "no-plugin", "wrong-master",
-    "wrong-worker", "documented", "robust", "enqueued", "blocked", "neighbour",
+    "wrong-worker", "documented", "robust", "enqueued", "blocked", "neighbour", "held", "unanswered", "endpoint",
+    "subdomain", "stalled",
 )  # fmt: skip
 
 

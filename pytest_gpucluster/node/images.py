@@ -1,7 +1,9 @@
 """The table that maps image names to programs of this machine."""
 
+import sys
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from pytest_gpucluster.node.config import Image
 
@@ -16,3 +18,12 @@ def resolve(table: Mapping[str, Image], name: str) -> Image | None:
         return exact
     matching = [pattern for pattern in table if fnmatchcase(name, pattern)]
     return table[max(matching, key=len)] if matching else None
+
+
+def stand_ins() -> dict[str, dict[str, object]]:
+    """Return configuration for images that job plugins name by themselves: what they need, from this package.
+
+    Their programs find Python on PATH, hence the folder of the running one.
+    """
+    folder = Path(__file__).with_name("busybox")
+    return {"busybox:*": {"path": [str(folder), str(Path(sys.executable).parent)]}}

@@ -23,6 +23,7 @@ MNT_DETACH = 2  # sys/mount.h
 TCP = 6  # netinet/in.h
 LOCAL = 255  # linux/rtnetlink.h: the table of the machine's own addresses
 BRIDGE = "pods0"
+BRIDGE_MAC = "02:00:0a:58:00:01"
 # The addresses before this one are for the bridge, which is also DNS server and gateway, and for the nodes.
 FIRST_POD = 256
 UNSHARE_SECONDS = 30
@@ -165,7 +166,9 @@ class Network:
         try:
             self._ip = IPRoute()
             self._ip.link("set", index=self._index(self._ip, "lo"), state="up")
-            self._ip.link("add", ifname=BRIDGE, kind="bridge")
+            # Without an address of its own a bridge takes the lowest of its ports': it would change as pods come and
+            # go, and what others have learnt of it would lead nowhere for half a minute.
+            self._ip.link("add", ifname=BRIDGE, kind="bridge", address=BRIDGE_MAC)
             self._bridge = self._index(self._ip, BRIDGE)
             for address in [self._addresses.bridge, *map(self._addresses.node, range(self._nodes))]:
                 self._ip.addr("add", index=self._bridge, address=address, prefixlen=self._prefix)

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from pytest_gpucluster.node import images
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import defects as planting
 from pytest_gpucluster.provider import processes, sockets
@@ -275,7 +276,10 @@ def node_config(
         "subnet": SUBNET,
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,
-        "images": {image: [sys.executable] for image in image_table(loaded).values()},
+        "images": {
+            **{image: [sys.executable] for image in image_table(loaded).values()},
+            **images.stand_ins(),
+        },
         "defects": list(defects),
         "owner_pid": owner_pid,
     }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 _NO_NAMES: Mapping[str, str] = {
     "PLG-003": "fail",
+    "PLG-010": "environment",
     "PLG-011": "environment",
     "GANG-001": "environment",
     "LIFE-001": "inconclusive",
@@ -13,15 +14,27 @@ _NO_NAMES: Mapping[str, str] = {
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.rank-off-by-one": {"PLG-001": "fail"},
-    "plugins.no-pytorch-env": {"PLG-001": "fail", "PLG-004": "inconclusive", "PLG-005": "inconclusive"},
+    "plugins.no-pytorch-env": {
+        "PLG-001": "fail",
+        "PLG-002": "fail",
+        "PLG-004": "inconclusive",
+        "PLG-005": "inconclusive",
+        "PLG-010": "fail",
+        "PLG-013": "fail",
+    },
     "plugins.injects-unasked": {"PLG-005": "inconclusive"},
     "plugins.svc-without-service": _NO_NAMES,
+    "plugins.ignores-port": {"PLG-002": "fail"},
+    "plugins.no-wait-master": {"PLG-010": "fail", "PLG-013": "fail"},
+    "plugins.waits-too-long": {"PLG-013": "fail"},
     "plugins.no-hosts-files": {"PLG-006": "fail"},
     "plugins.no-index-label": {"PLG-007": "fail"},
     "node.keeps-references": {"PLG-004": "fail", "RDZV-001": "fail"},
     "network.dns-silent": _NO_NAMES,
     "network.blocks-rendezvous-port": {
+        "PLG-010": "fail",
         "PLG-011": "fail",
+        "PLG-013": "fail",
         "GANG-001": "environment",
         "LIFE-001": "inconclusive",
         "LIFE-008": "inconclusive",
@@ -30,13 +43,21 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.move-rank": {"PLG-001": "fail", "PLG-004": "fail"},
-    "plugins.drop-env": {"PLG-001": "inconclusive", "PLG-006": "inconclusive"},
+    "plugins.drop-env": {"PLG-001": "inconclusive", "PLG-002": "inconclusive", "PLG-006": "inconclusive"},
     "plugins.wrong-address": {"PLG-003": "fail"},
-    "plugins.unresolved": {"GANG-001": "environment", "PLG-003": "fail", "PLG-011": "environment"},
+    "plugins.unresolved": {
+        "GANG-001": "environment",
+        "PLG-003": "fail",
+        "PLG-010": "environment",
+        "PLG-011": "environment",
+    },
     "plugins.no-service": {"PLG-003": "fail"},
-    "plugins.inject-unasked": {"PLG-005": "inconclusive"},
+    "plugins.inject-unasked": {"PLG-002": "fail", "PLG-005": "inconclusive"},
     "plugins.reset-connections": {"GANG-001": "environment", "PLG-011": "fail"},
     "plugins.drop-connections": {"PLG-011": "inconclusive"},
+    "plugins.default-port": {"PLG-002": "fail"},
+    "plugins.listens-last": {"PLG-010": "fail"},
+    "plugins.gives-up-nameless": {"PLG-013": "fail"},
     "plugins.unexpanded": {"PLG-004": "fail"},
     "plugins.drop-files": {"PLG-006": "fail"},
     "plugins.short-hosts": {"PLG-006": "fail"},

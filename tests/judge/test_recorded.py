@@ -185,6 +185,12 @@ WITH_HOSTS = {
 }  # fmt: skip
 """Streams with a Job that has the svc or env plugin, and pods."""
 
+WITH_MASTER = {
+    "a-gang-fits", "e2-pytorch", "e5-pytorch-wait-master", "e6-pytorch-wrong-worker-name",
+    "r1-real-kubelet-pytorch-gang",
+}  # fmt: skip
+"""Streams with a Job whose pytorch plugin found its master."""
+
 
 NEVER_BOUND = {
     "b2-fragmentation", "d-refusals", "h3-vcjob-under-default-scheduler", "r5-real-kubelet-over-capacity",
@@ -209,13 +215,9 @@ def expected(name: str) -> dict[str, str]:
     volcano = (recordings.VOLCANO / name).is_dir()
     labelled = {"PLG-007": PASS} if volcano and name not in NO_VOLCANO_PODS else {}
     spread = {"GANG-007": NOT_DECLARED} if name not in NEVER_BOUND else {}
-    return {
-        **labelled,
-        **spread,
-        **SHORT.get(name, {}),
-        **({"PLG-006": PASS} if name in WITH_HOSTS else {}),
-        **DECIDED[name],
-    }
+    ported = {"PLG-002": PASS} if name in WITH_MASTER else {}
+    hosts = {"PLG-006": PASS} if name in WITH_HOSTS else {}
+    return {**labelled, **spread, **ported, **hosts, **SHORT.get(name, {}), **DECIDED[name]}
 
 
 def test_the_table_names_every_stream():

@@ -65,6 +65,16 @@ def test_unknown_names_fail_fast(nodes: Nodes) -> None:
     assert "Name or service not known" in nodes.logs("unknown")[1]
 
 
+def test_the_gateway_stays_who_it_is(nodes: Nodes) -> None:
+    """Pods that come and go do not change the hardware address behind which the pods' DNS is reached."""
+    look = (
+        "python3 -c 'import socket; socket.getaddrinfo(\"localhost.x\", 1)' 2>/dev/null; "
+        "grep ^10.88.0.1[^0-9] /proc/net/arp | cut -c 42-58"
+    )
+    seen = {nodes.output(f"gateway-{number}", look) for number in range(5)}
+    assert seen == {"02:00:0a:58:00:01\n"}
+
+
 def test_eight_pods_meet_at_a_barrier(nodes: Nodes) -> None:
     """Eight pods on two nodes meet over TCP by name."""
     headless(nodes, "meet", publishNotReadyAddresses=True)

@@ -1,8 +1,9 @@
 """Departures of what the job plugins inject."""
 
+import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.evidence.pods import pods
@@ -75,6 +76,35 @@ def short_hosts(told: dict[str, Any]) -> None:
     told["env"] = {**env, **short}
 
 
+def listen_last(evidence: Evidence) -> Evidence:
+    """Let every master begin to listen only at the end of the evidence."""
+
+    def late(line: Line) -> Line:
+        found, _ = payload.find(str(line.data.get("line") or "")) if line.type == "LOG" else ([], 0)
+        listens = bool(found) and found[0].get("event") == "listening"
+        return dataclasses.replace(line, t=evidence.end) if listens else line
+
+    return base.with_lines(evidence, map(late, evidence.lines))
+
+
+def nameless(evidence: Evidence) -> Evidence:
+    """Let init containers say that they gave up, and not for whom they waited."""
+
+    def silent(line: Line) -> Line:
+        if line.type != "LOG" or line.data.get("container") != "wait-for-master":
+            return line
+        return dataclasses.replace(line, data={**line.data, "line": "gave up"})
+
+    return base.with_lines(evidence, map(silent, evidence.lines))
+
+
+def default_port(told: dict[str, Any]) -> None:
+    """Give the default port where the Job asked for another."""
+    env = fields.sub(told, "env")
+    if env.get("MASTER_PORT") not in (None, "23456"):
+        told["env"] = {**env, "MASTER_PORT": "23456"}
+
+
 MUTANTS: base.Table = {
     "plugins.move-rank": ("RANK is off by one", move_rank),
     "plugins.drop-env": ("no process printed its environment", base.drop("env")),
@@ -99,6 +129,9 @@ MUTANTS: base.Table = {
         base.drop("connected", alone=True),
     ),
     "plugins.unexpanded": ("arguments arrive as they are written", unexpanded),
+    "plugins.default-port": ("a port that was asked for is not given", base.on("env", default_port)),
+    "plugins.listens-last": ("the master listens after the worker started", listen_last),
+    "plugins.gives-up-nameless": ("the log of the wait does not name the master", nameless),
     "plugins.drop-files": ("there are no hosts files", base.drop("file")),
     "plugins.short-hosts": ("the lists of hosts lack their last host", base.on("env", short_hosts)),
     "plugins.drop-index-label": ("no pod has the label task-index", without_label("volcano.sh/task-index")),

@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_gpucluster.embedded.volcano.defects import DEFECTS
+from pytest_gpucluster.embedded.volcano.plugins.registry import plugins_of
 from tests.embedded.volcano.replay import Recording, play
 
 JOB = "Job.batch.volcano.sh"
@@ -240,6 +241,31 @@ def test_the_service_is_missing():
     assert seen.of("ConfigMap", "torch-svc")
     assert seen.of("NetworkPolicy", "torch")
     assert not seen.of("Service", "torch")
+
+
+@pytest.mark.parametrize(
+    ("defect", "port", "waits"),
+    [
+        ("plugins.ignores-port", "23456", '"$waited" -ge 60'),
+        ("plugins.no-wait-master", "29500", ""),
+        ("plugins.waits-too-long", "29500", '"$waited" -ge 300'),
+    ],
+)
+def test_an_argument_of_the_pytorch_plugin_is_ignored(defect, port, waits):
+    """Each defect ignores one argument and no other."""
+    tasks = [{"name": "master", "replicas": 1}, {"name": "worker", "replicas": 1}]
+    arguments = ["--port=29500", "--wait-master-enabled=true", "--wait-master-timeout=60"]
+    job = {
+        "metadata": {"name": "j", "namespace": "n"},
+        "spec": {"tasks": tasks, "plugins": {"pytorch": arguments}},
+    }
+    (plugin,) = plugins_of(job, lambda name: name == defect)
+    pod = {"metadata": {"name": "j-worker-0"}, "spec": {"containers": [{}]}}
+    plugin.on_pod(pod, job, tasks[1], 0)
+    (value,) = [e["value"] for e in pod["spec"]["containers"][0]["env"] if e["name"] == "MASTER_PORT"]
+    script = "".join(init["command"][-1] for init in pod["spec"].get("initContainers", []))
+    assert value == port
+    assert (waits in script) if waits else not script
 
 
 def test_the_hosts_files_are_not_mounted():

@@ -1,6 +1,6 @@
 """Plugin `pytorch`: the rendezvous variables of torch.distributed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pytest_gpucluster.embedded.objects import Obj
 from pytest_gpucluster.embedded.volcano.plugins import flags
@@ -19,6 +19,12 @@ DEFAULTS = {
     "wait-master-timeout": "300", "wait-master-image": "busybox:1.36.1",
 }  # fmt: skip
 """Flags of the plugin and their defaults (Volcano v1.14.4)."""
+IGNORED = {
+    "plugins.ignores-port": "port",
+    "plugins.no-wait-master": "wait-master-enabled",
+    "plugins.waits-too-long": "wait-master-timeout",
+}
+"""Defect -> the flag that keeps its default under it."""
 PORT_NAME = "pytorchjob-port"
 
 
@@ -27,14 +33,17 @@ class PytorchPlugin(Quiet):
 
     name = "pytorch"
 
-    def __init__(self, arguments: Sequence[str], *, first_worker_rank: int = 1) -> None:
+    def __init__(
+        self, arguments: Sequence[str], *, first_worker_rank: int = 1, ignored: Iterable[str] = ()
+    ) -> None:
         """Read the arguments.
 
         Args:
             arguments: Flags as in `DEFAULTS`.
             first_worker_rank: RANK of worker 0; 1 unless a defect is on.
+            ignored: Flags that keep their default; none unless a defect is on.
         """
-        given = flags.parse(arguments, DEFAULTS)
+        given = {**flags.parse(arguments, DEFAULTS), **{flag: DEFAULTS[flag] for flag in ignored}}
         self._given = given
         self._master, self._worker = given["master"], given["worker"]
         self._port = flags.number(given["port"], int(DEFAULTS["port"]))
@@ -80,11 +89,13 @@ class PytorchPlugin(Quiet):
 
 
 _WAIT = """\
-left={limit}
-while ! {{ nc -z {host} {port} || : < /dev/tcp/{host}/{port}; }} 2>/dev/null; do
-  [ "$left" -gt 0 ] || {{ echo "no answer of {host}:{port} within {limit} seconds"; exit 1; }}
-  left=$((left - 2))
+echo "waiting for {host}:{port} to answer"
+waited=0
+until {{ nc -z {host} {port} || echo > /dev/tcp/{host}/{port}; }} 2>/dev/null; do
+  if [ "$waited" -ge {limit} ]; then echo "no answer of {host}:{port} within {limit} seconds"; exit 1; fi
   sleep 2
+  waited=$((waited + 2))
 done
+echo "{host}:{port} answers"
 """
-"""What the init container runs. The same purpose as Volcano's, in our own words."""
+"""What the init container runs: the steps of Volcano's script, in our own words."""

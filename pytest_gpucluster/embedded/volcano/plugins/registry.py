@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.embedded.volcano.plugins import pytorch
 from pytest_gpucluster.embedded.volcano.plugins.base import Plugin
 from pytest_gpucluster.embedded.volcano.plugins.env import EnvPlugin
 from pytest_gpucluster.embedded.volcano.plugins.mpi import MpiPlugin
@@ -77,4 +78,5 @@ def _make(name: str, arguments: Sequence[str], has: Callable[[str], bool]) -> Pl
     if has("plugins.no-pytorch-env"):
         return Silent()
     first = 0 if has("plugins.rank-off-by-one") else 1
-    return PytorchPlugin(arguments, first_worker_rank=first)
+    ignored = [flag for defect, flag in pytorch.IGNORED.items() if has(defect)]
+    return PytorchPlugin(arguments, first_worker_rank=first, ignored=ignored)

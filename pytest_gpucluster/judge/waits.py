@@ -1,0 +1,299 @@
+"""PLG-010 and PLG-013: the init container that holds a worker back until its master answers, or gives up in time.
+
+Recorded with Volcano v1.14.4: `--wait-master-enabled` puts the init container `wait-for-master` into worker pods. It
+tries the master's port every two seconds and ends with 1 after `--wait-master-timeout` (300 s where none is given).
+"""
+
+import dataclasses
+
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import between, pytorch, say, terms, vcjobs
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+HELD = "a worker's own containers start only after the master has begun to listen: the init container waits for it"
+BOUNDED = (
+    "where the master never listens the init container fails after its time-out, not long before or after it, and its "
+    "log names the master"
+)
+INIT = "wait-for-master"
+DEFAULT_LIMIT = 300
+"""Seconds, where `--wait-master-timeout` is absent (Volcano v1.14.4)."""
+EARLY, LATE = 1.0, 5.0
+"""Seconds by which a time-out may seem short (the status is written after the start) or be long: a pause of two
+seconds between tries, the last try, and the status that is written after the end."""
+CLOCKS = 0.5
+"""Seconds by which the clocks of two nodes may differ."""
+
+NO_INIT = Cause(
+    "the workers have no such init container: Volcano before 1.14 does not know the argument, and an argument that the "
+    "plugin does not know makes it ignore all that follow",
+    "check the version of vc-controller-manager, and the order and spelling of the plugin's arguments",
+)
+LETS_GO = Cause(
+    "something answered in the master's place: a service mesh's sidecar accepts connections for ports on which nobody "
+    "listens",
+    "leave the port out of the mesh, or switch injection off for the Job's pods",
+)
+NOT_COUNTED = Cause(
+    "the script counts its pauses only: where packets are dropped each try lasts as long as TCP's own limit",
+    "open the port (NetworkPolicy, firewall); do not rely on the time-out where packets are dropped",
+)
+SILENT_LOG = Cause(
+    "the init container's image has another shell or script, which does not say for whom it waits",
+    "use an image with sh, nc and sleep (--wait-master-image), as the default busybox:1.36.1",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Wait:
+    """One run of the init container of one worker.
+
+    Attributes:
+        began, ended: seconds of the evidence, None where not seen.
+        code: its exit code, None while it runs.
+        main: when a regular container of the pod was first seen started, None for never.
+    """
+
+    pod: PodStory
+    began: float | None
+    ended: float | None
+    code: int | None
+    main: float | None
+    key: str
+
+
+def of_pod(evidence: Evidence, pod: PodStory) -> Wait | None:
+    """Return what became of a pod's waiting init container in its first run, None where it has none."""
+    if not any(c.get("name") == INIT for c in fields.items(pod.last, "spec", "initContainers")):
+        return None
+    began = ended = main = code = None
+    key = pod.keys["created"]
+    for line in evidence.history(pod.uid):
+        state = _state(line, "initContainerStatuses", INIT)
+        if began is None and ("running" in state or "terminated" in state):
+            began, key = line.t, line.key
+        if ended is None and "terminated" in state:
+            ended, key, code = line.t, line.key, fields.number(state, "terminated", "exitCode")
+        statuses = fields.items(line.object, "status", "containerStatuses")
+        if main is None and any({"running", "terminated"} & set(fields.sub(s, "state")) for s in statuses):
+            main = line.t
+    return Wait(pod, began, ended, code, main, key)
+
+
+def _state(line: Line, part: str, name: str) -> fields.Object:
+    for status in fields.items(line.object, "status", part):
+        if status.get("name") == name:
+            return fields.sub(status, "state")
+    return {}
+
+
+def _waiting(evidence: Evidence, given: terms.Given, role: str) -> list[tuple[Gang, pytorch.Plan]]:
+    """Return the Jobs whose workers are to wait."""
+    found = []
+    for gang in vcjobs.of(evidence, given, role):
+        plan = pytorch.plan_of(gang)
+        asked = vcjobs.flags(gang.job, "pytorch").get("wait-master-enabled", "") if gang.job else ""
+        if plan is not None and asked.lower() in ("true", "1", "t") and plan.masters and plan.workers:
+            found.append((gang, plan))
+    return found
+
+
+def _workers(gang: Gang, plan: pytorch.Plan) -> list[PodStory]:
+    return [pod for pod in gang.pods if pod.task == plan.worker]
+
+
+def _without(evidence: Evidence, gang: Gang, plan: pytorch.Plan, required: str) -> Finding | None:
+    """Return the finding that workers have no init container, None where all have it."""
+    bare = [pod for pod in _workers(gang, plan) if of_pod(evidence, pod) is None]
+    if not bare:
+        return None
+    text = f"{say.listed([pod.name for pod in bare])}: no init container {INIT}, though --wait-master-enabled is given"
+    return say.finding(
+        Verdict.FAIL, required, text, gang, violation=True, where=say.places(bare), causes=(NO_INIT,),
+        evidence=tuple(pod.keys["created"] for pod in bare[:4]),
+    )  # fmt: skip
+
+
+def held_until_the_master_answers(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge PLG-010."""
+    jobs = _waiting(evidence, given, "held")
+    findings = [_without(evidence, gang, plan, HELD) or _held(evidence, gang, plan) for gang, plan in jobs]
+    if not findings:
+        return say.finding(Verdict.INCONCLUSIVE, HELD, "no Volcano Job whose workers wait for their master")
+    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def _listens(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> payload.Word | None:
+    """Return the first word of a master that it listens."""
+    masters = {pod.uid for pod in gang.pods if pod.task == plan.master}
+    words = [word for word in payload.words(evidence).of("listening") if word.uid in masters]
+    return min(words, key=lambda word: word.t, default=None)
+
+
+def _held(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> Finding:
+    listens = _listens(evidence, gang, plan)
+    waits = [wait for pod in _workers(gang, plan) if (wait := of_pod(evidence, pod)) is not None]
+    keys = tuple([wait.key for wait in waits[:6]] + ([listens.key] if listens else []))
+    if not waits:
+        return say.finding(Verdict.INCONCLUSIVE, HELD, f"no worker of {gang.title} was seen", gang)
+    early = [w for w in waits if w.main is not None and (listens is None or w.main < listens.t - CLOCKS)]
+    silent = _silent(evidence, gang, plan)
+    if early and (listens is not None or silent):
+        when = f"at t={listens.t:.2f} s" if listens is not None else "never"
+        text = f"{early[0].pod.name} started at t={early[0].main:.2f} s, the master listens {when}"
+        return say.finding(
+            Verdict.FAIL, HELD, text, gang, violation=True, where=say.places(w.pod for w in early),
+            causes=(LETS_GO,), evidence=keys,
+        )  # fmt: skip
+    if listens is None:
+        text = f"the master of {gang.title} was not seen to begin to listen"
+        return say.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
+    stuck = [w for w in waits if w.main is None]
+    if stuck:
+        return _stuck(evidence, gang, plan, stuck, listens)
+    late = [w for w in waits if w.began is None or w.began > listens.t]
+    if late:
+        text = f"{late[0].pod.name} began to wait after the master listened: there was nothing to wait for"
+        return say.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
+    longest = max((w.ended or listens.t) - (w.began or listens.t) for w in waits)
+    after = min((w.main or listens.t) - listens.t for w in waits)
+    number = Number("time held back", round(longest, 3), "s", origin="init container, by receipt")
+    text = (
+        f"{len(waits)} workers were held back for {longest:.1f} s at most, and started {after:.1f} s at least after "
+        f"{plan.address}:{plan.port} listened"
+    )
+    return say.finding(Verdict.PASS, HELD, text, gang, evidence=keys, numbers=(number,))
+
+
+def _silent(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> bool:
+    """Report whether every master is a payload of ours that spoke, and so would have said that it listens."""
+    masters = [pod for pod in gang.pods if pod.task == plan.master]
+    words = payload.words(evidence)
+    return bool(masters) and all(words.of("env", pod.uid) for pod in masters)
+
+
+def _stuck(
+    evidence: Evidence, gang: Gang, plan: pytorch.Plan, stuck: list[Wait], listens: payload.Word
+) -> Finding:
+    """Judge workers that were not let go although the master listened."""
+    one = stuck[0]
+    keys = (one.key, listens.key)
+    where = say.places(w.pod for w in stuck)
+    expired = terms.timed_out(evidence, listens.t)
+    if one.code is None and expired is None:
+        since = evidence.end - listens.t
+        text = f"{one.pod.name} still waits when the evidence ends, {since:.1f} s after the master listened"
+        return say.finding(Verdict.INCONCLUSIVE, HELD, text, gang, where=where, evidence=keys)
+    master = next((pod for pod in gang.pods if pod.uid == listens.uid), None)
+    causes = tuple(between.causes(evidence, one.pod, master, plan.port, "timed out"))
+    ended = (
+        f"ended with {one.code}"
+        if one.code is not None
+        else f"was still waiting (waited for {expired and expired[0]})"
+    )
+    text = f"{one.pod.name} {ended}, although {plan.address}:{plan.port} listened from t={listens.t:.2f} s"
+    return say.finding(Verdict.FAIL, HELD, text, gang, where=where, causes=causes, evidence=keys)
+
+
+def gives_up_in_time(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge PLG-013."""
+    jobs = _waiting(evidence, given, "unanswered")
+    findings = [
+        _without(evidence, gang, plan, BOUNDED) or _gives_up(evidence, given, gang, plan)
+        for gang, plan in jobs
+    ]
+    if not findings:
+        return say.finding(
+            Verdict.INCONCLUSIVE, BOUNDED, "no Volcano Job whose workers wait for their master"
+        )
+    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def limit_of(gang: Gang) -> int:
+    """Return the declared time-out in seconds."""
+    stated = vcjobs.flags(gang.job, "pytorch").get("wait-master-timeout", "") if gang.job else ""
+    return int(stated) if stated.isdigit() else DEFAULT_LIMIT
+
+
+def _gives_up(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
+    limit = limit_of(gang)
+    waits = [wait for pod in _workers(gang, plan) if (wait := of_pod(evidence, pod)) is not None]
+    listens = _listens(evidence, gang, plan)
+    keys = tuple(wait.key for wait in waits)[:8]
+    if listens is not None or not waits:
+        text = f"the master of {gang.title} listens" if listens else f"no worker of {gang.title} was seen"
+        return say.finding(Verdict.INCONCLUSIVE, BOUNDED, f"{text}: nothing to give up", gang, evidence=keys)
+    bad = [
+        (wait, *found) for wait in waits if (found := _fault(evidence, given, gang, plan, wait)) is not None
+    ]
+    durations = [w.ended - w.began for w in waits if w.ended is not None and w.began is not None]
+    longest = max(durations, default=None)
+    number = Number(
+        "time until the worker gave up", None if longest is None else round(longest, 3), "s",
+        bound=float(limit), origin="--wait-master-timeout",
+    )  # fmt: skip
+    if bad:
+        wait, text, cause = bad[0]
+        return say.finding(
+            Verdict.FAIL, BOUNDED, text, gang, violation=True, where=say.places(w.pod for w, *_ in bad),
+            causes=(cause,), evidence=(wait.key,), numbers=(number,),
+        )  # fmt: skip
+    let_go = [w.pod.name for w in waits if w.code == 0]
+    open_ = [w.pod.name for w in waits if w.code is None]
+    unread = [w.pod.name for w in waits if w.code is not None and not _log(evidence, w.pod)]
+    if let_go:
+        text = f"{say.listed(let_go)} was let go (exit 0): nothing to give up"
+        return say.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys)
+    if open_ or unread:
+        text = (
+            f"{say.listed(open_)} still waits when the evidence ends"
+            if open_
+            else f"the log of {INIT} in {say.listed(unread)} was not read: whether it names the master is not known"
+        )
+        return say.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys, numbers=(number,))
+    said = _log(evidence, waits[0].pod)[-1]
+    text = (
+        f"{len(waits)} workers gave up {longest or 0.0:.1f} s after they began to wait; the log says {said!r}"
+    )
+    return say.finding(Verdict.PASS, BOUNDED, text, gang, evidence=keys, numbers=(number,))
+
+
+def _fault(
+    evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan, wait: Wait
+) -> tuple[str, Cause] | None:
+    """Return what is wrong with how one worker waited, and why."""
+    limit, grain = limit_of(gang), terms.of(evidence, given).grain
+    name = wait.pod.name
+    if wait.code == 0:
+        told = _silent(evidence, gang, plan)
+        return (f"{name} was let go (exit 0) although the master never listened", LETS_GO) if told else None
+    end = evidence.end if wait.ended is None else wait.ended
+    lasted = end - wait.began if wait.began is not None else 0.0
+    if lasted > limit + LATE + grain:
+        state = "still waits" if wait.ended is None else f"ended with {wait.code}"
+        return f"{name} {state} after {lasted:.1f} s, the time-out is {limit} s", NOT_COUNTED
+    if wait.code is not None and lasted < limit - EARLY - grain:
+        return f"{name} gave up after {lasted:.1f} s, the time-out is {limit} s", SILENT_LOG
+    log = _log(evidence, wait.pod)
+    if wait.code is not None and log and not any(plan.address in line for line in log):
+        return f"{name} gave up and does not say for whom it waited: {log[-1]!r}", SILENT_LOG
+    return None
+
+
+def _log(evidence: Evidence, pod: PodStory) -> list[str]:
+    """Return what the init container wrote: its log, else the message of its end."""
+    lines = [
+        str(line.data.get("line") or "")
+        for line in evidence.logs(pod.uid)
+        if line.data.get("container") == INIT
+    ]
+    if lines:
+        return lines
+    statuses = fields.items(pod.last, "status", "initContainerStatuses")
+    messages = (fields.text(s, "state", "terminated", "message") for s in statuses if s.get("name") == INIT)
+    return [message for message in messages if message]

@@ -1,0 +1,1 @@
+"""Programs of the busybox image, as far as job plugins use them."""

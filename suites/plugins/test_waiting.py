@@ -1,0 +1,61 @@
+"""The pytorch plugin's own port, and its init container that waits for the master."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import ports, presupposed, waits
+
+from ..scenarios.waiting import waiting
+
+
+@requirement(
+    "PLG-002",
+    level="must",
+    documents="R J",
+    scenario=waiting,
+    judge=ports.master_port,
+    presupposes=[presupposed.pods_ran],
+    defects=["plugins.ignores-port", "plugins.default-port"],
+)
+def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]) -> None:
+    """The master's port.
+
+    MASTER_PORT MUST be 23456 where the Job says nothing, and the port of `--port` where it does, in every regular
+    container of every task; the port MUST be declared on the container.
+    """
+    settle()
+
+
+@requirement(
+    "PLG-010",
+    level="should",
+    documents="J",
+    scenario=waiting,
+    judge=waits.held_until_the_master_answers,
+    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves],
+    defects=["plugins.no-wait-master", "plugins.listens-last"],
+)
+def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> None:
+    """Workers wait until the master answers.
+
+    With `--wait-master-enabled` the containers of a worker SHOULD start only once the master listens at its port.
+    """
+    settle()
+
+
+@requirement(
+    "PLG-013",
+    level="must",
+    documents="J",
+    scenario=waiting,
+    judge=waits.gives_up_in_time,
+    presupposes=[presupposed.pods_ran],
+    defects=["plugins.waits-too-long", "plugins.gives-up-nameless"],
+)
+def test_waiting_for_the_master_ends_in_time(settle: Callable[[], None]) -> None:
+    """Waiting for the master ends in time and names it.
+
+    Where the master never listens the init container MUST fail after `--wait-master-timeout`, and its log MUST name
+    the master.
+    """
+    settle()
