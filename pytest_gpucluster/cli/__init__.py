@@ -9,6 +9,7 @@ import pytest_gpucluster
 from pytest_gpucluster.cli.common import USAGE, CliError, choose
 
 COMMANDS = {
+    "discover": "write a first profile from what a cluster shows of itself",
     "describe": "show requirements, planted defects or a cluster's profile",
     "judge": "decide a requirement on evidence of any origin",
     "diagnose": "say what holds a Volcano Job up, and what to do about it",
