@@ -18,7 +18,7 @@ KINDS = ("vcjob", "vcjobs", "vj", "job.batch.volcano.sh", "jobs.batch.volcano.sh
 STATUS = {"healthy": 0, "trouble": 1, "refused": 1, "starting": 3, "unclear": 3, "gone": 3}
 """State -> exit status; 2 is a mistake of the user."""
 
-FAMILIES = ("INV", "GANG", "REF", "PLG", "LIFE", "RDZV", "ELA")
+FAMILIES = ("GANG", "REF", "PLG", "LIFE", "RDZV", "ELA")
 """Requirements whose judges can say something about one job."""
 
 DESCRIPTION = """Say what holds a Volcano Job up: the likeliest cause first, with its fix. Needs no profile and

@@ -134,11 +134,8 @@ def follow(
 
 def _mark(found: diagnose.Diagnosis) -> tuple[Any, ...]:
     """Return what makes a diagnosis another one: not how many seconds it has lasted."""
-    return (
-        found.state,
-        tuple((one.code, one.where) for one in found.suspects),
-        tuple(n.code for n in found.notes),
-    )
+    causes = tuple((one.code, one.where) for one in found.suspects)
+    return (found.state, found.phase, causes, tuple(one.code for one in found.notes))
 
 
 def _ended(found: diagnose.Diagnosis) -> bool:

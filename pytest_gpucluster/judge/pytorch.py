@@ -57,7 +57,8 @@ def plan_of(gang: Gang) -> Plan | None:
     if job is None or job.kind != names.VC_JOB or "pytorch" not in job.plugins:
         return None
     flags: dict[str, str] = {}
-    for argument in job.plugins.get("pytorch") or ():
+    stated = job.plugins.get("pytorch")
+    for argument in stated if isinstance(stated, list | tuple) else ():
         flag, _, value = str(argument).lstrip("-").partition("=")
         flags[flag] = value
     master, worker = flags.get("master") or "master", flags.get("worker") or "worker"

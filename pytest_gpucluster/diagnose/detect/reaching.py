@@ -187,5 +187,5 @@ def _lets_in(source: fields.Object, peers: list[PodStory]) -> bool:
 def _matches(selector: fields.Object, pod: PodStory) -> bool:
     try:
         return selectors.matches_labels(selector, {str(k): str(v) for k, v in pod.labels.items()})
-    except (selectors.SelectorError, KeyError, TypeError):
+    except (selectors.SelectorError, KeyError, TypeError, AttributeError):
         return False

@@ -8,7 +8,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE,
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.judge import plugins, pytorch, say
+from pytest_gpucluster.judge import faults, plugins, pytorch, say
 from pytest_gpucluster.requirement import Cause
 
 WIRED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
@@ -300,21 +300,9 @@ def too_few_nodes(s: Situation) -> Iterator[Suspect]:
 
 def role_minimum_ignored(s: Situation) -> Iterator[Suspect]:
     """Task minimums that Volcano ignores because minAvailable of the Job is below their sum."""
-    job = s.vcjob
-    if job is None:
-        return
-    minimum = fields.number(job.last, "spec", "minAvailable")
-    stated = {str(t.get("name")): fields.number(t, "minAvailable") for t in job.tasks}
-    replicas = {str(t.get("name")): fields.number(t, "replicas") or 0 for t in job.tasks}
-    total = sum(replicas[t] if n is None else n for t, n in stated.items())
-    if not minimum or minimum >= total or len(stated) < 2:
-        return
-    cause = Cause(
-        f"minAvailable {minimum} of the Job is below the sum {total} of its tasks' minimums: Volcano then ignores "
-        "those, and any members may start",
-        f"set spec.minAvailable to {total}, or lower the tasks' minAvailable",
-    )
-    seen = say.listed(
-        [f"{t}: {n if n is not None else replicas[t]} of {replicas[t]}" for t, n in stated.items()], 6
-    )
-    yield note("role-minimum-ignored", Stage.WIRE, cause, seen, rows=("GANG-005",))
+    for one in faults.roles_not_gated(s.evidence, {}):
+        if s.vcjob is not None and one.uid == s.vcjob.uid:
+            rows = ("GANG-005",)
+            yield note(
+                "role-minimum-ignored", Stage.WIRE, one.cause, one.observed, evidence=(one.key,), rows=rows
+            )
