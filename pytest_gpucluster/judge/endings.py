@@ -89,7 +89,7 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     gaps = [gap for kind in (names.VC_JOB, "Pod") for gap in evidence.gaps(kind, t, gone)]
     if gaps:
         return found(Verdict.INCONCLUSIVE, "the watch has a gap, so when it was removed is not known")
-    return found(Verdict.PASS, f"removed {took:.1f} s later with its {len(gang.pods)} pods")
+    return found(Verdict.PASS, f"removed {took:.1f} s later with its {say.count(len(gang.pods), 'pod')}")
 
 
 def _owned_left(evidence: Evidence, gang: Gang, t: float) -> list[str]:
@@ -128,7 +128,7 @@ def _decided(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
         keys = (*(key for _, key in done[:3]), *(key for _, name, key in job.phases if name in jobs.FINAL))
         return say.finding(verdict, DECIDES, text, gang, evidence=keys, numbers=(number,), **more)
 
-    told = f"{gang.title}: {len(done)} members succeeded, minSuccess {wanted}"
+    told = f"{gang.title}: {say.count(len(done), 'member')} succeeded, minSuccess {wanted}"
     asked = any(action == "CompleteJob" for _, action, _ in jobs.executed(evidence, job))
     if len(done) >= wanted:
         return _enough(evidence, given, gang, (done[wanted - 1][0], phase, told), found)

@@ -20,7 +20,8 @@ IN_PLACE = Cause(
 
 def _told(one: jobs.InPlace) -> str:
     last = "" if one.exit_code is None else f", last exit {one.exit_code}"
-    return f"{one.pod.where} restarts in place ({one.restarts} times{last}) under restartPolicy {one.policy}"
+    often = say.count(one.restarts, "time")
+    return f"{one.pod.where} restarts in place ({often}{last}) under restartPolicy {one.policy}"
 
 
 def instead(evidence: Evidence, gang: Gang, required: str) -> Finding | None:

@@ -20,8 +20,8 @@ BOUNDED = (
 
 IGNORED = Cause(
     "the controllers did not act on the loss of a member",
-    "give the Job `policies: [{event: PodEvicted, action: RestartJob}]` and look at the log of "
-    "vc-controller-manager",
+    "check that `policies: [{event: PodEvicted, action: RestartJob}]` stands in the Job as stored (`kubectl get "
+    "vcjob -o yaml`), and look at the log of vc-controller-manager for this time",
 )
 AGAIN = Cause(
     "pods that the controller itself removed set the policy off again",
@@ -108,9 +108,8 @@ def _partly(evidence: Evidence, gang: Gang, gone: Sequence[PodStory], action: st
     retries = jobs.retry_count(gang.job) if gang.job else 0
     if retries > len(gone) and not jobs.first_failures(evidence, gang):
         path = jobs.retry_path(evidence, gang.job) if gang.job else ()
-        text = (
-            f"{gone[0].name} of {gang.title} went; retryCount is {retries} after {len(gone)} loss ({action})"
-        )
+        lost = say.count(len(gone), "loss", "losses")
+        text = f"{gone[0].name} of {gang.title} went; retryCount is {retries} after {lost} ({action})"
         return say.finding(
             Verdict.FAIL,
             REPLACED,
@@ -148,9 +147,8 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
 
     many = [slot for slot in slots if made[slot] > len(gone)]
     if many or retries > len(gone):
-        text = (
-            f"members were made {max(made.values())} times and retryCount is {retries} after {len(gone)} loss"
-        )
+        lost = say.count(len(gone), "loss", "losses")
+        text = f"members were made {max(made.values())} times and retryCount is {retries} after {lost}"
         return found(Verdict.FAIL, f"{text}: {say.listed(many or slots, 4)}", violation=True, causes=(AGAIN,))
     limit = several.due(evidence, given, gang, vanished)
     stayed = [p for p in others if (left := jobs.left(p)) is None or left > limit]

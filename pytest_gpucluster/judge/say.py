@@ -54,6 +54,11 @@ def listed(parts: Sequence[str], limit: int = MANY) -> str:
     return shown if len(parts) <= limit else f"{shown} and {len(parts) - limit} more"
 
 
+def count(number: int, one: str, many: str = "") -> str:
+    """Return `1 pod`, `2 pods`; `many` where the plural is not made with an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def places(pods: Iterable[Any], limit: int = MANY) -> tuple[str, ...]:
     """Return pods and their nodes for `where`."""
     found = [pod.where for pod in pods]

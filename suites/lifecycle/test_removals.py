@@ -57,7 +57,7 @@ def test_a_finished_member_is_not_run_again(settle: Callable[[], None]) -> None:
     """A member that succeeded is not run again.
 
     When the pod of a member that has succeeded is taken away (deleted, collected, or lost with its node) while the Job
-    goes on, the member SHOULD NOT be run again. A batch Job MUST hold to this, and decides the row; Volcano makes the
-    member again, which is reported with its cause and does not decide.
+    goes on, the member SHOULD NOT be run again. A batch Job MUST hold to this, and decides the row where there is one;
+    that Volcano makes the member again is reported with its cause.
     """
     settle()
