@@ -227,10 +227,12 @@ def _matrix(survey: Survey) -> list[str]:
     )
     shown = {}
     for name in known.NAMES:
-        found = sorted({s.version for s in survey.versions if s.component == name and s.version})
+        found = sorted(
+            {versions.printed(s.text) for s in survey.versions if s.component == name and s.version}
+        )
         texts = sorted({s.text for s in survey.versions if s.component == name and not s.version})
         if found or texts:
-            shown[name] = ", ".join([*map(versions.show, found), *texts])
+            shown[name] = ", ".join([*found, *texts])
     lines += (
         _comments(f"observed: {'; '.join(f'{name} {text}' for name, text in shown.items())}") if shown else []
     )

@@ -78,7 +78,7 @@ def _names(every: Sequence[Seen]) -> list[str]:
 
 
 def _counts(every: Sequence[Seen], name: str) -> dict[str, int]:
-    shown = Counter(versions.show(s.version) if s.version else s.text for s in every if s.component == name)
+    shown = Counter(versions.printed(s.text) if s.version else s.text for s in every if s.component == name)
     return dict(sorted(shown.items()))
 
 

@@ -27,9 +27,10 @@ def of_image(image: str) -> Version | None:
     return parse(match["tag"]) if match else None
 
 
-def show(version: Version) -> str:
-    """Return a version as text."""
-    return ".".join(map(str, version))
+def printed(text: str) -> str:
+    """Return the version in a text as it is printed there (`570.172.08`), the text itself where there is none."""
+    match = _FOUND.search(text.partition("@")[0].rpartition(":")[2])
+    return match["numbers"] if match else text
 
 
 def check_range(text: str) -> str:

@@ -26,6 +26,7 @@ NAMED = {
     "life-completing-lasts-as-long-as-the-grace": "LIFE-001",
     "plg-mesh-sidecar-eats-the-rendezvous": "PLG-011",
     "rdzv-rank-zero-lives-elsewhere": "RDZV-001",
+    "kue-quota-is-twice-the-hardware": "INV-005",
 }
 
 

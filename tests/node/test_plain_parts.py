@@ -223,3 +223,13 @@ def test_defects_have_names_of_an_area() -> None:
         assert words == words.lower()
         assert text
     assert defects.check([]) == frozenset()
+
+
+def test_an_unhealthy_device_is_counted_and_cannot_be_asked_for(tmp_path: Path) -> None:
+    """The planted defect takes one GPU of the last node from allocatable, and leaves the others alone."""
+    line = {"api_url": "http://x", "state_dir": str(tmp_path), "nodes": [{"name": "a"}, {"name": "b"}]}
+    for planted, wanted in (([], {"a": "8", "b": "8"}), ([defects.DEVICE_UNHEALTHY], {"a": "8", "b": "7"})):
+        parsed = config.parse(json.dumps({**line, "defects": planted}))
+        found = {spec.name: registration.node_object(spec, parsed, "10.0.0.1") for spec in parsed.nodes}
+        assert {n: o["status"]["allocatable"]["nvidia.com/gpu"] for n, o in found.items()} == wanted
+        assert {o["status"]["capacity"]["nvidia.com/gpu"] for o in found.values()} == {"8"}
