@@ -7,11 +7,15 @@ the same questions.
 import dataclasses
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import fields, schedulers
 from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
+
+VOLCANO = "volcano"
+"""Name under which Volcano's scheduler is installed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +82,19 @@ def role_minimums(spec: fields.Object) -> dict[str, int]:
 
 
 def roles_not_gated(evidence: Evidence, given: terms.Given) -> tuple[Fault, ...]:
-    """Find Jobs whose minAvailable is below the sum of their tasks' minimums: Volcano then ignores those."""
+    """Find Jobs whose minAvailable is below the sum of their tasks' minimums: Volcano then ignores those.
+
+    Admission gives a task without a minimum all its replicas: only one that differs from them was meant.
+    """
     del given
     found = []
     for job in written(evidence):
         least, roles = fields.number(job.spec, "minAvailable") or 0, role_minimums(job.spec)
         total = sum(roles.values())
-        partial = any(fields.number(task, "minAvailable") is not None for task in job.tasks)
+        partial = any(
+            fields.number(task, "minAvailable") not in (None, fields.number(task, "replicas"))
+            for task in job.tasks
+        )
         if len(roles) < 2 or not partial or not 0 < least < total:
             continue
         listed = " + ".join(f"{count} {role}" for role, count in roles.items())
@@ -104,3 +114,89 @@ def roles_not_gated(evidence: Evidence, given: terms.Given) -> tuple[Fault, ...]
             )
         )
     return tuple(found)
+
+
+def scheduler_names(evidence: Evidence, given: terms.Given) -> tuple[Fault, ...]:
+    """Find the fields that send members of a Volcano Job to another scheduler than the gang's.
+
+    The gang's scheduler is the declared one; where none is declared, the one that the Job or a template names and
+    that is not the default scheduler.
+    """
+    members: dict[str, list[PodStory]] = {}
+    for pod in pods(evidence):
+        members.setdefault(fields.text(fields.owner(pod.last), "uid"), []).append(pod)
+    declared = terms.of(evidence, given).scheduler
+    return tuple(
+        fault for job in written(evidence) for fault in _misnamed(job, members.get(job.uid, []), declared)
+    )
+
+
+def _misnamed(job: Written, members: list[PodStory], declared: str) -> Iterator[Fault]:
+    on_job = fields.text(job.spec, "schedulerName")
+    in_tasks = [fields.text(task, "template", "spec", "schedulerName") for task in job.tasks]
+    others = [name for name in (on_job, *in_tasks) if name and name != schedulers.DEFAULT_NAME]
+    wanted = declared or next(iter(others), VOLCANO)
+    inherits = [str(task.get("name")) for task, name in zip(job.tasks, in_tasks, strict=True) if not name]
+    explained: set[str] = set()
+    if on_job != wanted and (on_job or inherits):
+        explained |= {*inherits, ""}
+        said = f"names {on_job}" if on_job else "is missing, so that default-scheduler is taken"
+        who = (
+            f"tasks without a name of their own ({', '.join(inherits)})"
+            if inherits
+            else "no task, each has its own"
+        )
+        yield Fault(
+            job.name, job.uid, "spec.schedulerName", on_job,
+            f"spec.schedulerName of Job {job.name} {said}; it holds for {who}{_went(members, inherits, wanted)}",
+            Cause(
+                f"spec.schedulerName of Job {job.name} is {on_job or 'absent'}, its gang needs {wanted}",
+                f"set spec.schedulerName to {wanted}, or leave it out where the admission of Volcano fills it in",
+            ),
+            job.key,
+        )  # fmt: skip
+    for index, (task, name) in enumerate(zip(job.tasks, in_tasks, strict=True)):
+        role = str(task.get("name"))
+        if name and name != wanted:
+            explained |= {role, ""}
+            yield _of_template(job, (index, role, name), wanted, _went(members, [role], wanted))
+    strays = [pod for pod in members if pod.scheduler != wanted and pod.task not in explained]
+    if strays:
+        listed = ", ".join(pod.name for pod in strays[:4])
+        yield Fault(
+            job.name, job.uid, "Pod spec.schedulerName", strays[0].scheduler,
+            f"pods of Job {job.name} carry schedulerName {strays[0].scheduler} although the Job and its templates say "
+            f"{wanted}: {listed}",
+            Cause(
+                "something between the controllers and the API server changes schedulerName of pods",
+                "look for mutating webhooks on pods (kubectl get mutatingwebhookconfigurations) and leave the "
+                "namespace out of theirs",
+            ),
+            strays[0].keys["created"],
+        )  # fmt: skip
+
+
+def _of_template(job: Written, task: tuple[int, str, str], wanted: str, went: str) -> Fault:
+    index, role, name = task
+    path = f"spec.tasks[{index}].template.spec.schedulerName"
+    return Fault(
+        job.name,
+        job.uid,
+        path,
+        name,
+        f"{path} of Job {job.name} (task {role}) names {name}{went}",
+        Cause(
+            f"the template of task {role} in Job {job.name} names {name}, its gang needs {wanted}",
+            f"remove {path}, so that the Job's name is taken, or set it to {wanted}",
+        ),
+        job.key,
+    )
+
+
+def _went(members: list[PodStory], roles: list[str], wanted: str) -> str:
+    """Return which pods went to another scheduler than the gang's."""
+    gone = [pod for pod in members if pod.task in roles and pod.scheduler != wanted]
+    if not gone:
+        return ""
+    more = f" and {len(gone) - 4} more" if len(gone) > 4 else ""
+    return f"; {gone[0].scheduler} places {', '.join(pod.name for pod in gone[:4])}{more} one by one, outside the gang"

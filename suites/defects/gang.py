@@ -29,6 +29,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-006": "fail",
         "GANG-009": "fail",
     },
+    "admission.overwrites-scheduler": {"GANG-011": "inconclusive"},
     "admission.no-default-minimum": {
         "INV-001": "fail",
         "GANG-003": "fail",
@@ -64,6 +65,8 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-007": "fail",
     },
     "gang.starts-apart": {"GANG-007": "fail"},
+    "gang.schedulers-agree": {"GANG-011": "inconclusive"},
+    "gang.pods-renamed": {"GANG-011": "fail"},
     "gang.short-unsaid": {"GANG-009": "fail"},
     "gang.not-healed-unsaid": {"GANG-010": "fail"},
     "gang.role-starts-alone": {"GANG-005": "fail"},

@@ -17,6 +17,7 @@ _NOTHING_RUNS: Mapping[str, str] = {
     "GANG-007": "inconclusive",
     "GANG-009": "inconclusive",
     "GANG-010": "inconclusive",
+    "GANG-011": "inconclusive",
     "PLG-001": "inconclusive",
     "PLG-003": "inconclusive",
     "PLG-002": "inconclusive",

@@ -14,6 +14,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.forget-control": {
+        "GANG-011": "inconclusive",
         "REF-006": "inconclusive",
         "REF-009": "inconclusive",
         "LIFE-013": "inconclusive",

@@ -43,5 +43,6 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",
         "GANG-005": "inconclusive",
+        "GANG-011": "inconclusive",
     },
 }

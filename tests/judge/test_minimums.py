@@ -113,6 +113,15 @@ def test_no_recorded_job_is_accused(folder: Any):
     assert faults.roles_not_gated(recordings.stream(folder.name), {}) == ()
 
 
+def test_a_minimum_that_admission_filled_in_is_nobodys_wish():
+    """An elastic Job of two tasks without minimums of their own is stored with all replicas there: no fault."""
+    spec = {"minAvailable": 2, "tasks": [{"name": n, "replicas": 2, "minAvailable": 2} for n in ("a", "b")]}
+    metadata = {"name": "j", "uid": "u"}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+    evidence = recordings.evidence_of([{"t": 0.0, "type": "ADDED", "object": job}])
+    assert faults.roles_not_gated(evidence, {}) == ()
+
+
 def test_a_window_that_is_too_short_shows_nothing():
     """A profile that lengthens the window makes the shorter stay inconclusive."""
     evidence = _own()

@@ -24,6 +24,8 @@ FLIPS = [
     ("gang.binds-apart", "a-gang-fits", "GANG-001", "fail"),
     ("gang.binds-apart", "embedded/healthy", "GANG-007", "fail"),
     ("gang.starts-apart", "embedded/healthy", "GANG-007", "fail"),
+    ("gang.schedulers-agree", "embedded/misnamed", "GANG-011", "inconclusive"),
+    ("gang.pods-renamed", "embedded/misnamed", "GANG-011", "fail"),
     ("gang.short-unsaid", "embedded/lost", "GANG-009", "fail"),
     ("gang.not-healed-unsaid", "embedded/lost", "GANG-010", "fail"),
     ("gang.drop-a-barrier-line", "healthy", "GANG-001", "inconclusive"),

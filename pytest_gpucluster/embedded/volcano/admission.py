@@ -13,12 +13,13 @@ IMPLIED_PLUGINS = {
 """Plugins that the webhook adds for others."""
 
 
-def mutate_job(job: Obj, *, without_minimum: bool = False) -> None:
+def mutate_job(job: Obj, *, without_minimum: bool = False, one_scheduler: bool = False) -> None:
     """Fill in a Job's scheduler, queue, retries, plugins, task names and minimums, in place.
 
     Args:
         job: The Job, as sent.
         without_minimum: Leave an absent minAvailable absent (a defect).
+        one_scheduler: Give every task template the Job's schedulerName (a defect).
     """
     spec = job.setdefault("spec", {})
     spec["schedulerName"] = spec.get("schedulerName") or names.SCHEDULER
@@ -31,6 +32,8 @@ def mutate_job(job: Obj, *, without_minimum: bool = False) -> None:
     tasks = spec.get("tasks") or []
     for index, task in enumerate(tasks):
         _mutate_task(task, index)
+        if one_scheduler:
+            task["template"]["spec"]["schedulerName"] = spec["schedulerName"]
     if not spec.get("minAvailable") and not without_minimum:
         spec["minAvailable"] = sum(task_minimum(task) for task in tasks)
 

@@ -28,6 +28,7 @@ DEFECTS: Final[dict[str, str]] = {
     "scheduler.serves-any-name": "the scheduler takes pods of its gangs whatever schedulerName they carry",
     "admission.down": "the admission of Jobs is absent: no defaults and no checks but the schema's",
     "admission.no-default-minimum": "the admission of Jobs leaves an absent minAvailable absent",
+    "admission.overwrites-scheduler": "the admission of Jobs gives every task template the Job's schedulerName",
     "admission.accepts-duplicate-tasks": "the check for two tasks of one name is missing",
     "plugins.rank-off-by-one": "the pytorch plugin numbers the workers from 0",
     "plugins.no-pytorch-env": "the pytorch plugin injects nothing",

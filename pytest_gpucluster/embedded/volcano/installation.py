@@ -47,7 +47,11 @@ def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
     duplicates_allowed = runtime.has("admission.accepts-duplicate-tasks")
 
     def mutate(job: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001
-        admission.mutate_job(job, without_minimum=runtime.has("admission.no-default-minimum"))
+        admission.mutate_job(
+            job,
+            without_minimum=runtime.has("admission.no-default-minimum"),
+            one_scheduler=runtime.has("admission.overwrites-scheduler"),
+        )
         return job
 
     def validate(job: Obj, old: Obj | None, store: Store) -> Obj:

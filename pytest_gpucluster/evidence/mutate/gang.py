@@ -95,6 +95,24 @@ def minimum_not_defaulted(evidence: Evidence) -> Evidence:
     return base.each(evidence, lambda line: line.kind in {names.VC_JOB, "PodGroup"}, whole)
 
 
+def _rename(evidence: Evidence, *, pods_too: bool) -> Evidence:
+    """Let Jobs that name two schedulers, and their pods with them or not, name one scheduler: that of the gang."""
+
+    def of_job(obj: dict[str, Any]) -> None:
+        obj["spec"]["schedulerName"] = "volcano"
+        for task in obj["spec"].get("tasks") or []:
+            task["template"]["spec"]["schedulerName"] = "volcano"
+
+    def of_pod(obj: dict[str, Any]) -> None:
+        obj["spec"]["schedulerName"] = "volcano"
+
+    mixed = [g for g in gangs.gangs(evidence) if g.job and len({pod.scheduler for pod in g.pods}) > 1]
+    jobs = {gang.uid for gang in mixed}
+    pods = {pod.uid for gang in mixed for pod in gang.pods}
+    renamed = base.each(evidence, lambda line: line.uid in jobs and line.kind == names.VC_JOB, of_job)
+    return base.each(renamed, lambda line: line.uid in pods, of_pod) if pods_too else renamed
+
+
 def _returned(evidence: Evidence) -> tuple[gangs.Gang, float] | None:
     """Return the gang that was healed after its slot came back, and when that was."""
     found = [
@@ -156,6 +174,14 @@ MUTANTS: base.Table = {
     "gang.short-min-member": ("PodGroups say one member fewer", short_min_member),
     "gang.role-starts-alone": ("one role makes up the gang's number without the other", role_starts_alone),
     "gang.minimum-not-defaulted": ("Jobs and PodGroups ask for all replicas", minimum_not_defaulted),
+    "gang.schedulers-agree": (
+        "Jobs that named two schedulers name one, and so do their pods",
+        lambda evidence: _rename(evidence, pods_too=True),
+    ),
+    "gang.pods-renamed": (
+        "Jobs that named two schedulers name one, but their pods still go to two",
+        lambda evidence: _rename(evidence, pods_too=False),
+    ),
     "gang.short-unsaid": (
         "the PodGroup of a gang that lost a member says Running all the time",
         short_unsaid,

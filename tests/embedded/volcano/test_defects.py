@@ -116,6 +116,20 @@ def test_a_role_starts_without_the_other():
     assert not run(scenario).bound("roles2-")
 
 
+def test_templates_get_the_scheduler_of_their_job():
+    """admission.overwrites-scheduler: a template that names another scheduler loses it; otherwise it keeps it."""
+
+    def other(job):
+        job["spec"]["tasks"][0]["template"]["spec"]["schedulerName"] = "default-scheduler"
+
+    scenario = Altered("a-gang-fits", "fits", other)
+    names = []
+    for defects in (("admission.overwrites-scheduler",), ()):
+        pods = run(scenario, *defects).of("Pod", "fits-master-0")
+        names.append(pods[0]["object"]["spec"]["schedulerName"])
+    assert names == ["volcano", "default-scheduler"]
+
+
 def test_a_short_gang_keeps_saying_that_it_runs():
     """gang.never-reports-short: the PodGroup stays Running with a member lost; otherwise it is Unknown meanwhile."""
     name = "f10-node-lost-below-min"

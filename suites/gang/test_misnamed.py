@@ -1,0 +1,25 @@
+"""Jobs that name two schedulers."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import misnamed
+
+from ..scenarios.misnamed import misnamed as scenario
+
+
+@requirement(
+    "GANG-011",
+    level="control",
+    documents="R J",
+    scenario=scenario,
+    judge=misnamed.field_named_control,
+    defects=["admission.overwrites-scheduler", "gang.schedulers-agree", "gang.pods-renamed"],
+)
+def test_the_field_that_names_another_scheduler_is_named(settle: Callable[[], None]) -> None:
+    """The contrast: one gang, two schedulers.
+
+    Where a task template names another scheduler than its Job, or the Job another than its templates, the diagnosis
+    MUST name the field at fault.
+    """
+    settle()
