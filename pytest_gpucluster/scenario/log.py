@@ -15,6 +15,9 @@ from pytest_gpucluster.scenario import live
 
 Obj = dict[str, Any]
 
+NOISE = "feature.node.kubernetes.io/cpu-cpuid."
+"""Labels of feature discovery, dozens a node, one for each CPU feature: the label of the model says as much."""
+
 OUTAGE = 20.0
 """Seconds without any watch in sync after which a wait gives up: the API server is gone, not the gang."""
 
@@ -262,8 +265,8 @@ _REDACTOR = redact.Redactor()
 def lean(kind: str, obj: Obj) -> Obj:
     """Return an object without what no judge reads and nobody should store: field owners, image lists, secrets.
 
-    Of nodes, of which there may be thousands, all annotations but our own go too, and values of labels that all of them
-    repeat are kept once.
+    Of nodes, of which there may be thousands, all annotations but our own and the labels of CPU features go too, and
+    labels that all of them repeat are kept once.
     """
     metadata = obj.get("metadata") or {}
     kept = obj
@@ -282,7 +285,7 @@ def _lean_node(obj: Obj) -> Obj:
     metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k != "managedFields"}
     labels, annotations = metadata.get("labels"), metadata.pop("annotations", None)
     if isinstance(labels, dict):
-        metadata["labels"] = texts.shared(labels)
+        metadata["labels"] = texts.shared({k: v for k, v in labels.items() if not k.startswith(NOISE)})
     ours = {k: v for k, v in (annotations or {}).items() if names.DOMAIN in k}
     if ours:
         metadata["annotations"] = ours

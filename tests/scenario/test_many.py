@@ -13,7 +13,11 @@ def node(number):
         "metadata": {
             "name": f"n{number}",
             "uid": f"u{number}",
-            "labels": {"a": f"of zone {number % 1}", "kubernetes.io/hostname": f"n{number}"},
+            "labels": {
+                "a": f"of zone {number % 1}",
+                "kubernetes.io/hostname": f"n{number}",
+                f"{log.NOISE}AVX": "true",
+            },
             "annotations": {"example.com/x": "y", names.ANNOTATION_EXPIRES: "later"},
             "managedFields": [{"manager": "kubelet"}],
         },
@@ -29,6 +33,7 @@ def test_of_a_node_is_kept_what_judges_read():
     assert "managedFields" not in first["metadata"]
     assert first["status"] == {"capacity": {"cpu": "1"}}
     assert first["spec"] == {"taints": [{"key": "k"}]}
+    assert set(first["metadata"]["labels"]) == {"a", "kubernetes.io/hostname"}
     assert first["metadata"]["labels"]["a"] is second["metadata"]["labels"]["a"]
 
 
