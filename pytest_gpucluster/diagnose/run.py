@@ -22,6 +22,9 @@ STAGES: Mapping[str, Stage] = {
 """Family of requirements -> where on its way a job is held up when one of them fails."""
 
 
+ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What a question raises on objects that no API server would have taken; the others are asked all the same."""
+
 OWN = ("PLG", "LIFE", "RDZV", "ELA")
 """Families that judge one job by itself: what other jobs look like is no evidence for them."""
 
@@ -57,9 +60,16 @@ def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) ->
     rows, judged, broken = _judged(situation, {} if beside else judges or {})
     suspects: list[Suspect] = []
     for detector in DETECTORS if not situation.gone else ():
-        for one in detector(situation):
-            if all(one.cause.text != known.cause.text for known in suspects):
-                suspects.append(one)
+        try:
+            found = list(detector(situation))
+        except ODD as error:
+            what = detector.__name__.replace("_", " ")
+            broken = (
+                *broken,
+                f"the question '{what}' cannot read this evidence ({type(error).__name__}: {error})",
+            )
+            continue
+        suspects += [one for one in found if all(one.cause.text != known.cause.text for known in suspects)]
     well = _well(situation) and not beside
     sure = any(one.certainty is Certainty.SURE for one in suspects if one.kind is not Kind.NOTE)
     for one in judged if not (situation.gone or sure) else ():
@@ -119,7 +129,7 @@ def _judged(
         evidence = alone if row.partition("-")[0] in OWN else s.evidence
         try:
             finding = judge(evidence, evidence.given)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except ODD as error:
             broken.append(f"{row}: its judge cannot read this evidence ({type(error).__name__}: {error})")
             continue
         if finding.verdict not in (Verdict.PASS, Verdict.FAIL, Verdict.ENVIRONMENT):

@@ -258,7 +258,7 @@ class Situation:
                 if not _bookkeeping(str(key))
             }
             if found:
-                return found
+                return dict(sorted(found.items(), key=lambda one: "/" not in one[0]))
         total: dict[str, Fraction] = {}
         for pod in [p.last for p in self.pods] or list(self.templates):
             for resource in requests(pod):

@@ -34,6 +34,15 @@ def _unknown_plugin() -> Dump:
     return dump.event(dump.job, "PluginError", "failed to get plugin nosuch", by="vc-controller-manager")
 
 
+def _webhook_down() -> Dump:
+    dump = _controllers_down()
+    text = (
+        'Internal error occurred: failed calling webhook "mutatepod.volcano.sh": failed to call webhook: Post '
+        '"https://volcano-admission-service.volcano-system.svc:443/pods/mutate": no endpoints available for service'
+    )
+    return dump.event(dump.job, "FailedCreate", text, by="vc-controller-manager")
+
+
 def _scheduler_down() -> Dump:
     dump = Dump().drop("Pod", "Event")
     dump.group["status"] = {}
@@ -214,6 +223,7 @@ MODES: dict[str, tuple[Plant, str, list[str]]] = {
     "CRDs absent": (_not_installed, "api-absent", ["Job.batch.volcano.sh", "install Volcano"]),
     "controllers down": (_controllers_down, "controllers-silent", ["vc-controller-manager"]),
     "unknown plugin": (_unknown_plugin, "controller-error", ["PluginError", "nosuch"]),
+    "webhook down": (_webhook_down, "webhook-silent", ["mutatepod.volcano.sh", "does not answer"]),
     "scheduler down": (_scheduler_down, "scheduler-silent", ["no phase", "volcano-system"]),
     "schedulerName in one template": (
         _scheduler_in_template, "scheduler-name", ["spec.tasks[1].template.spec.schedulerName", "worker", "1 of 4"],

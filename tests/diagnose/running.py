@@ -216,6 +216,61 @@ def _left_running() -> Dump:
     return Dump().phase("Failed", retryCount=1)
 
 
+def _restarting_for_ever() -> Dump:
+    return Dump().drop("Pod", "PodGroup").phase("Restarting", ago=200, retryCount=1)
+
+
+def _gpu_memory() -> Dump:
+    dump = Dump()
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    return dump.say(dump.workers[1], "step 1", text, "E0302 api.py:826] failed (exitcode: 1)").end(
+        dump.workers[1], 1
+    )
+
+
+def _shared_memory() -> Dump:
+    dump = Dump()
+    text = "RuntimeError: DataLoader worker (pid 77) is killed by signal: Bus error."
+    return dump.say(dump.workers[0], text, previous=True).restart(dump.workers[0], 3, 1)
+
+
+def _outside_name() -> Dump:
+    dump = Dump()
+    text = "ConnectionError: Failed to resolve 'hub.example.com' ([Errno -2] Name or service not known)"
+    return dump.say(dump.master, text).end(dump.master, 1)
+
+
+def _host_network() -> Dump:
+    dump = Dump()
+    for pod in dump.pods:
+        pod["spec"] |= {"hostNetwork": True, "dnsPolicy": "ClusterFirst"}
+    return dump.say(dump.workers[0], UNKNOWN)
+
+
+def _clients_joined() -> Dump:
+    dump = Dump()
+    for pod in dump.workers[:2]:
+        dump.say(pod, "waiting for the others")
+    return dump.say(
+        dump.master,
+        "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 3/4 clients joined.",
+    ).end(dump.master, 1)
+
+
+def _port_in_use() -> Dump:
+    dump = Dump()
+    for pod in dump.pods:
+        pod["spec"] |= {"hostNetwork": True, "nodeName": "node-1", "dnsPolicy": "ClusterFirstWithHostNet"}
+    text = "The server socket has failed to listen on any local network address. EADDRINUSE: Address already in use"
+    return dump.say(dump.workers[0], text).end(dump.workers[0], 1)
+
+
+def _own_loopback() -> Dump:
+    dump = Dump()
+    text = "RuntimeError: [gloo/transport/tcp/pair.cc:144] no error: Connection refused, remote=[127.0.1.1]:23456"
+    return dump.say(dump.workers[0], text).end(dump.workers[0], 1)
+
+
 def _in_grace() -> Dump:
     dump = Dump()
     dump.end(dump.master, 0, reason="Completed", ago=20)
@@ -282,6 +337,14 @@ MODES: dict[str, tuple[Plant, str, list[str]]] = {
     "workers linger": (_lingering, "no-complete-policy", ["TaskCompleted", "CompleteJob", "torch-worker-0"]),
     "policy not acted on": (_policy_ignored, "policy-not-acted", ["vc-controller-manager"]),
     "pods left running": (_left_running, "left-running", ["Failed", "16 nvidia.com/gpu"]),
+    "restarting for ever": (_restarting_for_ever, "stuck-between", ["Restarting", "vc-controller-manager"]),
+    "GPU memory": (_gpu_memory, "member-failed", ["the GPU's memory", "torch-worker-1", "smaller batches"]),
+    "shared memory": (_shared_memory, "restart-in-place", ["/dev/shm", "3 times"]),
+    "a name outside": (_outside_name, "name-unresolved", ["hub.example.com", "outside of the cluster"]),
+    "hostNetwork and its DNS": (_host_network, "name-unresolved", ["ClusterFirstWithHostNet", "torch-master-0"]),
+    "a member that never came": (_clients_joined, "members-missing", ["3 of 4", "torch-worker-2"]),
+    "port in use": (_port_in_use, "address-in-use", ["torch-worker-0", "hostNetwork", "node-1"]),
+    "own loopback": (_own_loopback, "loopback", ["127.0.1.1", "GLOO_SOCKET_IFNAME"]),
     "grace": (_in_grace, "grace", ["grace period 90 s", "torch-worker-2"]),
     "stuck": (_stuck_terminating, "stuck-terminating", ["beyond its grace"]),
     "NCCL on sockets": (_sockets, "nccl-sockets", ["NET/Socket", "torch-master-0", "rdma/hca_shared"]),

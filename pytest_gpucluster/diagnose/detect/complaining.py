@@ -25,8 +25,11 @@ UNREACHED = re.compile(
 
 PAIR = re.compile(r"\(\[?(?P<host>[A-Za-z][\w.-]*|\d+\.\d+\.\d+\.\d+)\]?, ?(?P<port>\d{2,5})\)")
 
-COLON = re.compile(r"(?P<host>[a-z][\w-]*(?:\.[\w-]+)*|\d+\.\d+\.\d+\.\d+):(?P<port>\d{2,5})\b")
-
+COLON = re.compile(
+    r"(?<![\w./-])\[?(?P<host>[a-z][\w-]*(?:\.[\w-]+)*|\d+\.\d+\.\d+\.\d+)\]?:(?P<port>\d{2,5})(?![\w.])"
+)
+SOURCE = re.compile(r"\.(?:cc|cpp|cu|cxx|c|h|hpp|py|go|rs)$")
+"""Names of source files: programs print them with the number of a line behind a colon, as if it were a port."""
 HOST = re.compile(
     r"(?:host(?:name)?|resolve|address|lookup) (?:')?(?P<host>[a-z0-9][\w-]*(?:\.[\w-]+)+|[a-z][\w-]*-\d+)"
 )
@@ -58,13 +61,14 @@ class Complaint:
 
 def _read(line: Line, pod: str, what: str) -> Complaint:
     text = str(line.data.get("line") or "").strip()
-    found = PAIR.search(text) or COLON.search(text)
+    named = [m for m in (*PAIR.finditer(text), *COLON.finditer(text)) if not SOURCE.search(m["host"])]
+    found = named[0] if named else None
     host = found["host"] if found else ""
     port = found["port"] if found else ""
-    if not host and (named := HOST.search(text)):
-        host = named["host"]
-    if not port and (named := PORT.search(text)):
-        port = named["port"]
+    if not host and (told := HOST.search(text)):
+        host = told["host"]
+    if not port and (told := PORT.search(text)):
+        port = told["port"]
     return Complaint(pod, text[:200], line.key, line.t, what, host, port)
 
 

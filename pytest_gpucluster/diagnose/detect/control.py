@@ -15,6 +15,7 @@ GANG_SCHEDULER = "volcano"
 """Name that Volcano's scheduler goes by as shipped (`--scheduler-name`)."""
 
 NO_MATCHES = re.compile(r'no matches for kind "(?P<kind>\w+)" in version "(?P<version>[\w./-]+)"')
+CALL_FAILED = re.compile(r'failed calling webhook "(?P<name>[^"]+)"')
 JOB_CRD = "jobs.batch.volcano.sh"
 
 CONTROLLER_EVENTS = ("PluginError", "PVCError", "PodGroupError")
@@ -63,6 +64,22 @@ def refused_at_admission(s: Situation) -> Iterator[Suspect]:
         )  # fmt: skip
         seen = f"HTTP {answer.code}: {answer.message[:300]}"
         yield fault("refused-at-admission", Stage.API, cause, seen, evidence=(line.key,), rows=("REF-003",))
+
+
+def admission_silent(s: Situation) -> Iterator[Suspect]:
+    """A webhook that the API server asks about the job, or its pods, does not answer."""
+    told = [(rejected.answer(line).message, line.key) for line in s.evidence.responses()]
+    told += [(said.message, said.key) for said in s.said_of_job if said.type == "Warning"]
+    for text, key in reversed(told):
+        found = CALL_FAILED.search(text)
+        if found:
+            cause = Cause(
+                f"the webhook {found['name']} does not answer: the API server refuses what it should be asked about",
+                "look at the pods and the Service of that webhook (for Volcano: kubectl -n volcano-system get "
+                "pods,endpoints), and at its certificate",
+            )
+            yield fault("webhook-silent", Stage.API, cause, text[:300], evidence=(key,), rows=("INV-001",))
+            return
 
 
 def controllers_silent(s: Situation) -> Iterator[Suspect]:

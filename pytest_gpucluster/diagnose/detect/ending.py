@@ -1,135 +1,18 @@
-"""How a job runs and ends: crashes, restarts, policies, retries, and what stays behind."""
+"""How a job ends: attempts used up, policies, what stays behind, what takes its grace period."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_gpucluster.diagnose.detect.crashing import crash_words, culprits, ended_badly, gpus_held
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import lifecycle, say, terms
 from pytest_gpucluster.requirement import Cause
 
-EXIT_CODES: dict[int, tuple[str, str]] = {
-    126: ("the command is not executable", "correct the command, or its mode in the image"),
-    127: ("the command was not found", "correct the command: the image does not have it"),
-    134: ("it aborted itself (SIGABRT)", "read its log: a failed assertion, or a watchdog of NCCL"),
-    137: ("it was killed (SIGKILL)", "look for memory: the node's kernel log, the container's limit"),
-    139: ("it crashed (SIGSEGV)", "read its log; try the image on one node alone"),
-    143: ("it was ended (SIGTERM)", "look for who ended it: eviction, preemption, a person"),
-}
-"""Exit code -> what it means, what to do."""
-
 ACTION = re.compile(r"execute action (?P<action>\w+)")
-
-
-def _ended_badly(pod: PodStory) -> list[tuple[str, int, str]]:
-    """Return (container, exit code, reason) of the containers that ended badly, now or in their last run."""
-    found = []
-    for part in ("initContainerStatuses", "containerStatuses"):
-        for status in fields.items(pod.last, "status", part):
-            for state in ("state", "lastState"):
-                ended = fields.sub(status, state, "terminated")
-                code = fields.number(ended, "exitCode")
-                if code:
-                    found.append((str(status.get("name")), code, fields.text(ended, "reason")))
-                    break
-    return found
-
-
-def restarts(pod: PodStory) -> int:
-    """Return how often the containers of a pod were restarted in place."""
-    return sum(
-        fields.number(st, "restartCount") or 0 for st in fields.items(pod.last, "status", "containerStatuses")
-    )
-
-
-def _meaning(code: int, reason: str) -> tuple[str, str]:
-    if reason == "OOMKilled":
-        return "it used more memory than its limit (OOMKilled)", "raise resources.limits.memory, or use less"
-    return EXIT_CODES.get(code, (f"it ended with exit code {code}", "read its log"))
-
-
-def _policies(s: Situation) -> list[fields.Object]:
-    if s.vcjob is None:
-        return []
-    found = fields.items(s.vcjob.last, "spec", "policies")
-    for task in s.vcjob.tasks:
-        found = [*found, *fields.items(task, "policies")]
-    return found
-
-
-def _gpus_held(s: Situation) -> str:
-    held: dict[str, int] = {}
-    for pod in s.bound:
-        for resource in fields.scarce_resources(pod.last):
-            held[resource] = held.get(resource, 0) + int(fields.requested(pod.last, resource))
-    return say.listed([f"{n} {r}" for r, n in held.items()], 3)
-
-
-def restart_in_place(s: Situation) -> Iterator[Suspect]:
-    """Containers crash and are restarted inside their pod: no policy and no maxRetry ever sees it."""
-    again = [p for p in s.pods if restarts(p) and p.phase != "Succeeded" and _ended_badly(p)]
-    if not again:
-        return
-    worst = max(again, key=restarts)
-    container, code, reason = _ended_badly(worst)[0]
-    meaning, what = _meaning(code, reason)
-    policy = fields.text(worst.last, "spec", "restartPolicy") or "Always"
-    blind = [str(p.get("event") or p.get("exitCode")) for p in _policies(s)]
-    blind = [event for event in blind if event in ("PodFailed", "*") or event.isdigit()]
-    unseen = f"; the policy {say.listed(blind, 2)} never applies" if blind else ""
-    held = _gpus_held(s)
-    text = say.listed([f"{p.name} {restarts(p)} times" for p in sorted(again, key=restarts, reverse=True)], 4)
-    cause = Cause(
-        f"{worst.name} crashes and is restarted in place under restartPolicy {policy}: {meaning}; the pod never "
-        f"becomes Failed, so neither a PodFailed policy nor maxRetry acts{unseen}",
-        f"{what}; use restartPolicy Never with PodFailed -> RestartJob, or a policy for TaskFailed, so that the gang "
-        "restarts as a whole and maxRetry bounds it",
-    )
-    words = s.last_words(worst)
-    seen = f"restarted: {text}; {container} last ended with exit code {code}"
-    seen += f"; last line: {words!r}" if words else ""
-    seen += f"; {held} are held meanwhile" if held else ""
-    yield fault(
-        "restart-in-place", Stage.RUN, cause, seen, where=say.places(again), rows=("LIFE-012", "LIFE-007", "LIFE-004"),
-        evidence=tuple(p.keys.get("running") or p.keys["created"] for p in again[:4]),
-        look=(f"kubectl logs{s.space} {worst.name} -c {container} --previous",), symptom=True,
-    )  # fmt: skip
-
-
-def _culprits(s: Situation) -> list[PodStory]:
-    """Return the pods whose end was not asked for and not good, earliest first, of the last attempt that has some."""
-    if s.gang is None:
-        every = list(s.loose)
-    else:
-        attempts = [[p for p in gen.members if p.phase == "Failed"] for gen in s.gang.generations]
-        every = next(
-            (found for found in reversed(attempts) if any(p.finished is not None for p in found)), []
-        )
-    bad = [p for p in every if p.phase == "Failed" and p.finished is not None]
-    return sorted(bad, key=lambda p: p.finished or 0.0)
-
-
-def _crash_words(s: Situation, pod: PodStory) -> tuple[str, str, str]:
-    """Return (what happened, what to do, what was seen) for a pod that failed."""
-    ended = _ended_badly(pod)
-    reason = fields.text(pod.last, "status", "reason")
-    if not ended:
-        return (
-            f"{pod.name} failed ({reason or 'no container says why'})",
-            "kubectl describe the pod",
-            pod.where,
-        )
-    container, code, why = ended[0]
-    meaning, what = _meaning(code, why)
-    words = s.last_words(pod)
-    seen = f"{pod.where}: container {container} exit code {code}" + (
-        f"; last line: {words!r}" if words else ""
-    )
-    return f"{pod.name} failed: {meaning}", what, seen
 
 
 def retries_exhausted(s: Situation) -> Iterator[Suspect]:
@@ -141,20 +24,18 @@ def retries_exhausted(s: Situation) -> Iterator[Suspect]:
     allowed = fields.number(job.last, "spec", "maxRetry") or 3
     if s.phase != "Failed" or retries < allowed:
         return
-    culprits = _culprits(s)
+    bad = culprits(s)
     what, fix, seen = (
-        _crash_words(s, culprits[0])
-        if culprits
-        else ("its members failed", "read their logs", "no failed pod is left")
+        crash_words(s, bad[0]) if bad else ("its members failed", "read their logs", "no failed pod is left")
     )
     cause = Cause(
         f"maxRetry {allowed} is used up ({retries} attempts, all failed): {what}",
         f"{fix}; then submit the job anew (maxRetry counts attempts, also those after a resume)",
     )
     yield fault(
-        "retries-exhausted", Stage.END, cause, seen, where=say.places(culprits), rows=("LIFE-004",),
-        evidence=tuple(p.keys["finished"] for p in culprits[:4]),
-        look=(f"kubectl logs{s.space} {culprits[0].name}",) if culprits else (), symptom=True,
+        "retries-exhausted", Stage.END, cause, seen, where=say.places(bad), rows=("LIFE-004",),
+        evidence=tuple(p.keys["finished"] for p in bad[:4]),
+        look=(f"kubectl logs{s.space} {bad[0].name}",) if bad else (), symptom=True,
     )  # fmt: skip
 
 
@@ -174,17 +55,17 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
     if s.phase == "Failed" and retries >= (fields.number(job.last, "spec", "maxRetry") or 3):
         return
     acted = [(said, m["action"]) for said in s.said_of_job if (m := ACTION.search(said.message))]
-    culprits = _culprits(s)
-    keys = tuple(p.keys["finished"] for p in culprits[:2]) + tuple(said.key for said, _ in acted[-1:])
-    if culprits and not _ended_badly(culprits[0]) and fields.text(culprits[0].last, "status", "reason"):
+    bad = culprits(s)
+    keys = tuple(p.keys["finished"] for p in bad[:2]) + tuple(said.key for said, _ in acted[-1:])
+    if bad and not ended_badly(bad[0]) and fields.text(bad[0].last, "status", "reason"):
         return  # its kubelet says why: that is another detector's
-    if culprits:
-        what, fix, seen = _crash_words(s, culprits[0])
+    if bad:
+        what, fix, seen = crash_words(s, bad[0])
         action = f"; the policy's action {acted[-1][1]} followed" if acted else ""
         cause = Cause(f"{what}{action}: the job is {s.phase}", f"{fix}; then submit it anew or resume it")
         yield fault(
-            "member-failed", Stage.RUN, cause, seen, where=say.places(culprits), evidence=keys,
-            rows=("LIFE-007", "LIFE-003"), look=(f"kubectl logs{s.space} {culprits[0].name}",), symptom=True,
+            "member-failed", Stage.RUN, cause, seen, where=say.places(bad), evidence=keys,
+            rows=("LIFE-007", "LIFE-003"), look=(f"kubectl logs{s.space} {bad[0].name}",), symptom=True,
         )  # fmt: skip
         return
     commanded = [said for said in s.said_of_job if said.reason == "CommandIssued"]
@@ -214,7 +95,7 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
             f"policy's action {acted[-1][1]} followed",
             "let the program end with 0 on SIGTERM, or write the policy for PodFailed as the one for PodEvicted",
         )
-        seen = f"phase {s.phase}; {_crash_words(s, killed[0])[2]}"
+        seen = f"phase {s.phase}; {crash_words(s, killed[0])[2]}"
         yield fault(
             "deleted-member",
             Stage.END,
@@ -240,37 +121,6 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
         yield fault("given-up", Stage.END, cause, seen, LIKELY, evidence=tuple(x.key for x in said[-1:]))
 
 
-def member_failed(s: Situation) -> Iterator[Suspect]:
-    """A member failed while the job goes on without it."""
-    if s.phase in FINAL + GOING or not s.failed:
-        return
-    crashed = [p for p in s.failed if _ended_badly(p)]
-    succeeded = [p for p in s.pods if p.phase == "Succeeded"]
-    if not crashed:
-        return
-    what, fix, seen = _crash_words(s, crashed[0])
-    policy = (
-        ""
-        if any(p.get("event") in ("PodFailed", "*") for p in _policies(s))
-        else "; no policy acts on PodFailed"
-    )
-    cause = Cause(
-        f"{what}{policy if s.vcjob else ''}", f"{fix}; PodFailed -> RestartJob would start the gang anew"
-    )
-    where = say.places(crashed)
-    more: dict[str, Any] = {
-        "where": where,
-        "evidence": tuple(p.keys["finished"] for p in crashed[:4] if "finished" in p.keys),
-    }
-    later = [p for p in succeeded if p.created > max(c.created for c in crashed)]
-    if later:
-        cause = Cause(f"{what}; a later attempt ({later[-1].name}) ended with 0", "nothing to do")
-        yield note("failed-before", Stage.RUN, cause, seen, **more)
-        return
-    look = (f"kubectl logs{s.space} {crashed[0].name}",)
-    yield fault("member-failed", Stage.RUN, cause, seen, rows=("LIFE-007",), look=look, symptom=True, **more)
-
-
 def left_running(s: Situation) -> Iterator[Suspect]:
     """The Job is over and pods of it still run."""
     job = s.vcjob
@@ -286,11 +136,30 @@ def left_running(s: Situation) -> Iterator[Suspect]:
         "vc-controller-manager and its version",
     )
     seen = f"{s.phase} for {since:.0f} s; still running: {say.listed([p.where for p in left], 4)}"
-    held = _gpus_held(s)
+    held = gpus_held(s)
     yield fault(
         "left-running", Stage.END, cause, seen + (f"; they hold {held}" if held else ""), where=say.places(left),
         evidence=tuple(p.keys.get("running") or p.keys["created"] for p in left[:4]), rows=("LIFE-004", "LIFE-001"),
     )  # fmt: skip
+
+
+def stuck_between(s: Situation) -> Iterator[Suspect]:
+    """The Job has been on its way between two phases for long, and none of its pods is still ending."""
+    job = s.vcjob
+    if job is None or s.phase not in GOING or not job.phases:
+        return
+    since = s.now - job.phases[-1][0]
+    grace = max((p.grace for p in s.pods), default=0.0)
+    if since <= grace + lifecycle.GONE_SLACK or any(p.deleting is not None for p in s.bound):
+        return
+    cause = Cause(
+        f"the job has been {s.phase} for {since:.0f} s and its controller does not bring that to an end",
+        "look at vc-controller-manager, its log and version; delete the job and submit it anew",
+    )
+    seen = f"no pod is being deleted; {len(s.pods)} pods are there, PodGroup {s.group.name if s.group else 'gone'}"
+    yield fault(
+        "stuck-between", Stage.END, cause, seen, LIKELY, evidence=(job.key,), rows=("LIFE-003", "LIFE-008")
+    )
 
 
 def lingers(s: Situation) -> Iterator[Suspect]:

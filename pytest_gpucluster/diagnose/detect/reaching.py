@@ -109,11 +109,21 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
             "port-differs",
             LIKELY,
         )
+    if LOOPBACK.search(c.host or c.text):
+        return (
+            Cause(
+                f"{c.pod} looks for others on its own loopback ({c.host or '127.0.0.1'}): its host name means it",
+                "name the interface (GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME), and see that /etc/hosts does not map the "
+                "pod's name to 127.0.0.1",
+            ),
+            "loopback",
+            LIKELY,
+        )
     if c.what == "refused":
         return (
             Cause(
                 f"nothing listens on {on} of {c.host or 'the master'} (connection refused)",
-                "see that the master's program runs and listens there before the others give up; look at its log",
+                "see that the master's program runs and listens there before the others give up; read its log",
             ),
             "port-refused",
             LIKELY,
@@ -165,7 +175,7 @@ def _isolating(s: Situation, master: PodStory | None) -> str:
     selecting = []
     for line in s.objects("NetworkPolicy", s.namespace):
         spec = fields.sub(line.object, "spec")
-        types = spec.get("policyTypes") or ["Ingress"]
+        types = str(spec.get("policyTypes") or "Ingress")
         if "Ingress" in types and _matches(fields.sub(spec, "podSelector"), master):
             selecting.append(line)
     if not selecting or not peers:
@@ -189,3 +199,35 @@ def _matches(selector: fields.Object, pod: PodStory) -> bool:
         return selectors.matches_labels(selector, {str(k): str(v) for k, v in pod.labels.items()})
     except (selectors.SelectorError, KeyError, TypeError, AttributeError):
         return False
+
+
+IN_USE = re.compile(r"[Aa]ddress already in use|EADDRINUSE")
+LOOPBACK = re.compile(r"(?:^|[^\d.])(127(?:\.\d+){3}|localhost|\[::1\])(?:\]?[:, ]|$)")
+
+
+def address_in_use(s: Situation) -> Iterator[Suspect]:
+    """Two programs want the same port of one network: of one pod, or of one node under hostNetwork."""
+    found = complaints(s, IN_USE)
+    if not found or not is_bad(s, found):
+        return
+    by_node: dict[str, list[str]] = {}
+    for pod in s.pods:
+        if fields.sub(pod.last, "spec").get("hostNetwork") and pod.node:
+            by_node.setdefault(pod.node, []).append(pod.name)
+    shared = [
+        f"{say.listed(pods, 3)} share the network of {node}"
+        for node, pods in by_node.items()
+        if len(pods) > 1
+    ]
+    pods = sorted({c.pod for c in found})
+    cause = Cause(
+        f"a port is taken in {say.listed(pods, 3)}"
+        + (f": {say.listed(shared, 2)} (hostNetwork)" if shared else ""),
+        "let only one member listen there: give every job its own --port, do not start two launchers in a pod, do not "
+        "use hostNetwork with several pods a node",
+    )
+    seen = f"{pods[0]}: {found[0].text!r}"
+    where, keys = tuple(f"Pod/{p}" for p in pods[:8]), tuple(c.key for c in found[:4])
+    yield fault(
+        "address-in-use", Stage.CONNECT, cause, seen, LIKELY, where=where, evidence=keys, rows=("RDZV-004",)
+    )

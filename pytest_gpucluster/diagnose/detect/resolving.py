@@ -75,9 +75,43 @@ def _succeeded_after(s: Situation, found: list[Complaint]) -> bool:
     return any(p.phase == "Succeeded" and p.finished is not None and p.finished > last for p in s.pods)
 
 
+def _domain(s: Situation, host: str) -> str | None:
+    """Return the Service part of a name inside the cluster, "" for a bare name; None for a name of elsewhere."""
+    labels = host.rstrip(".").split(".")
+    if len(labels) == 1:
+        return ""
+    like_ours = host_pod(s, host) is not None or re.search(r"-\d+$", labels[0]) is not None
+    like_ours |= bool(s.name) and labels[0].startswith(s.name)
+    inside = len(labels) == 2 or labels[2] == s.namespace
+    return labels[1] if like_ours and inside else None
+
+
+def _resolver(s: Situation) -> str:
+    """Return what in the pods' own specification keeps them from the cluster's DNS, or ""."""
+    for pod in s.pods:
+        policy = fields.text(pod.last, "spec", "dnsPolicy") or "ClusterFirst"
+        if fields.sub(pod.last, "spec").get("hostNetwork") and policy != "ClusterFirstWithHostNet":
+            return f"{pod.name} has hostNetwork and dnsPolicy {policy}"
+        if policy in ("Default", "None"):
+            return f"{pod.name} has dnsPolicy {policy}"
+    return ""
+
+
 def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause, Certainty]:
     pod = host_pod(s, host)
-    domain = host.split(".")[1] if host.count(".") else ""
+    domain = _domain(s, host) if host else ""
+    resolver = _resolver(s)
+    if resolver:
+        return Cause(
+            f"the pods do not ask the cluster's DNS: {resolver}",
+            "set dnsPolicy ClusterFirst in the task templates, with hostNetwork ClusterFirstWithHostNet",
+        ), SURE
+    if domain is None:
+        return Cause(
+            f"{host}, a name outside of the cluster, does not resolve",
+            "look at the cluster's DNS and whether pods may leave the cluster (egress, proxy); or put what is fetched "
+            "into the image",
+        ), LIKELY
     own_name = s.name if s.object("Service", s.name, s.namespace) else "of the Job"
     services = {line.name for line in s.objects("Service", s.namespace)}
     if domain and services and domain not in services and domain != "svc":
@@ -187,3 +221,36 @@ def rank_zero_elsewhere(s: Situation) -> Iterator[Suspect]:
         evidence=(zero.key,),
         rows=("RDZV-001",),
     )
+
+
+JOINED = re.compile(
+    r"(?P<came>\d+)/(?P<all>\d+) (?:clients|workers|nodes|ranks|members) (?:have )?joined", re.IGNORECASE
+)
+
+
+def members_missing(s: Situation) -> Iterator[Suspect]:
+    """The store is there and waited for members that never came."""
+    found = complaints(s, JOINED, anywhere=True)
+    if not found or not is_bad(s, found):
+        return
+    told = JOINED.search(found[-1].text)
+    if told is None or told["came"] == told["all"]:
+        return
+    spoke = {c.pod for c in found}
+    silent = [p.name for p in s.pods if p.name not in spoke and not s.logs.get(p.name)]
+    down = [
+        f"{p.name} ({p.blocked() or p.phase})"
+        for p in s.pods
+        if p.phase not in ("Running", "Succeeded") and p.name not in spoke
+    ]
+    who = down or silent
+    cause = Cause(
+        f"{told['came']} of {told['all']} members came to the rendezvous"
+        + (f"; missing: {say.listed(who, 4)}" if who else ""),
+        "see why those that are missing do not start or do not reach it; compare --nnodes and WORLD_SIZE with the pods",
+    )
+    seen = f"{say.listed(sorted(spoke), 4)}: {found[-1].text!r}"
+    yield fault(
+        "members-missing", Stage.CONNECT, cause, seen, LIKELY, evidence=tuple(c.key for c in found[:4]),
+        where=tuple(f"Pod/{pod}" for pod in sorted(spoke)[:8]), rows=("RDZV-004", "ELA-003"),
+    )  # fmt: skip
