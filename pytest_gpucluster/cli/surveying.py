@@ -11,6 +11,7 @@ from pytest_gpucluster.evidence.machines import Machine
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, kinds, objects
 from pytest_gpucluster.plain import components as known
+from pytest_gpucluster.plain import texts
 
 if TYPE_CHECKING:
     from pytest_gpucluster.kube.kinds import KindInfo
@@ -103,7 +104,10 @@ class Surveyor:
     def _list(self, info: "KindInfo", namespace: str | None = None) -> tuple[Obj, ...] | None:
         """Return all objects of a kind; None where it is not served or may not be read."""
         try:
-            return tuple(_lean(item) for item in self._api.list(info, namespace))
+            pages = self._api.pages(info, namespace)
+            return tuple(
+                _lean(objects.whole(item, info)) for page in pages for item in page.get("items") or []
+            )
         except errors.ApiError as error:
             if error.code == 403:
                 place = f" in {namespace}" if namespace else ""
@@ -120,6 +124,8 @@ def _lean(obj: Obj) -> Obj:
         k: v for k, v in fields.sub(obj, "metadata").items() if k not in ("managedFields", "annotations")
     }
     status = {k: v for k, v in fields.sub(obj, "status").items() if k != "images"}
+    if isinstance(metadata.get("labels"), dict):
+        metadata["labels"] = texts.shared(metadata["labels"])
     return {**obj, "metadata": metadata, "status": status}
 
 

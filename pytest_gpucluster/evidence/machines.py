@@ -143,7 +143,12 @@ def _extended(amounts: Mapping[str, Any]) -> dict[str, int]:
 
 
 def listed(evidence: Evidence, kind: str) -> bool:
-    """Report whether the watch of a kind was in sync when the evidence ends: what it shows is all there is."""
+    """Report whether what the evidence shows of a kind when it ends is all there is.
+
+    So it is where the watch was in sync then, and where kubectl printed a list: what it prints is one moment, whole.
+    """
+    if evidence.clock == "object" and not any(span.kind == kind for span in evidence.spans):
+        return bool(evidence.of_kind(kind))
     end = evidence.end
     return any(
         span.kind in (kind, EVERY_KIND) and span.start <= end and span.end >= end - 1e-3

@@ -1,6 +1,7 @@
 """Inventory judged on made-up nodes, queues, answers: right ones, wrong ones, and what cannot be told."""
 
 import copy
+import json
 
 import pytest
 
@@ -138,6 +139,20 @@ def test_a_declared_zero_is_not_applicable_and_an_unwatched_list_decides_nothing
     assert decide(nodes.gpus_as_declared, blind, nodes.nodes_listed).verdict == "inconclusive"
     ended = evidence(node("a"), spans=(Span("Node", 0.0, 1.0),))
     assert decide(nodes.gpus_as_declared, ended, nodes.nodes_listed).verdict == "inconclusive"
+
+
+def test_what_kubectl_printed_is_judged(tmp_path):
+    """`kubectl get nodes -o json` is a whole list of one moment, though nobody watched."""
+    from pytest_gpucluster.evidence import read
+
+    items = [{**found, "apiVersion": "v1"} for found in (node("a"), node("b"), node("c", 8, 7))]
+    path = tmp_path / "nodes.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
+    seen = read(path)
+    assert decide(nodes.gpus_as_declared, seen, nodes.nodes_listed).verdict == "fail"
+    assert decide(siblings.nodes_alike, seen, nodes.nodes_listed, siblings.siblings).verdict == "fail"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items[:2]}, indent=1))
+    assert decide(nodes.gpus_as_declared, read(path), nodes.nodes_listed).verdict == "pass"
 
 
 def test_five_thousand_nodes_name_the_short_ones():
