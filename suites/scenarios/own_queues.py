@@ -15,10 +15,8 @@ PER_NODE = 8
 CAPABILITY = 8
 """Slots that the gangs of the queue may hold together: half of what the two nodes have."""
 
-OWN_QUEUE = (
-    "create queues.scheduling.volcano.sh", "delete queues.scheduling.volcano.sh",
-    "create commands.bus.volcano.sh", "patch queues.scheduling.volcano.sh/status",
-)  # fmt: skip
+OWN_QUEUE = ("create,delete queues.scheduling.volcano.sh",)
+CLOSES_IT = ("create commands.bus.volcano.sh",)
 
 
 def _gang(stage: Stage, role: str, *, members: int, slots: dict[str, int | str], queue: str = "") -> Handle:
@@ -149,7 +147,7 @@ closed_queue = Scenario(
     name="closed-queue",
     summary="Jobs for a queue that does not exist, and for one of ours that was closed",
     run=run_closed,
-    needs=Needs(seconds=3, pods_run=False, permissions=OWN_QUEUE),
+    needs=Needs(seconds=3, pods_run=False, permissions=OWN_QUEUE + CLOSES_IT),
 )
 
 enqueued_blocks = Scenario(
