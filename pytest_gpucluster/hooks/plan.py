@@ -1,8 +1,9 @@
 """The plan of a run: what would be done, what it costs, what it needs, whom it touches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_gpucluster.hooks import budget, waivers
 from pytest_gpucluster.hooks.collection import cost
 from pytest_gpucluster.plain.names import SLOT_PREFIX
 from pytest_gpucluster.requirement import REGISTRY, Requirement
@@ -11,8 +12,14 @@ if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
 
 
-def lines(run: "Run", selected: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of the plan for the selected requirements."""
+def lines(run: "Run", selected: Sequence[str], left_out: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of the plan.
+
+    Args:
+        run: the run that is planned.
+        selected: ids of the requirements that would be run.
+        left_out: requirement -> why a budget leaves it out.
+    """
     requirements = [REGISTRY.get(requirement_id) for requirement_id in selected]
     by_scenario: dict[str, list[Requirement]] = {}
     for requirement in requirements:
@@ -26,11 +33,58 @@ def lines(run: "Run", selected: Sequence[str]) -> Iterator[str]:
     )
     for name, group in by_scenario.items():
         yield from _scenario(name, group, profile)
+    yield from _not_run(left_out)
+    for line in waivers.lines(run.loaded):
+        yield f"waivers       {line.removeprefix('gpucluster: ')}"
     yield ""
+    yield from _altogether([group[0].scenario for group in by_scenario.values()], profile)
     scenarios = [group[0].scenario for group in by_scenario.values()]
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
     yield "Nothing was run, and no cluster was touched."
+
+
+def _not_run(left_out: Mapping[str, str]) -> Iterator[str]:
+    if left_out:
+        yield ""
+    yield from budget.lines(left_out)
+
+
+def _altogether(scenarios: Sequence[Any], profile: Any) -> Iterator[str]:
+    """Say what the whole run does to a cluster that others use too."""
+    needs = [found for each in scenarios if (found := getattr(each, "needs", None)) is not None]
+    space = getattr(profile, "namespace", None)
+    effects = [
+        f"works in the namespace {space}, which it leaves empty"
+        if space
+        else "makes a namespace of its own for each worker and removes it"
+    ]
+    gpus = max((each.gpus for each in needs), default=0)
+    if gpus:
+        effects.append(f"holds at most {gpus} {profile.gpu_resource} at the same time")
+    slots = max((each.slot_nodes for each in needs), default=0)
+    if slots:
+        effects.append(
+            f"changes the status of at most {slots} node{'s' if slots != 1 else ''} for each scenario"
+        )
+    made = dict.fromkeys(kind for each in needs for kind in _made_outside(each))
+    if made:
+        effects.append(f"makes and removes outside its namespace: {', '.join(made)}")
+    for number, effect in enumerate(effects):
+        yield f"{'others' if number == 0 else '':<14}{effect}"
+
+
+def _made_outside(needs: Any) -> list[str]:
+    """Return the cluster-scoped kinds that a scenario makes, from what it asks permission for."""
+    from pytest_gpucluster.kube import kinds, permissions
+
+    scoped = {(info.group, info.plural): info.kind for info in kinds.TABLE if not info.namespaced}
+    asked = [each for text in getattr(needs, "permissions", ()) for each in permissions.parse(text)]
+    return [
+        scoped[each.group, each.resource]
+        for each in asked
+        if each.verb == "create" and (each.group, each.resource) in scoped
+    ]
 
 
 def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator[str]:
@@ -76,6 +130,9 @@ def _effect(needs: Any, profile: Any) -> str:
         effects.append(
             f"adds a resource below {SLOT_PREFIX} to the status of {nodes}, which no other pod asks for"
         )
+    own = _made_outside(needs)
+    if own:
+        effects.append(f"makes and removes a {' and a '.join(dict.fromkeys(own))} of its own")
     return "; ".join(effects) or "takes nothing from them"
 
 

@@ -109,7 +109,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         from pytest_gpucluster.hooks import plan
 
         terminalreporter.section("gpucluster plan")
-        for line in plan.lines(run, state.selection_of(config).selected):
+        selection = state.selection_of(config)
+        for line in plan.lines(run, selection.selected, selection.left_out):
             terminalreporter.write_line(line)
         return
     for category in _TOLD:

@@ -170,8 +170,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     from pytest_gpucluster.hooks import ending
 
+    if settings.wants_plan(config):
+        return
     selection = state.selection_of(config)
-    if selection.left_out and not run.begun and not settings.wants_plan(config):
+    if selection.left_out and not run.begun:
         run.begin(selection, touch=False)
     ending.end(
         config,

@@ -114,8 +114,42 @@ def test_the_plan_says_what_would_be_done_and_runs_nothing(project):
             "  needs         1 node, 4 nvidia.com/gpu, 2 x 3 slots, pods that run",
             "  costs         about 9 s, 40 GPU-seconds",
             "  others        holds 4 nvidia.com/gpu in queue default for about 10 s; adds a resource below*",
+            "others        makes a namespace of its own for each worker and removes it",
+            "*holds at most 4 nvidia.com/gpu at the same time",
+            "*changes the status of at most 2 nodes for each scenario",
             "permissions   create, delete, watch namespaces",
             "*patch nodes/status",
+            "Nothing was run, and no cluster was touched.",
+        ]
+    )
+    assert project.log == []
+    assert not (project.pytester.path / "reports").exists()
+
+
+def test_the_plan_names_what_the_budget_leaves_out_waivers_and_what_is_made_outside_the_namespace(project):
+    """A plan of what would really be run; it is no run, so that nothing of it makes it red."""
+    project.rows(
+        "GANG-001 greedy passes", "GANG-002 Scenario('queued',needs=Needs(permissions=(CREATE,))) passes"
+    )
+    path = project.pytester.path / "test_rows.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace(
+            "from doubles import *",
+            "from doubles import *\nCREATE = 'create,delete queues.scheduling.volcano.sh'",
+        ),
+        encoding="utf-8",
+    )
+    waiver = "waivers=[{id: GANG-002, reason: r, owner: ops, expires: 2020-01-01}]"
+    result = project.run("--gpucluster-plan", "--gpucluster-max-gpu-seconds=39", f"--gpucluster-set={waiver}")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "cluster embedded (embedded): 1 requirements from 1 scenarios, about 1 s, 0 GPU-seconds",
+            "  others        makes and removes a Queue of its own",
+            "GANG-001: not run: budget: scenario greedy takes 40 GPU-seconds*",
+            "waivers       the waiver of GANG-002 by ops expired on 2020-01-01 and has no effect",
+            "*makes and removes outside its namespace: Queue",
             "Nothing was run, and no cluster was touched.",
         ]
     )
