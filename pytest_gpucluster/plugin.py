@@ -14,7 +14,12 @@ from pytest_gpucluster.hooks.collection import (
     pytest_make_collect_report,
     pytest_report_collectionfinish,
 )
-from pytest_gpucluster.hooks.options import pytest_addoption, pytest_configure, pytest_report_header
+from pytest_gpucluster.hooks.options import (
+    pytest_addoption,
+    pytest_configure,
+    pytest_load_initial_conftests,
+    pytest_report_header,
+)
 from pytest_gpucluster.hooks.reporting import (
     pytest_html_results_table_header,
     pytest_html_results_table_row,
@@ -40,6 +45,7 @@ __all__ = [
     "pytest_html_results_table_header",
     "pytest_html_results_table_row",
     "pytest_itemcollected",
+    "pytest_load_initial_conftests",
     "pytest_make_collect_report",
     "pytest_report_collectionfinish",
     "pytest_report_header",

@@ -156,12 +156,21 @@ def pytest_report_collectionfinish(
     source = told.sources.get("cluster", "default")
     lines = [
         f"gpucluster: {count} requirement{'s' if count != 1 else ''} on cluster {told.cluster} ({source})",
+        *_taken(config),
         *settings.header_lines(run.loaded.overridden()),
         *waivers.lines(run.loaded),
     ]
     if told.reuse is not None:
         lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")
     return lines
+
+
+def _taken(config: pytest.Config) -> list[str]:
+    if settings.is_ours(config, "--cluster"):
+        return []
+    return [
+        "gpucluster: --cluster is an option of another plugin here; name the cluster with --gpucluster-cluster"
+    ]
 
 
 def _shuffled(config: pytest.Config) -> bool:

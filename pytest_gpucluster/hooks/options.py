@@ -1,5 +1,8 @@
 """Hooks around options: declare them, register markers, print the header."""
 
+import copy
+from collections.abc import Generator
+
 import pytest
 
 from pytest_gpucluster.hooks import settings
@@ -12,12 +15,33 @@ LEVEL_MEANINGS = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare options and ini settings.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption
     """
     settings.register(parser)
+    if getattr(pluginmanager, "_conftest_plugins", ()):
+        # Loaded by a conftest file: the hook below was called before.
+        settings.claim(parser)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None]:
+    """Take the name `--cluster` where neither a plugin nor a conftest file has an option of that name.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_load_initial_conftests
+    """
+    kept = settings.without_claimed(args)
+    if len(kept) < len(args):
+        # Until it is claimed, the value of `--cluster NAME` would look like a path.
+        known = parser.parse_known_args(kept, namespace=copy.copy(early_config.option))
+        early_config.known_args_namespace.file_or_dir = known.file_or_dir
+    result = yield
+    settings.claim(parser)
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

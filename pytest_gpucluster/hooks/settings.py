@@ -1,5 +1,7 @@
 """What a run was told, and by whom: option, ini, environment or default."""
 
+import argparse
+import contextlib
 import dataclasses
 import math
 import os
@@ -40,12 +42,20 @@ class Option:
         return f"gpucluster_{self.name}"
 
     @property
+    def claimed_dest(self) -> str:
+        """Return the attribute of a name that somebody else may have: it is there only where the name is ours."""
+        return f"{self.dest}_claimed"
+
+    @property
     def ini(self) -> str:
         """Return the name of the ini setting."""
         return f"gpucluster_{self.name}"
 
 
 NO = False
+
+OURS = "--gpucluster-"
+"""How our options begin; one that begins otherwise may belong to somebody else and then has this name only."""
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -159,14 +169,72 @@ def register(parser: pytest.Parser) -> None:
             how = {"action": "store_true"}
         else:
             how["metavar"] = option.metavar
-        group.addoption(option.flag, dest=option.dest, default=None, help=f"{option.help} ({twins})", **how)
+        flag = option.flag if option.flag.startswith(OURS) else f"{OURS}{option.name}"
+        told = (
+            option.help
+            if flag == option.flag
+            else f"The same as {option.flag}, which another plugin may have"
+        )
+        group.addoption(flag, dest=option.dest, default=None, help=f"{told} ({twins})", **how)
         parser.addini(option.ini, option.help, type=_INI_TYPES[option.kind], default=None)
+
+
+def claim(parser: pytest.Parser) -> None:
+    """Declare the options whose names are not ours alone, where nobody else has them.
+
+    Called when all plugins and the first conftest files have declared theirs: theirs win.
+    """
+    group = parser.getgroup("gpucluster", "GPU cluster conformance")
+    for option in OPTIONS:
+        if option.flag.startswith(OURS):
+            continue
+        twins = f"ini {option.ini}" + (f", environment {option.env}" if option.env else "")
+        # Somebody else declared it: ours is then the long name only.
+        with contextlib.suppress(ValueError, argparse.ArgumentError):
+            group.addoption(
+                option.flag,
+                dest=option.claimed_dest,
+                default=None,
+                help=f"{option.help} ({twins})",
+                metavar=option.metavar,
+            )
+
+
+def without_claimed(args: Sequence[str]) -> list[str]:
+    """Return arguments without the options that are claimed later and their values, so that no value is a path."""
+    claimed = {option.flag for option in OPTIONS if not option.flag.startswith(OURS)}
+    kept: list[str] = []
+    skip = False
+    for arg in args:
+        if not skip and arg not in claimed:
+            kept.append(arg)
+        skip = not skip and arg in claimed
+    return kept
+
+
+def is_ours(config: pytest.Config, flag: str) -> bool:
+    """Report whether an option of this name is ours in this run."""
+    option = next(o for o in OPTIONS if o.flag == flag)
+    return hasattr(config.option, option.claimed_dest)
+
+
+def _given(config: pytest.Config, option: Option) -> Any:
+    """Return what the command line says, None where it says nothing."""
+    given = getattr(config.option, option.claimed_dest, None)
+    return config.getoption(option.dest) if given is None else given
+
+
+def _said(config: pytest.Config, option: Option) -> str:
+    """Return the name by which the command line gave an option."""
+    if option.flag.startswith(OURS) or getattr(config.option, option.claimed_dest, None) is not None:
+        return option.flag
+    return f"{OURS}{option.name}"
 
 
 def is_set(config: pytest.Config) -> bool:
     """Report whether anybody set an option, without reading any value."""
     return any(
-        config.getoption(option.dest) is not None
+        _given(config, option) is not None
         or config.getini(option.ini) is not None
         or (option.env is not None and option.env in os.environ)
         for option in OPTIONS
@@ -216,9 +284,9 @@ def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Sett
 
 
 def _resolve(config: pytest.Config, option: Option, env: Mapping[str, str]) -> tuple[Any, str | None]:
-    given = config.getoption(option.dest)
+    given = _given(config, option)
     if given is not None:
-        return given, f"option {option.flag}"
+        return given, f"option {_said(config, option)}"
     given = config.getini(option.ini)
     if given is not None:
         return (_beside_ini(config, option, given), f"ini {option.ini}")

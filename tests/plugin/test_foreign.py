@@ -68,6 +68,51 @@ def test_markers_of_the_same_name_keep_working(foreign):
     assert not (foreign.path / "reports").exists()
 
 
+@pytest.mark.parametrize("form", [["--cluster=theirs"], ["--cluster", "theirs"]])
+def test_a_project_with_an_option_of_the_same_name_keeps_it(foreign, form):
+    """A conftest file may have a `--cluster` of its own, which then is its own alone."""
+    foreign.makeconftest(
+        """
+        def pytest_addoption(parser):
+            parser.addoption("--cluster", default="none", help="ours")
+        """
+    )
+    foreign.makepyfile(
+        """
+        def test_ours(request):
+            assert request.config.getoption("--cluster") == request.config.getoption("cluster") == "theirs"
+        """
+    )
+    result = _run(foreign, *form)
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*gpucluster:*")
+    assert result.stderr.str() == ""
+
+
+@pytest.mark.parametrize("order", ["aa_theirs", "zz_theirs"])
+def test_an_installed_plugin_with_an_option_of_the_same_name_keeps_it(foreign, order, monkeypatch):
+    """Whichever of the two is loaded first, the other plugin has the name."""
+    foreign.makepyfile(
+        **{
+            order: """
+            def pytest_addoption(parser):
+                parser.getgroup("theirs").addoption("--cluster", default="none", help="theirs")
+            """,
+            "test_ours": """
+            def test_ours(request):
+                assert request.config.getoption("--cluster") == "x"
+            """,
+        }
+    )
+    plugins = (
+        ["-p", order, "-p", "gpucluster"] if order.startswith("aa") else ["-p", "gpucluster", "-p", order]
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.environ["PYTHONPATH"], str(foreign.path)]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    result = foreign.run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugins, "--cluster=x")
+    result.assert_outcomes(passed=1)
+
+
 def test_broken_settings_of_ours_do_not_touch_a_foreign_run(foreign, monkeypatch):
     """Variables left in the environment are nobody's problem until a requirement is collected."""
     monkeypatch.setenv("GPUCLUSTER_CLUSTER", "nonesuch")

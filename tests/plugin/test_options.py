@@ -44,6 +44,51 @@ def test_help_names_each_option_with_its_twins_and_survives_a_broken_profile(pro
     assert "(ini gpucluster_report_dir, environment GPUCLUSTER_REPORT_DIR)" in text
 
 
+THEIRS = """
+import doubles
+
+doubles.install()
+
+def pytest_addoption(parser):
+    parser.addoption("--cluster", default="theirs", help="theirs")
+"""
+
+
+def test_where_the_name_is_taken_the_long_one_names_the_cluster(site):
+    """Another project's `--cluster` is never taken for ours: the run says which option to use."""
+    (site.pytester.path / "conftest.py").write_text(THEIRS, encoding="utf-8")
+    result = site.run("--cluster=prod-a")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "gpucluster: 1 requirement on cluster embedded (default)",
+            "gpucluster: --cluster is an option of another plugin here; name the cluster with --gpucluster-cluster",
+        ]
+    )
+    result = site.run("--cluster=theirs", "--gpucluster-cluster=prod-a")
+    result.stdout.fnmatch_lines(["gpucluster: 1 requirement on cluster prod-a (option --gpucluster-cluster)"])
+
+
+def test_the_name_of_a_cluster_is_no_path(site):
+    """In `--cluster NAME` the name is no test folder: the conftest files of `testpaths` are still loaded first."""
+    folder = site.pytester.mkdir("checks")
+    for name in ("conftest.py", "test_rows.py"):
+        (site.pytester.path / name).rename(folder / name)
+    conftest = folder / "conftest.py"
+    conftest.write_text(
+        conftest.read_text(encoding="utf-8")
+        + "\n\ndef pytest_addoption(parser):\n    parser.addoption('--special', action='store_true')\n",
+        encoding="utf-8",
+    )
+    path = site.pytester.path / "pytest.toml"
+    path.write_text(
+        path.read_text(encoding="utf-8") + 'testpaths = ["checks"]\npythonpath = ["."]\n', encoding="utf-8"
+    )
+    result = site.run("--cluster", "prod-a", "--special")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["gpucluster: 1 requirement on cluster prod-a (option --cluster)"])
+
+
 def test_no_variable_of_an_option_is_taken_for_a_leaf_of_the_profile():
     """The profile leaves the twins of options alone, all of them."""
     from pytest_gpucluster.hooks import settings
