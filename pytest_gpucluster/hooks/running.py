@@ -103,7 +103,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
         return (yield)
     except (state.Outcome, pytest.skip.Exception, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except (Exception, pytest.fail.Exception) as error:
         case = state.case_of(item)
         if case is not None and not case.settled:
             _replace_by_inconclusive(item, f"setup broke: {_brief(error)}")
@@ -125,7 +125,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         raise
     except (pytest.skip.Exception, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except (Exception, pytest.fail.Exception) as error:
         if not case.settled:
             _replace_by_inconclusive(item, f"the test itself broke: {_brief(error)}")
         raise

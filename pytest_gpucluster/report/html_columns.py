@@ -6,13 +6,22 @@ functions add exactly the same two cells at the same place, also to rows of test
 """
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 REQUIREMENT_PROPERTY = "gpucluster.requirement"
 VERDICT_PROPERTY = "gpucluster.verdict"
 """Names under which the hooks put id and verdict into `item.user_properties`, as text."""
 
+MARKS = {"gpucluster.waived": "waived", "gpucluster.flaky": "flaky"}
+
 _PLACE = 1
+
+
+def _verdict(found: Mapping[str, str]) -> str:
+    """Return the verdict; one that is waived, or came only when the test was repeated, says so."""
+    verdict = found.get(VERDICT_PROPERTY, "")
+    marks = [word for name, word in MARKS.items() if found.get(name)]
+    return f"{verdict} ({', '.join(marks)})" if marks else verdict
 
 
 def add_header(cells: list[str]) -> None:
@@ -25,5 +34,5 @@ def add_row(cells: list[str], user_properties: Iterable[tuple[str, object]]) -> 
     found = {name: str(value) for name, value in user_properties}
     cells[_PLACE:_PLACE] = [
         f'<td class="col-requirement">{html.escape(found.get(REQUIREMENT_PROPERTY, ""))}</td>',
-        f'<td class="col-verdict">{html.escape(found.get(VERDICT_PROPERTY, ""))}</td>',
+        f'<td class="col-verdict">{html.escape(_verdict(found))}</td>',
     ]
