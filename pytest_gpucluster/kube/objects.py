@@ -137,6 +137,7 @@ class Objects:
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        version: str | None = None,
         grace: int | None = None,
     ) -> Obj:
         """Delete one object, its dependants in the background; an object that is gone already is a success.
@@ -146,15 +147,17 @@ class Objects:
             name: its name.
             namespace: its namespace.
             uid: delete only the object with this uid, not one of the same name that came later.
+            version: delete it only if nobody has changed it since it had this resourceVersion.
             grace: seconds that pods get to end; None for their own.
 
         Raises:
-            ApiError: 409 when the uid differs.
+            ApiError: 409 when the uid or the version differs.
             Unreachable: no answer.
         """
         options: Obj = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        wanted = {"uid": uid, "resourceVersion": version}
+        if uid or version:
+            options["preconditions"] = {field: value for field, value in wanted.items() if value}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         about = _about("delete", info, namespace, name)

@@ -128,16 +128,21 @@ def rules(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
 class Rights:
     """What the credentials in use may do in one namespace and on the cluster, as far as the server tells."""
 
-    def __init__(self, found: Iterable[Rule] | None) -> None:
-        """Take resource rules; None where the server cannot tell all of them."""
+    def __init__(self, found: Iterable[Rule] | None, namespace: str = "") -> None:
+        """Take the resource rules that hold in a namespace; None where the server cannot tell all of them."""
         self._rules = None if found is None else list(found)
+        self._namespace = namespace
 
     def missing(self, wanted: Iterable[Permission]) -> list[Permission]:
-        """Return what is known not to be granted; nothing where the server does not tell, or of other namespaces."""
+        """Return what is known not to be granted; nothing where the server does not tell, or of other namespaces.
+
+        What is for the session's namespace counts as granted where it is in the namespace that was asked about.
+        """
         if self._rules is None:
             return []
         known = self._rules
-        return sorted(p for p in wanted if not p.namespace and not any(grants(rule, p) for rule in known))
+        told = [p for p in wanted if p.namespace in {"", self._namespace}]
+        return sorted(p for p in told if not any(grants(rule, p) for rule in known))
 
 
 def grants(rule: Rule, wanted: Permission) -> bool:
@@ -178,4 +183,4 @@ def own_rights(connection: connections.Connection, namespace: str) -> Rights:
     status = answer.get("status") or {}
     if status.get("incomplete") or status.get("evaluationError"):
         return Rights(None)
-    return Rights(status.get("resourceRules") or [])
+    return Rights(status.get("resourceRules") or [], namespace)

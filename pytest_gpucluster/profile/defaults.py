@@ -18,6 +18,8 @@ DEFAULTS: Mapping[str, Any] = {
         "finish": 120.0,
         "delete": 180.0,
         "torch": 900.0,
+        # As long as another run of the suite may take on a real cluster.
+        "lease": 1800.0,
     },
     "slots": True,
     "lease_namespace": "default",
@@ -52,6 +54,7 @@ EMBEDDED: Mapping[str, Any] = {
         "finish": 10.0,
         "delete": 20.0,
         "torch": 120.0,
+        "lease": 60.0,
     },
     "nodes": "process",
     "images": {"python": "python", "torch": "torch"},

@@ -9,10 +9,10 @@ from pydantic_core import PydanticCustomError
 
 from pytest_gpucluster.plain import components, versions
 
-BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch")
+BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
 a node; start: containers run; run: a payload comes to its end; finish: a Job's phase follows; delete: an object is
-gone; torch: a payload that imports torch and forms a world."""
+gone; torch: a payload that imports torch and forms a world; lease: another run gives the cluster free."""
 
 REAL_WINDOW = 5.0
 """Shortest window on a real cluster, in seconds."""

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from pytest_gpucluster.kube import kinds, objects
 from pytest_gpucluster.kube import permissions as kube
 from pytest_gpucluster.kube.permissions import Permission
-from pytest_gpucluster.scenario import spec
+from pytest_gpucluster.scenario import spec, turns
 from pytest_gpucluster.scenario.submit import INERT
 
 RBAC = "rbac.authorization.k8s.io"
@@ -22,6 +22,14 @@ class ProfileLike(Protocol):
     @property
     def queue(self) -> str:
         """Return the declared queue."""
+
+
+class RunProfileLike(ProfileLike, Protocol):
+    """What matters of a profile for a whole run."""
+
+    @property
+    def lease_namespace(self) -> str:
+        """Return where the Lease is by which runs take turns."""
 
 
 def preferred_group(scheduler: str) -> str:
@@ -75,12 +83,14 @@ def _on_key(key: str, group: str, *verbs: str) -> set[Permission]:
 
 
 def of_run(
-    scenarios: Iterable[spec.Scenario], profile: ProfileLike, *, namespace: str | None
+    scenarios: Iterable[spec.Scenario], profile: RunProfileLike, *, namespace: str | None
 ) -> set[Permission]:
     """Return what a run of scenarios takes, its sessions included."""
     found = of_session(namespace)
     for scenario in scenarios:
         found |= of_scenario(scenario, profile, namespace=namespace)
+        if turns.disturbs(scenario):
+            found |= turns.permissions(profile.lease_namespace)
     return found
 
 

@@ -20,7 +20,7 @@ from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
-from pytest_gpucluster.scenario import spec, stage, submit
+from pytest_gpucluster.scenario import spec, stage, submit, turns
 from pytest_gpucluster.scenario import store as stores
 from pytest_gpucluster.workload import gang
 
@@ -28,6 +28,8 @@ EXPIRES_AFTER = 2 * 3600.0
 """Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
 SYNC_SECONDS = 20.0
 """Seconds in which watches must be in sync before a scenario begins."""
+TURN_SECONDS = 60.0
+"""Seconds that another run is waited for where the profile has no budget `lease`."""
 FREEZE_SECONDS = 5.0
 """Seconds that freezing waits for a watch that is just being renewed."""
 
@@ -88,6 +90,8 @@ class Session:
         self._site: sites.Site | None = None
         self._home: namespaces.Namespace | None = None
         self._watches: dict[str, watch.KindWatch] = {}
+        self._turn: turns.Turn | None = None
+        self._occupied: errors.EnvironmentProblem | None = None
         self._rights = rights.Rights(None)
         self._refused: errors.EnvironmentProblem | None = None
         self._interrupted = False
@@ -129,6 +133,9 @@ class Session:
                     # The namespace is gone, and with it whatever of ours was slow to go.
                     self.left_overs = [item for item in self.left_overs if item.namespace != home.name]
                 self.left_overs += left
+            if self._turn is not None:
+                # Last: what we leave would disturb whoever comes next.
+                self.left_overs += self._turn.give_back()
         except KeyboardInterrupt:
             self._abandon()
             raise
@@ -149,6 +156,7 @@ class Session:
     def _run(self, scenario: spec.Scenario) -> slices.Slice:
         try:
             site = self._open()
+            self._take_turn(scenario)
         except errors.EnvironmentProblem as error:
             return slices.Slice(self._header(scenario, {}, _problem("environment", error)), (), ())
         needs = scenario.needs
@@ -156,9 +164,33 @@ class Session:
             first, before = site.log.mark(), self._asked()
             made = stage.Stage(site, scenario.name, scenario.kinds)
             problem = self._play(site, scenario, made)
+            if problem is None and self._turn is not None and self._turn.lost and turns.disturbs(scenario):
+                # Somebody else may have been on the cluster at the same time.
+                problem = {"verdict": "environment", "text": self._turn.lost}
             asked = {k: n - before.get(k, 0) for k, n in self._asked().items() if n > before.get(k, 0)}
             header = self._header(scenario, _given(made), problem, asked)
             return self._freeze(site, scenario, made, first, header)
+
+    def _take_turn(self, scenario: spec.Scenario) -> None:
+        """Hold the cluster for this run before the first scenario that another run could disturb.
+
+        Raises:
+            EnvironmentProblem: another run holds it; remembered, so that it is waited for once.
+        """
+        if self._turn is None or not turns.disturbs(scenario):
+            return
+        if self._occupied is not None:
+            raise self._occupied
+        try:
+            wanted = turns.permissions(str(getattr(self._profile, "lease_namespace", "default")))
+            self._check_rights(wanted, "the Lease by which runs take turns")
+            self._turn.take(float(dict(self._profile.budgets).get("lease", TURN_SECONDS)), self._say)
+        except errors.EnvironmentProblem as problem:
+            self._occupied = problem
+            raise
+        except errors.ApiError as error:
+            self._occupied = errors.EnvironmentProblem(str(error))
+            raise self._occupied from error
 
     def _asked(self) -> Mapping[str, int]:
         """Return the requests so far, `verb kind` -> how many."""
@@ -284,8 +316,9 @@ class Session:
         group = granted.preferred_group(self._profile.scheduler)
         api = objects.Objects(self._connection, prefer_group=group)
         lent = getattr(self._profile, "namespace", None)
-        space = lent or namespaces.name_of(self._store.run_id, self._worker)
-        self._rights = rights.own_rights(self._connection, space)
+        turns_in = str(getattr(self._profile, "lease_namespace", "default"))
+        # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.
+        self._rights = rights.own_rights(self._connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")
         log = logs.SessionLog(
             self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
@@ -301,6 +334,7 @@ class Session:
             given=lent,
         )
         self._home = home
+        self._turn = turns.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
         return sites.Site(
             self._profile,
             self._cluster,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.kube import connection as connections
-from pytest_gpucluster.kube import errors, kinds, objects, watch
+from pytest_gpucluster.kube import errors, kinds, leases, objects, watch
 from pytest_gpucluster.kube.errors import LeftOver
 from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.scenario import site as sites
@@ -75,6 +75,9 @@ def sweep(
     _slots(api, run_id, tally)
     if tally.going:
         _await(api, tally, seconds)
+    # Last: what is left of a run would disturb whoever takes its turn.
+    for obj in _listed(api, leases.LEASE, labels):
+        _one(api, leases.LEASE, obj, run_id=run_id, older_than=older_than, now=when, tally=tally)
     return Swept(tuple(tally.removed), tuple(tally.kept), tuple(tally.failed))
 
 
@@ -98,19 +101,23 @@ def _one(
     tally: _Tally,
 ) -> None:
     metadata = obj["metadata"]
+    space = str(metadata.get("namespace") or "")
     name, run = str(metadata["name"]), str(metadata["labels"][names.LABEL_RUN])
     why = f"of run {run}" if run_id is not None else _due(metadata, older_than, now)
+    if not why and info is leases.LEASE and leases.lapsed(obj):
+        why = "not renewed in time"
     if not why:
         expires = (metadata.get("annotations") or {}).get(names.ANNOTATION_EXPIRES, "never")
         tally.kept.append(f"{info.key}/{name} of run {run}: expires {expires}")
         tally.kept_runs.add(sites.short_run(run))
         return
     try:
-        answer = api.delete(info, name, uid=str(metadata.get("uid") or "") or None)
+        answer = api.delete(info, name, space or None, uid=str(metadata.get("uid") or "") or None)
     except errors.GpuClusterError as error:
-        tally.failed.append(LeftOver(info.key, "", name, str(error)))
+        tally.failed.append(LeftOver(info.key, space, name, str(error)))
         return
-    tally.removed.append(f"{info.key}/{name} ({why})")
+    place = f" in {space}" if space else ""
+    tally.removed.append(f"{info.key}/{name}{place} ({why})")
     if answer.get("kind") == "Namespace":
         tally.going[str(metadata.get("uid"))] = name
 
