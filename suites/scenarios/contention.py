@@ -14,7 +14,7 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError, filler
 
-from .common import HOLD, all_bound, bound, exist, image, told
+from .common import FILLER, HOLD, all_bound, bound, exist, image, told
 from .inventory import namespace_of
 
 HIGH = 1000
@@ -23,7 +23,7 @@ SLOTS = 20
 
 OWN = (
     "create queues.scheduling.volcano.sh", "delete queues.scheduling.volcano.sh",
-    "create priorityclasses.scheduling.k8s.io", "delete priorityclasses.scheduling.k8s.io",
+    "create,delete,list,watch priorityclasses.scheduling.k8s.io",
 )  # fmt: skip
 READS = "get configmaps in volcano-system"
 
@@ -174,7 +174,9 @@ priorities = Scenario(
     name="priorities",
     summary="a gang of no priority and urgent ones of its queue: who gets room that appears, and who gives room up",
     run=run_priorities,
-    needs=Needs(slot_nodes=1, slots_per_node=SLOTS, seconds=4, pods_run=False, permissions=(*OWN, READS)),
+    needs=Needs(
+        slot_nodes=1, slots_per_node=SLOTS, seconds=4, pods_run=False, permissions=(*OWN, *FILLER, READS)
+    ),
 )
 
 fair_share = Scenario(

@@ -58,5 +58,12 @@ lost_slot = Scenario(
     name="lost",
     summary="a gang of 4 loses a member and its slot, waits for it, and gets the slot back",
     run=run,
-    needs=Needs(slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False),
+    needs=Needs(
+        slot_nodes=2,
+        slots_per_node=PER_NODE,
+        nodes=2,
+        seconds=4,
+        pods_run=False,
+        permissions=("delete pods",),
+    ),
 )

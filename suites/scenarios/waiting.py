@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import PayloadCommand, finished, image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, finished, image, job_ended, payloads_of, told
 
 PORT = 29500
 LATE = 1.2
@@ -77,5 +77,5 @@ waiting = Scenario(
     name="waiting",
     summary="workers held back for a late master on port 29500, and for one that never listens",
     run=run,
-    needs=Needs(seconds=5, pods_run=True),
+    needs=Needs(seconds=5, pods_run=True, permissions=PAYLOAD + LOGS),
 )
