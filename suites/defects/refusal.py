@@ -5,7 +5,11 @@ from collections.abc import Mapping
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.binds-over-large": {"REF-001": "fail"},
     "refusal.silent": {"REF-001": "inconclusive"},
-    "refusal.reserves": {"REF-002": "environment", "REF-005": "fail"},
+    "refusal.reserves": {
+        **dict.fromkeys(("REF-006", "REF-009", "LIFE-013", "LIFE-014"), "inconclusive"),
+        "REF-002": "environment",
+        "REF-005": "fail",
+    },
     "queue.ignores-capability": {"REF-002": "fail", "REF-005": "inconclusive"},
     "queue.forgets-promises": {"REF-007": "inconclusive"},
     "scheduler.serves-any-name": {"REF-008": "fail"},

@@ -69,10 +69,10 @@ def _state(kind: str, obj: Mapping[str, Any]) -> State:
 
 
 def events(stream: Iterable[Mapping[str, Any]]) -> Events:
-    """Return the distinct events with numbers masked."""
+    """Return the distinct events with numbers masked; what kubelets say is not the control plane's."""
     out: Events = set()
     for line in stream:
-        if line.get("kind") != "Event":
+        if line.get("kind") != "Event" or line["object"].get("source", {}).get("component") == "kubelet":
             continue
         event = line["object"]
         about = event["involvedObject"]

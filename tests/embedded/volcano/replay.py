@@ -18,6 +18,7 @@ from pytest_gpucluster.embedded.volcano.scheduler.loop import run_scheduler
 from pytest_gpucluster.embedded.volcano.shipped import SCHEDULER_CONF
 from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.kubelet import SimulatedKubelet, new_node
+from tests.embedded.volcano.recorded_kubelet import RecordedKubelet
 from tests.embedded.volcano.virtual_time import run_virtually, wall
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "recorded" / "volcano" / "v1.14.4"
@@ -47,6 +48,11 @@ class Recording:
         """Return the objects that were applied."""
         with (RECORDED / self.name / "manifest.yaml").open() as text:
             return [doc for doc in yaml.safe_load_all(text) if doc]
+
+    @property
+    def on_kubelets(self) -> bool:
+        """Whether it was recorded on real kubelets."""
+        return "-real-kubelet-" in self.name
 
     def responses(self) -> list[dict[str, Any]]:
         """Return what the API server answered."""
@@ -83,6 +89,7 @@ class Player:
         self._played = played
         self._objects = {f"{d['kind']}/{d['metadata']['name']}": d for d in recording.manifest()}
         self._namespace = f"case-{recording.name}"
+        self._on_kubelets = recording.on_kubelets
         self._scheduler: asyncio.Task[None] | None = None
 
     def configure(self, changes: str) -> None:
@@ -104,7 +111,8 @@ class Player:
     def prepare(self, nodes: int) -> None:
         """Create nodes, the namespace, and what was there before the recording began."""
         for index in range(nodes):
-            self._store.create("Node", new_node(f"gpu-{index}"))
+            name = f"node-{index + 1}" if self._on_kubelets else f"gpu-{index}"
+            self._store.create("Node", new_node(name))
         self._store.create("Namespace", {"metadata": {"name": self._namespace}})
         for doc in self._objects.values():
             queue = (doc.get("spec") or {}).get("queue")
@@ -208,7 +216,10 @@ async def _play(recording: Recording, period: float, defects: tuple[str, ...]) -
     player.configure(configured[1] if configured else CONFIGURED.get(recording.name, ""))
     if "scheduler.down" not in defects:
         player.start_scheduler()
-    runtime.spawn(SimulatedKubelet(runtime).run(), "simulated kubelets")
+    if recording.on_kubelets:
+        runtime.spawn(RecordedKubelet(runtime, recording.stream()).run(), "recorded kubelets")
+    else:
+        runtime.spawn(SimulatedKubelet(runtime).run(), "simulated kubelets")
     await asyncio.sleep(5)
     watcher = asyncio.create_task(_watch(runtime, played))
     begun = asyncio.get_running_loop().time()

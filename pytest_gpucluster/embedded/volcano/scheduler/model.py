@@ -207,8 +207,9 @@ class Gang:
         return lacks and placed < len(self.tasks)
 
     def is_valid(self) -> bool:
-        """Report whether enough pods exist that have not failed."""
-        return len(self.tasks) - self.count(State.FAILED, State.UNKNOWN) >= self.minimum
+        """Report whether enough pods exist that have neither failed nor are on their way out."""
+        lost = self.count(State.FAILED, State.UNKNOWN, State.RELEASING)
+        return len(self.tasks) - lost >= self.minimum
 
 
 @dataclass(eq=False)
