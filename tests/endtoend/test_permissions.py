@@ -14,7 +14,10 @@ from pytest_gpucluster.kube import connection, objects
 from pytest_gpucluster.kube import permissions as kube
 from pytest_gpucluster.kube.permissions import Permission
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
+from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.scenario import RunStore, Session, permissions, sweep
+from suites.scenarios.inventory import inventory
 from suites.scenarios.scarcity import scarce_gang
 from tests.endtoend import harness
 
@@ -209,3 +212,24 @@ def test_one_verb_less_is_environment_in_a_run(served, grant, tmp_path):
     assert harness.verdicts(report) == {"INV-001": "pass", "GANG-002": "environment"}, done.stdout
     row = next(row for row in report["requirements"] if row["id"] == "GANG-002")
     assert "not permitted: patch nodes/status" in row["finding"]["observed"]
+
+
+@pytest.mark.parametrize(
+    ("less", "row"),
+    [("get configmaps in volcano-system", "INV-009"), ("list deployments.apps in volcano-system", "INV-006")],
+)
+def test_what_one_row_alone_reads_costs_that_row_alone(served, grant, tmp_path, less, row):
+    """Without the right to read Volcano's namespace one row of the inventory is environment and names the verb."""
+    told = profile.load("embedded").profile
+    wanted = permissions.of_run([inventory], told, namespace=None)
+    assert less in map(str, wanted)
+    grant(permissions.roles([each for each in wanted if str(each) != less], "less", namespace=None))
+    cluster = dataclasses.replace(served.cluster, context=USER)
+    with Session(cluster, told, RunStore(tmp_path / "run-less3")) as session:
+        evidence = session.evidence(inventory)
+    rows = {each.id: each for each in load_suites() if each.scenario.name == "inventory"}
+    found = {name: deciding.decide(each, evidence) for name, each in rows.items()}
+    assert {name for name, finding in found.items() if finding.verdict != "pass"} == {row}
+    assert found[row].verdict == "environment"
+    verb, resource, *place = less.split(" ", 2)
+    assert f"{verb} on {resource} {' '.join(place)}" in found[row].observed
