@@ -4,9 +4,10 @@ Standard library only. Every line is `GPUCONF1 {json}` in one write of less than
 several writers never mix. The master then ends; the others stay until they are ended, which is how it shows
 whether anything ends them.
 
-`env` prints what the process sees and ends; `meet` (the default) goes through the whole life; `idle` prints it and
-stays until it is ended, without ever listening. Master, port and number of members are arguments, so that a job
-plugin that sets wrong variables spoils its own rows and not the barrier; without them the variables are used.
+`env` prints what the process sees and ends; `meet` (the default) goes through the whole life; `join` is a member that
+never leads; `idle` stays until it is ended, without ever listening. Master, port and number of members are arguments,
+so that a job plugin that sets wrong variables spoils its own rows and not the barrier; without them the variables are
+used.
 """
 
 import argparse
@@ -152,7 +153,7 @@ def join(address: str, port: int, within: float) -> list[str]:
             time.sleep(0.1)
 
 
-def meet(master: str, port: int, members: int, within: float, late: float) -> int:
+def meet(master: str, port: int, members: int, within: float, late: float, *, may_lead: bool = True) -> int:
     """Go through a member's life; returns the exit code."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
@@ -160,10 +161,10 @@ def meet(master: str, port: int, members: int, within: float, late: float) -> in
     if not master or not port:
         say("barrier", world=members, members=[], ok=False, error="no master: MASTER_ADDR is not set")
         return 3
-    leads = socket.gethostname() == master.partition(".")[0]
+    leads = may_lead and socket.gethostname() == master.partition(".")[0]
     addresses = resolve(master, within)
     names: list[str] = []
-    error = "" if addresses else f"{master} does not resolve"
+    error = "" if addresses else f"{master} does not resolve within {within:g} s"
     try:
         if leads:
             ended.wait(late)
@@ -171,7 +172,7 @@ def meet(master: str, port: int, members: int, within: float, late: float) -> in
         elif addresses:
             names = join(addresses[0], port, within)
     except OSError as failure:
-        error = str(failure)
+        error = f"{master}:{port}: {failure}"
     whole = len(names) == members
     say("barrier", world=members, members=names, ok=whole, **({"error": error} if error else {}))
     if not whole:
@@ -194,7 +195,7 @@ def idle() -> int:
 def main() -> int:
     """Parse the arguments and act."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="meet", choices=["meet", "env", "idle"])
+    parser.add_argument("what", nargs="?", default="meet", choices=["meet", "join", "env", "idle"])
     parser.add_argument("--master", default=os.environ.get("MASTER_ADDR", ""))
     parser.add_argument("--port", type=int, default=int(os.environ.get("MASTER_PORT", "0")))
     parser.add_argument("--members", type=int, default=int(os.environ.get("WORLD_SIZE", "1")))
@@ -207,7 +208,8 @@ def main() -> int:
     if args.what == "env":
         say_seen()
         return 0
-    return meet(args.master, args.port, args.members, args.within, args.late)
+    leads = args.what == "meet"
+    return meet(args.master, args.port, args.members, args.within, args.late, may_lead=leads)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,10 @@ from pytest_gpucluster.judge import (
     restarts,
     siblings,
     spreads,
+    stalls,
     support,
     suspended,
+    unreachable,
     waits,
 )
 
@@ -97,6 +99,8 @@ JUDGES = {
     "LIFE-010": rerun.not_run_again,
     "LIFE-012": in_place.restarts_in_place_control,
     "RDZV-001": rendezvous.one_world,
+    "RDZV-004": unreachable.ends_explained,
+    "RDZV-009": stalls.ends_named,
     "REF-006": preempted.whole_or_surplus,
     "REF-009": fair.shares_by_weight,
     "LIFE-013": priorities.orders_the_queue,

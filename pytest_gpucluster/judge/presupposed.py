@@ -187,6 +187,25 @@ def master_port_open(evidence: Evidence, given: terms.Given) -> Presupposed:
     return say.presupposed(name, held=None, observed="no member's try of the master's port was recorded")
 
 
+def no_interception(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether an endpoint out of reach is so because nobody hosts it, and not because something stands between."""
+    name = "nothing stands between members and the endpoint"
+    uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
+    tried = [one for one in reach.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids]
+    stopped = [one for one in tried if not one.ok and one.kind != "refused"]
+    if stopped:
+        one = stopped[0]
+        causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
+        return say.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
+    text = (
+        f"{len(tried)} tries were refused or open"
+        if tried
+        else "no try that was dropped or reset was recorded"
+    )
+    held = True if tried or not terms.of(evidence, given).arranged else None
+    return say.presupposed(name, held=held, observed=text, evidence=tuple(one.key for one in tried[:2]))
+
+
 def scheduler_answers(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the gang scheduler looked at what was submitted."""
     name = "the gang scheduler answers"

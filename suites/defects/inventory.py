@@ -20,8 +20,8 @@ _NOTHING_RUNS: Mapping[str, str] = {
     "GANG-010": "inconclusive",
     "GANG-011": "inconclusive",
     "PLG-001": "inconclusive",
-    "PLG-003": "inconclusive",
     "PLG-002": "inconclusive",
+    "PLG-003": "inconclusive",
     "PLG-004": "inconclusive",
     "PLG-005": "inconclusive",
     "PLG-006": "inconclusive",
@@ -33,6 +33,8 @@ _NOTHING_RUNS: Mapping[str, str] = {
     "LIFE-002": "inconclusive",
     **dict.fromkeys((f"LIFE-{n:03}" for n in (3, 4, 5, 6, 7, 8, 9, 12)), "inconclusive"),
     "RDZV-001": "inconclusive",
+    "RDZV-004": "inconclusive",
+    "RDZV-009": "inconclusive",
 }
 """A part of the scheduler is absent: INV-001 says so, the others name the prerequisite that was not met."""
 
@@ -53,6 +55,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-006": "fail",
         "LIFE-001": "inconclusive",
         "LIFE-008": "inconclusive",
+        "RDZV-004": "inconclusive",
     },
     "controllers.down": {**_NOTHING_RUNS, "GANG-006": "inconclusive", "REF-008": "inconclusive"},
     "scheduler.down": _NOTHING_RUNS,

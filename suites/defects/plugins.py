@@ -8,6 +8,7 @@ _NO_NAMES: Mapping[str, str] = {
     "PLG-011": "environment",
     "GANG-001": "environment",
     "LIFE-001": "inconclusive",
+    "RDZV-004": "inconclusive",
     "LIFE-008": "inconclusive",
 }
 """The master's name does not resolve: PLG-003 says so, what stands on it names the prerequisite."""
@@ -21,6 +22,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "PLG-005": "inconclusive",
         "PLG-010": "fail",
         "PLG-013": "fail",
+        "RDZV-004": "inconclusive",
     },
     "plugins.injects-unasked": {"PLG-005": "inconclusive"},
     "plugins.svc-without-service": _NO_NAMES,
@@ -53,8 +55,12 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "plugins.no-service": {"PLG-003": "fail"},
     "plugins.inject-unasked": {"PLG-002": "fail", "PLG-005": "inconclusive"},
-    "plugins.reset-connections": {"GANG-001": "environment", "PLG-011": "fail"},
-    "plugins.drop-connections": {"PLG-011": "inconclusive"},
+    "plugins.reset-connections": {
+        "GANG-001": "environment",
+        "PLG-011": "fail",
+        "RDZV-004": "environment",
+    },
+    "plugins.drop-connections": {"PLG-011": "inconclusive", "RDZV-004": "inconclusive"},
     "plugins.default-port": {"PLG-002": "fail"},
     "plugins.listens-last": {"PLG-010": "fail"},
     "plugins.gives-up-nameless": {"PLG-013": "fail"},

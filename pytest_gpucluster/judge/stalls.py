@@ -1,0 +1,177 @@
+"""RDZV-009: a stall outside collectives ends within its bound, and names rank and place.
+
+The watchdog of collectives sees only who waits for whom: a rank that stands in an import, a checkpoint or a data
+loader makes all others time out in a collective, and is itself silent. So each place has a bound of its own, and what
+a rank writes when it is over must say which rank it is and where it stands.
+"""
+
+import dataclasses
+import re
+
+from pytest_gpucluster.evidence import payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "a rank that stands still outside a collective ends with a code other than 0 within the bound of its place, and "
+    "its log names the rank, the place and the line of the program; ranks that go on are not named"
+)
+LATE = 3.0
+"""Seconds from the bound to the end being seen: the dump, the exit, the status."""
+
+NO_BOUND = Cause(
+    "nothing watches what a rank does outside collectives, so that it stands there until somebody looks",
+    "put a bound on each place (Python: faulthandler.dump_traceback_later(seconds, exit=True) around imports, restore "
+    "and the first batch; a time-out of the data loader)",
+)
+LOST = Cause(
+    "the dump goes to standard error, which is not in the container's log, or the process was killed before it wrote",
+    "keep standard error of the ranks (torchrun: --tee 3), and let the watchdog write before it ends the process",
+)
+HIDDEN = Cause(
+    "the end does not come through: a wrapper swallows the exit code, or the node reports another",
+    "let the program be process 1 of the container (`exec`)",
+)
+ACCUSED = Cause(
+    "the bound of a place is shorter than the place needs on a busy machine",
+    "measure how long a healthy rank stays in each place, and set the bound to several times that",
+)
+
+FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>[\w<>.]+)')
+DUMPED = re.compile(r"^Timeout \(\d+:\d{2}:\d{2}")
+LIBRARY = re.compile(r"/lib/python3|<frozen|site-packages")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank:
+    """One rank: the last place it entered, whether it left it, what its watchdog wrote, how it ended."""
+
+    pod: PodStory
+    rank: int | None
+    place: str
+    bound: float | None
+    entered: float
+    left: bool
+    frame: str
+    ended: float | None
+    code: int | None
+    key: str
+
+    @property
+    def text(self) -> str:
+        """Return rank and place in a few words."""
+        return f"rank {self.rank} ({self.pod.name}) in {self.place}"
+
+
+def ranks(evidence: Evidence, gang: Gang) -> list[Rank]:
+    """Return what became of each rank that told its places."""
+    words = payload.words(evidence)
+    found = []
+    for pod in gang.pods:
+        place = words.last("place", pod.uid)
+        if place is None:
+            continue
+        left = words.last("passed", pod.uid)
+        bound = place.data.get("bound")
+        codes = [code for _, code in pod.exit_codes]
+        found.append(
+            Rank(
+                pod=pod,
+                rank=place.number("rank"),
+                place=str(place.data.get("place") or ""),
+                bound=float(bound) if isinstance(bound, int | float) else None,
+                entered=place.t,
+                left=left is not None and left.data.get("place") == place.data.get("place"),
+                frame=_frame(evidence, pod),
+                ended=pod.finished,
+                code=max(codes, default=None),
+                key=place.key,
+            )
+        )
+    return found
+
+
+def _frame(evidence: Evidence, pod: PodStory) -> str:
+    """Return the line of the program itself in what the watchdog dumped, "" where it dumped nothing."""
+    lines = [str(line.data.get("line") or "") for line in evidence.logs(pod.uid)]
+    start = next((n for n, line in enumerate(lines) if DUMPED.match(line)), None)
+    if start is None:
+        return ""
+    frames = [match for line in lines[start:] if (match := FRAME.search(line))]
+    own = next((m for m in frames if not LIBRARY.search(m["file"])), frames[0] if frames else None)
+    return f"{own['function']} ({own['file']}:{own['line']})" if own is not None else ""
+
+
+def ends_named(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge RDZV-009."""
+    named = terms.cast(evidence, given, "stalled")
+    gangs = named if named is not None else terms.everyone(evidence)
+    told = [(gang, found) for gang in gangs if (found := ranks(evidence, gang))]
+    if not told:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no rank told in which place it is")
+    gang, found = told[0]
+    stood = [rank for rank in found if not rank.left]
+    longest = max(((r.ended or evidence.end) - r.entered for r in stood), default=None)
+    bound = max((r.bound for r in found if r.bound is not None), default=None)
+    number = Number(
+        "time from a place to the end of its rank", None if longest is None else round(longest, 3), "s", bound=bound,
+        origin="bound of the place",
+    )  # fmt: skip
+    keys = tuple(rank.key for rank in found)[:8]
+    for rank in found:
+        fault = _fault(evidence, given, rank)
+        if fault is not None:
+            text, cause = fault
+            return say.finding(
+                Verdict.FAIL, REQUIRED, text, gang, where=(f"rank {rank.rank} on {rank.pod.where}",), causes=(cause,),
+                evidence=(rank.key,), numbers=(number,),
+            )  # fmt: skip
+    missing = _missing(evidence, given, gang, found, stood)
+    if missing:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys, numbers=(number,))
+    stands = say.listed([f"{rank.text}: {rank.frame}" for rank in stood], 4)
+    text = f"{stands}; ended {longest or 0.0:.1f} s at most after they entered"
+    where = tuple(f"rank {rank.rank} on {rank.pod.where}" for rank in stood)
+    return say.finding(Verdict.PASS, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,))
+
+
+def _fault(evidence: Evidence, given: terms.Given, rank: Rank) -> tuple[str, Cause] | None:
+    """Return what is wrong with how one rank ended, and why."""
+    limits = terms.of(evidence, given)
+    if rank.left:
+        if rank.frame:
+            return f"{rank.text} went on and was named as standing at {rank.frame}", ACCUSED
+        return None
+    allowed = (rank.bound or 0.0) + LATE + limits.grain
+    lasted = (evidence.end if rank.ended is None else rank.ended) - rank.entered
+    if rank.bound is not None and lasted > allowed:
+        state = "still stands" if rank.ended is None else "stood"
+        return f"{rank.text} {state} there after {lasted:.1f} s, the bound is {rank.bound:g} s", NO_BOUND
+    if rank.ended is None:
+        return None
+    if rank.code == 0:
+        return f"{rank.text} did not go on and ended with 0", HIDDEN
+    if not rank.frame:
+        return f"{rank.text} ended with {rank.code} and no line of its log says where it stood", LOST
+    return None
+
+
+def _missing(evidence: Evidence, given: terms.Given, gang: Gang, found: list[Rank], stood: list[Rank]) -> str:
+    """Return what was not seen, "" where nothing is missing."""
+    wanted = {str(stall) for stall in given.get("stalls") or ()}
+    seen = {f"{rank.rank}:{rank.place}" for rank in stood}
+    mute = [pod.name for pod in gang.pods if pod.uid not in {rank.pod.uid for rank in found}]
+    open_ = [rank.text for rank in stood if rank.ended is None]
+    nameless = [rank.pod.name for rank in found if rank.rank is None]
+    if terms.of(evidence, given).arranged and mute:
+        return f"{say.listed(mute)} told no place"
+    if open_:
+        return f"{say.listed(open_)} had not ended when the evidence ends"
+    if nameless:
+        return f"{say.listed(nameless)} did not say which rank it is"
+    if not stood or not wanted <= seen:
+        return f"{say.listed(sorted(wanted - seen)) or 'no rank'} was not seen to stand still"
+    return ""

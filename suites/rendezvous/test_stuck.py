@@ -1,0 +1,45 @@
+"""What cannot go on ends in time and says why: a rendezvous out of reach, a rank that stands still."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import presupposed, stalls
+from pytest_gpucluster.judge import unreachable as judging
+
+from ..scenarios.stuck import stalled, unreachable
+
+
+@requirement(
+    "RDZV-004",
+    level="must",
+    documents="R P",
+    scenario=unreachable,
+    judge=judging.ends_explained,
+    presupposes=[presupposed.pods_ran, presupposed.no_interception],
+    defects=["rendezvous.hangs", "rendezvous.unexplained"],
+)
+def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[], None]) -> None:
+    """A rendezvous that cannot be reached ends with an explanation.
+
+    Where nobody hosts the endpoint, or the subdomain is wrong so that its name does not exist, every member MUST end
+    with a code other than 0 within its bound and say which endpoint it could not reach; it MUST NOT hang.
+    """
+    settle()
+
+
+@requirement(
+    "RDZV-009",
+    level="must",
+    documents="+",
+    scenario=stalled,
+    judge=stalls.ends_named,
+    presupposes=[presupposed.pods_ran],
+    defects=["rendezvous.stall-unnamed", "rendezvous.stall-unbounded"],
+)
+def test_a_stall_outside_collectives_names_rank_and_place(settle: Callable[[], None]) -> None:
+    """A stall outside collectives ends in time and names its rank.
+
+    A rank that stands still while it imports, restores or waits for data MUST end within the bound of that place, and
+    its log MUST name the rank, the place and the line of the program.
+    """
+    settle()

@@ -1,0 +1,88 @@
+"""Gangs that cannot go on: a rendezvous that nobody hosts, a name that nobody has, ranks that stand still."""
+
+from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.workload import GangSpec, Role
+
+from .common import PayloadCommand, image, job_ended, payloads_of, told
+
+WITHIN = 1.0
+"""Seconds that each member tries to find, and then to reach, its rendezvous."""
+LONGER = 0.8
+"""Seconds that the pod at the endpoint stays longer than the other: what is refused by a pod is told from a pod that
+is gone."""
+CLOSED_PORT = 29999
+WRONG_SUBDOMAIN = "nowhere"
+STALLS = ("1:import", "2:restore", "3:data")
+"""Rank 0 goes through; each of the others stands still in a place of its own."""
+BOUND = 1.0
+"""Seconds that a rank may stay in one place."""
+
+
+def unreachable_gang(name: str, image: str, payload: str, *args: str) -> GangSpec:
+    """Return a gang of which no member hosts the rendezvous."""
+    join = ("join", "--members=2", *args)
+    return GangSpec(
+        name,
+        roles=(
+            Role("master", 1, PayloadCommand, (*join, f"--within={WITHIN + LONGER:g}")),
+            Role("worker", 1, PayloadCommand, (*join, f"--within={WITHIN:g}")),
+        ),
+        image=image,
+        plugins={"pytorch": ("--master=master", "--worker=worker")},
+        payload=payload,
+    )
+
+
+def run_unreachable(stage: Stage) -> None:
+    """Let one gang try a port on which nobody listens, and one a name under a subdomain that has no Service."""
+    told(stage, within=WITHIN + LONGER)
+    payload, python = payloads_of(stage, "gang.py"), image(stage, "python")
+    closed = stage.dialect.write(
+        unreachable_gang(f"{stage.name}-port", python, payload, f"--port={CLOSED_PORT}")
+    )
+    nameless = stage.dialect.write(unreachable_gang(f"{stage.name}-name", python, payload))
+    for task in nameless["spec"]["tasks"]:
+        task["template"]["spec"]["subdomain"] = WRONG_SUBDOMAIN
+    jobs = [stage.submit(closed, role="endpoint"), stage.submit(nameless, role="subdomain")]
+    _to_their_end(stage, jobs, "both gangs have ended by themselves")
+
+
+def run_stalled(stage: Stage) -> None:
+    """Let three of four ranks stand still outside any collective."""
+    told(stage, bound=BOUND, stalls=list(STALLS))
+    payload = payloads_of(stage, "stall.py")
+    args = (f"--bound={BOUND:g}", *(f"--stall={stall}" for stall in STALLS))
+    command = ("python", "/workspace/stall.py")
+    # Ranks by argument: what the plugins number is judged elsewhere.
+    ranks = tuple(
+        Role(f"rank-{rank}", 1, command, (*args, f"--rank={rank}")) for rank in range(1 + len(STALLS))
+    )
+    spec = GangSpec(stage.name, roles=ranks, image=image(stage, "python"), payload=payload)
+    jobs = [stage.submit(stage.dialect.write(spec), role="stalled")]
+    _to_their_end(stage, jobs, "every rank has ended by itself")
+
+
+def _to_their_end(stage: Stage, jobs: list[Handle], what: str) -> None:
+    made = [job for job in jobs if job.ok]
+    for job in made:
+        stage.follow(job)
+    if len(made) == len(jobs):
+        ends = [job_ended(job) for job in jobs]
+        stage.wait(what, lambda live: all(ended(live) for ended in ends), budget="run")
+    for job in made:
+        stage.delete(job)
+
+
+unreachable = Scenario(
+    name="unreachable",
+    summary="two gangs whose rendezvous cannot be reached: a closed port, a subdomain without a Service",
+    run=run_unreachable,
+    needs=Needs(seconds=4, pods_run=True),
+)
+
+stalled = Scenario(
+    name="stalled",
+    summary="three of four ranks stand still in an import, a checkpoint and a data loader",
+    run=run_stalled,
+    needs=Needs(seconds=4, pods_run=True),
+)
