@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import PayloadCommand, image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, image, job_ended, payloads_of, told
 
 WITHIN = 1.0
 """Seconds that each member tries to find, and then to reach, its rendezvous."""
@@ -77,12 +77,12 @@ unreachable = Scenario(
     name="unreachable",
     summary="two gangs whose rendezvous cannot be reached: a closed port, a subdomain without a Service",
     run=run_unreachable,
-    needs=Needs(seconds=4, pods_run=True),
+    needs=Needs(seconds=4, pods_run=True, permissions=PAYLOAD + LOGS),
 )
 
 stalled = Scenario(
     name="stalled",
     summary="three of four ranks stand still in an import, a checkpoint and a data loader",
     run=run_stalled,
-    needs=Needs(seconds=4, pods_run=True),
+    needs=Needs(seconds=4, pods_run=True, permissions=PAYLOAD + LOGS),
 )
