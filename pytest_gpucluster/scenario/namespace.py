@@ -89,6 +89,8 @@ class Namespace:
             obj = self.log.state.shelf("Namespace", "").get(self.name) or {}
         conditions = (obj.get("status") or {}).get("conditions") or []
         words = [str(c.get("message")) for c in conditions if c.get("status") == "True" and c.get("message")]
+        own = (obj.get("metadata") or {}).get("finalizers") or []
+        words += [f"held by its own finalizer {each}" for each in own]
         return "; ".join([otherwise, *words])
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import socket
+import time
 import types
 
 import pytest
@@ -351,4 +352,51 @@ def test_named_namespace_stays_and_loses_what_is_ours(cluster, tmp_path):
     assert api.get(objects.NAMESPACE, "lent")["status"]["phase"] == "Active"
     left = [c["metadata"]["name"] for c in api.list(kinds.by_key("ConfigMap"), "lent")]
     assert "mine" not in left
+    opened.close()
+
+
+def test_a_namespace_that_cannot_go_is_left_over_with_what_holds_it(cluster, tmp_path):
+    """A finalizer that nobody removes: bounded by the budget, named, and the evidence is there all the same."""
+    profile = conftest.make_profile(budgets={**conftest.BUDGETS, "delete": 0.5})
+    held = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "held", "finalizers": ["example.com/stuck"]},
+    }
+    scenario = Scenario(
+        "held", "Leaves what cannot go.", lambda stage: stage.submit(held) and None, kinds=("ConfigMap",)
+    )
+    began = time.monotonic()
+    with Session(cluster, profile, RunStore(tmp_path / "run-held1")) as session:
+        assert "problem" not in session.evidence(scenario).header
+    assert time.monotonic() - began < 8
+    (left,) = session.left_overs
+    assert (left.kind, left.name) == ("Namespace", "gpucluster-run-held1-main")
+    assert left.why == (
+        "still there after 0.5 s; Some resources are remaining: configmaps. has 1 resource instances; "
+        "Some content in the namespace has finalizers remaining: example.com/stuck in 1 resource instances"
+    )
+    opened = connection.Connection.at(cluster.url)
+    api = objects.Objects(opened)
+    free = {"metadata": {"finalizers": None}}
+    api.patch(objects.table_row("ConfigMap"), "held", free, left.name)
+    assert sweep(opened, run_id="run-held1").failed == ()
+    opened.close()
+    assert left.name not in namespaces(cluster)
+
+
+def test_a_namespace_with_a_finalizer_of_its_own_is_told(cluster, tmp_path):
+    """Somebody else's controller put it there."""
+    profile = conftest.make_profile(budgets={**conftest.BUDGETS, "delete": 0.5})
+    opened = connection.Connection.at(cluster.url)
+    api = objects.Objects(opened)
+
+    def play(stage):
+        api.patch(objects.NAMESPACE, stage.namespace, {"metadata": {"finalizers": ["example.com/own"]}})
+
+    with Session(cluster, profile, RunStore(tmp_path / "run-own1")) as session:
+        session.evidence(Scenario("own", "Is held.", play, kinds=("ConfigMap",)))
+    (left,) = session.left_overs
+    assert left.why == "still there after 0.5 s; held by its own finalizer example.com/own"
+    api.patch(objects.NAMESPACE, left.name, {"metadata": {"finalizers": None}})
     opened.close()

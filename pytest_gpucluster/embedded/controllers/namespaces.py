@@ -1,5 +1,8 @@
 """Namespaces: their default service account, and emptying those that are deleted."""
 
+from collections import Counter
+from collections.abc import Callable
+
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.feed import DELETED
 from pytest_gpucluster.embedded.objects import Obj, is_deleting, name_of, namespace_of
@@ -66,8 +69,48 @@ class NamespaceController:
         for key, obj in left:
             if not is_deleting(obj):
                 self._store.delete(key, name, name_of(obj))
-        if not any(self._store.peek_all(key, name) for key in self._keys):
+        left = [(key, o) for key in self._keys for o in self._store.peek_all(key, name)]
+        if left:
+            self._store.mutate("Namespace", None, name, self._tell(left), subresource="status")
+        else:
             self._store.mutate("Namespace", None, name, _release, subresource="finalize")
+
+    def _tell(self, left: list[tuple[str, Obj]]) -> Callable[[Obj], None]:
+        """Return what writes into a namespace's conditions what holds it, in the words of Kubernetes' controller."""
+        kinds = Counter(f"{self._store.table[key].plural}.{self._store.table[key].group}" for key, _ in left)
+        finalizers = Counter(f for _, obj in left for f in obj["metadata"].get("finalizers") or ())
+        content = ", ".join(f"{kind} has {n} resource instances" for kind, n in sorted(kinds.items()))
+        held = ", ".join(f"{name} in {n} resource instances" for name, n in sorted(finalizers.items()))
+        told = [
+            _condition(
+                "NamespaceContentRemaining", "SomeResourcesRemain", f"Some resources are remaining: {content}"
+            )
+        ]
+        if held:
+            text = f"Some content in the namespace has finalizers remaining: {held}"
+            told.append(_condition("NamespaceFinalizersRemaining", "SomeFinalizersRemain", text))
+        else:
+            text = "All content-preserving finalizers finished"
+            told.append(
+                _condition("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", text, status="False")
+            )
+
+        def change(namespace: Obj) -> None:
+            status = namespace.setdefault("status", {})
+            present = {c["type"]: c for c in status.get("conditions") or []}
+            if [_bare(present.get(c["type"], {})) for c in told] != told:
+                now = self._store.now()
+                status["conditions"] = [{"lastTransitionTime": now, **condition} for condition in told]
+
+        return change
+
+
+def _condition(kind: str, reason: str, message: str, *, status: str = "True") -> Obj:
+    return {"message": message, "reason": reason, "status": status, "type": kind}
+
+
+def _bare(condition: Obj) -> Obj:
+    return {k: v for k, v in condition.items() if k != "lastTransitionTime"}
 
 
 def _release(namespace: Obj) -> None:
