@@ -26,15 +26,19 @@ class Life:
 
 
 def lives(stream: Iterable[Mapping[str, Any]]) -> dict[str, list[Life]]:
-    """Return the recorded lives by name of the pod, in order."""
+    """Return the recorded lives by name of the pod (without what was generated of it), in order."""
     found: dict[str, list[Life]] = {}
     by_uid: dict[str, list[Mapping[str, Any]]] = {}
     for line in stream:
         if line.get("kind") == "Pod":
             by_uid.setdefault(line["object"]["metadata"]["uid"], []).append(line)
     for lines in by_uid.values():
-        found.setdefault(lines[0]["object"]["metadata"]["name"], []).append(_life(lines))
+        found.setdefault(_key(lines[0]["object"]), []).append(_life(lines))
     return found
+
+
+def _key(pod: Mapping[str, Any]) -> str:
+    return str(pod["metadata"].get("generateName") or pod["metadata"]["name"])
 
 
 def _life(lines: list[Mapping[str, Any]]) -> Life:
@@ -83,7 +87,7 @@ class RecordedKubelet:
                     self._end(uid)
                     continue
                 if uid not in self._lives:
-                    recorded = self._left.get(name_of(pod)) or [Life()]
+                    recorded = self._left.get(_key(pod)) or [Life()]
                     self._lives[uid] = recorded.pop(0) if len(recorded) > 1 else recorded[0]
                 if not pod["spec"].get("nodeName"):
                     continue

@@ -9,10 +9,10 @@ from tests.embedded.volcano.replay import RECORDED, Played, Recording, play
 
 NOT_PLAYED = {
     "d-refusals": "answers only, see test_admission_answers",
-    "h1-": "no object of Volcano",
-    "h2-": "no object of Volcano",
-    "h4-": "no object of Volcano",
-    "r7-": "no object of Volcano",
+    "h1-": "no object of Volcano, see tests/embedded/test_recorded",
+    "h2-": "no object of Volcano, see tests/embedded/test_recorded",
+    "h4-": "no object of Volcano, see tests/embedded/test_recorded",
+    "r7-": "no object of Volcano, see tests/embedded/test_recorded",
 }
 """Beginnings of recordings that are not replayed, and why."""
 
