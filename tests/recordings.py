@@ -255,6 +255,10 @@ def public_evidence(case: dict[str, Any]) -> Evidence:
             told = {"event": "resolved", "name": name, "addresses": [address], "tries": 1, "ok": True}
             text = f"GPUCONF1 {json.dumps(told)}"
             lines.append({"t": 1.0, "type": "LOG", "pod": pod, "uid": uid, "line": text})
+    for n, state in enumerate(source.get("endpoints_ready", ())):
+        ends = [{"hostname": name, "conditions": {"ready": True}} for name in state["ready"]]
+        body = {"kind": "EndpointSlice", "metadata": {"name": "ends", "uid": "ends"}, "endpoints": ends}
+        lines.append({"t": float(state["t"]), "type": "MODIFIED" if n else "ADDED", "object": body})
     for probe in source.get("tcp_probe", ()):
         told = {
             "event": "connected",

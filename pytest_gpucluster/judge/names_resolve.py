@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory, pods
-from pytest_gpucluster.judge import pytorch, say, terms
+from pytest_gpucluster.judge import late_names, pytorch, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -139,6 +139,9 @@ def _latest(gang: Gang) -> list[PodStory]:
 def _without_job(evidence: Evidence) -> Finding:
     """Judge look-ups of pods that no Volcano Job made: only that a pod's name gives that pod's IP."""
     lookups = payload.words(evidence).of("resolved")
+    told = late_names.decide(evidence, REQUIRED, DNS) if not lookups else None
+    if told is not None:
+        return told
     if not lookups:
         return say.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "no Volcano Job with the pytorch plugin in the evidence"

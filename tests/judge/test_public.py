@@ -24,6 +24,7 @@ NAMED = {
     "life-restart-in-place-never-fails": "LIFE-007",
     "ref-resourcequota-counts-waiting-pods": "REF-002",
     "life-completing-lasts-as-long-as-the-grace": "LIFE-001",
+    "plg-launcher-works-at-the-third-try": "PLG-003",
     "plg-mesh-sidecar-eats-the-rendezvous": "PLG-011",
     "rdzv-rank-zero-lives-elsewhere": "RDZV-001",
     "kue-quota-is-twice-the-hardware": "INV-005",
