@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import gc
 import itertools
 import json
 import math
@@ -14,7 +13,7 @@ from typing import IO, Any
 from pytest_gpucluster.evidence import kubectl
 from pytest_gpucluster.evidence.errors import EvidenceError
 from pytest_gpucluster.evidence.model import EVERY_KIND, SCHEMA, WATCH_TYPES, Evidence, Line, Span
-from pytest_gpucluster.plain import names, texts
+from pytest_gpucluster.plain import collector, names, texts
 
 TYPES = WATCH_TYPES | {"HEADER", "NOTE", "RESPONSE", "LOG", "SPAN"}
 SIBLINGS = {"events.jsonl": "responses.jsonl"}
@@ -45,7 +44,7 @@ def read(paths: str | Path | Iterable[str | Path]) -> Evidence:
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
         raise EvidenceError("no evidence file named; expected at least one path")
-    with _no_collection():
+    with collector.paused():
         return _read_all(_with_siblings([Path(p) for p in given]))
 
 
@@ -71,25 +70,6 @@ def _read_all(paths: Sequence[Path]) -> Evidence:
     if printed:
         return kubectl.evidence(printed)
     return _evidence(jsonl)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the cycle collector: parsed JSON has no cycles, and looking for some takes longer than parsing it.
-
-    What was read then goes to the oldest generation at once (freeze and unfreeze do that without a look at it), or
-    the collector would go through all of it three times while it grows old.
-    """
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if gc.get_freeze_count() == 0:
-            gc.freeze()
-            gc.unfreeze()
-        if was:
-            gc.enable()
 
 
 def _with_siblings(paths: Sequence[Path]) -> list[Path]:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, kinds, objects, stream
+from pytest_gpucluster.plain import collector
 
 Obj = dict[str, Any]
 
@@ -195,6 +196,10 @@ class KindWatch:
         )
 
     def _list(self) -> None:
+        with collector.paused():
+            self._list_all()
+
+    def _list_all(self) -> None:
         key = self.target.info.key
         found: dict[tuple[str, str], Obj] = {}
         version = ""

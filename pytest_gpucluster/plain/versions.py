@@ -1,5 +1,6 @@
 """Versions as components print them, and the ranges in which a support matrix names them."""
 
+import functools
 import re
 
 Version = tuple[int, ...]
@@ -14,6 +15,7 @@ class RangeError(ValueError):
     """A text that is no range of versions."""
 
 
+@functools.lru_cache(1024)
 def parse(text: str) -> Version | None:
     """Return the version in a text, None where there is none that can be compared (`latest`, `nightly`, a digest)."""
     match = _FOUND.search(text)
@@ -27,6 +29,7 @@ def of_image(image: str) -> Version | None:
     return parse(match["tag"]) if match else None
 
 
+@functools.lru_cache(1024)
 def printed(text: str) -> str:
     """Return the version in a text as it is printed there (`570.172.08`), the text itself where there is none."""
     match = _FOUND.search(text.partition("@")[0].rpartition(":")[2])
@@ -43,6 +46,7 @@ def check_range(text: str) -> str:
     return text
 
 
+@functools.lru_cache(1024)
 def within(version: Version, range_: str) -> bool:
     """Report whether a version lies in a range: `1.14` for every 1.14.x, or bounds such as `>=1.33 <1.38`.
 
