@@ -229,9 +229,9 @@ MODES: dict[str, tuple[Plant, str, list[str]]] = {
         _scheduler_in_template, "scheduler-name", ["spec.tasks[1].template.spec.schedulerName", "worker", "1 of 4"],
     ),
     "schedulerName on the Job": (
-        _scheduler_in_job, "scheduler-name", ["spec.schedulerName is 'default-scheduler'", "2 of 4"],
+        _scheduler_in_job, "scheduler-name", ["spec.schedulerName of Job torch is default-scheduler", "2 of 4"],
     ),
-    "a scheduler that nobody runs": (_scheduler_nobody_runs, "scheduler-name", ["'mine'"]),
+    "a scheduler that nobody runs": (_scheduler_nobody_runs, "scheduler-name", ["names mine", "task worker"]),
     "queue closed": (_queue_closed, "queue-closed", ["Closed", "open it"]),
     "queue absent": (_queue_absent, "queue-absent", ["'defualt'", "did you mean 'default'"]),
     "over the queue's capability": (_over_capability, "over-capability", ["16 nvidia.com/gpu", "may have 8"]),

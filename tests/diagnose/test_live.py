@@ -147,7 +147,7 @@ PLANTED: dict[str, tuple[Callable[[], Obj], str, list[str]]] = {
     ),
     "scheduler": (
         lambda: job("scheduler", task("master", 1, SLEEP), task("worker", 1, SLEEP, schedulerName="mine")),
-        "scheduler-name", ["spec.tasks[1].template.spec.schedulerName", "'mine'"],
+        "scheduler-name", ["spec.tasks[1].template.spec.schedulerName", "names mine"],
     ),
     "wrongname": (
         lambda: job(

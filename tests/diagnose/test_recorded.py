@@ -157,7 +157,7 @@ NAMES = [
     ("f9-podfailed-abort", 5.6, "pfab", ["AbortJob"]),
     ("g1-queue-capability", 10.6, "overcap", ["9 nvidia.com/gpu", "queue small may have 8"]),
     ("g2-queue-close-reopen", 9.0, "waiter", ["Closing", "open it"]),
-    ("h5-vcjob-fragmented-under-default-scheduler", 6.7, "nogang", ["schedulerName is 'default-scheduler'", "2 of 3"]),
+    ("h5-vcjob-fragmented-under-default-scheduler", 6.7, "nogang", ["nogang is default-scheduler", "2 of 3"]),
     ("l1-scheduler-not-running", 11.5, "early", ["no phase", "volcano-system"]),
     ("r1-real-kubelet-pytorch-gang", 14.0, "torch", ["grace period", "torch-worker-0"]),
     ("r4-real-kubelet-podfailed-maxretry", 16.6, "retry", ["maxRetry 2", "exit code 7"]),

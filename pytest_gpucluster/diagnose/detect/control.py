@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields, schedulers
-from pytest_gpucluster.judge import rejected, say
+from pytest_gpucluster.judge import faults, rejected, say
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -131,71 +132,45 @@ def scheduler_silent(s: Situation) -> Iterator[Suspect]:
     )  # fmt: skip
 
 
-def _fields_at_fault(s: Situation) -> list[tuple[str, str, str, str]]:
-    """Return (task, scheduler that its pods get, field that says so, what the field has) where it is not Volcano's."""
-    job = s.vcjob
-    if job is None:
-        return []
-    stated = fields.text(job.last, "spec", "schedulerName")
-    found = []
-    for number, task in enumerate(job.tasks):
-        own = fields.text(task, "template", "spec", "schedulerName")
-        effective = own or stated or schedulers.DEFAULT_NAME
-        name = str(task.get("name") or number)
-        if effective.startswith(GANG_SCHEDULER):
-            continue
-        if own:
-            found.append((name, effective, f"spec.tasks[{number}].template.spec.schedulerName", repr(own)))
-        else:
-            found.append((name, effective, "spec.schedulerName", repr(stated) if stated else "not set"))
-    return found
+def _gang_scheduler(s: Situation) -> str:
+    """Return the name of the gang scheduler here: who spoke about our PodGroup, else as Volcano is shipped."""
+    group = s.group
+    spoke = s.said("PodGroup", group.namespace, group.name, group.uid) if group else ()
+    names_ = {said.reporter for said in spoke} & {p.scheduler for p in s.pods} - {schedulers.DEFAULT_NAME}
+    stated = fields.text(s.vcjob.last, "spec", "schedulerName") if s.vcjob else ""
+    return next(iter(sorted(names_)), stated if stated.startswith(GANG_SCHEDULER) else GANG_SCHEDULER)
 
 
 def scheduler_name(s: Situation) -> Iterator[Suspect]:
-    """Pods of the Job go to another scheduler than Volcano's: the field that says so is named."""
-    faults = [one for one in _fields_at_fault(s) if not _answered(s, one[1])]
-    if not faults or s.vcjob is None:
+    """Pods of the Job go to another scheduler than the gang's: the field that says so is named."""
+    job, wanted = s.vcjob, _gang_scheduler(s)
+    found = faults.scheduler_names(s.evidence, {"scheduler": wanted})
+    mine = [one for one in found if job is not None and one.uid == job.uid]
+    if not mine:
         return
-    by_field: dict[tuple[str, str, str], list[str]] = {}
-    for task, effective, field, value in faults:
-        by_field.setdefault((field, value, effective), []).append(task)
-    places = [
-        f"{field} is {value} (task {say.listed(tasks, 4)}: pods go to {effective})"
-        for (field, value, effective), tasks in by_field.items()
-    ]
-    fix = " and ".join(dict.fromkeys(f"set {field} to {GANG_SCHEDULER}" for field, _, _ in by_field))
     cause = Cause(
-        f"schedulerName is not {GANG_SCHEDULER}: {'; '.join(places)}", f"{fix}; all tasks and the Job need it"
+        "; ".join(one.cause.text for one in mine), "; ".join(dict.fromkeys(one.cause.fix for one in mine))
     )
-    tasks = {task for task, *_ in faults}
-    mine = [p for p in s.pods if p.task in tasks]
-    stuck = [p for p in mine if p.bound is None]
-    text = f"{len(mine)} pods of task {say.listed(sorted(tasks), 4)}, {len(stuck)} of them without a node"
-    text += f"; {say.part(s.held, s.minimum)} members placed"
-    more = {"where": say.places(stuck or mine), "rows": ("GANG-011", "GANG-008"), "look": _look(s)}
-    if s.whole or s.ended or not mine:
-        yield note(
-            "scheduler-name", Stage.SCHEDULER, cause, f"{text}; it will half-place when room is short", **more
-        )
+    astray = [p for p in s.pods if p.scheduler != wanted]
+    stuck = [p for p in astray if p.bound is None]
+    text = f"{len(astray)} of {len(s.pods)} pods go elsewhere, {len(stuck)} of them have no node; "
+    text += f"{say.part(s.held, s.minimum)} members placed; {'; '.join(one.observed for one in mine[:2])}"
+    more: dict[str, Any] = {
+        "where": say.places(stuck or astray),
+        "rows": ("GANG-011", "GANG-008"),
+        "look": _look(s),
+        "evidence": tuple(one.key for one in mine[:2]),
+    }
+    if s.whole or s.ended or not astray:
+        yield note("scheduler-name", Stage.SCHEDULER, cause, text, **more)
     else:
-        yield fault(
-            "scheduler-name", Stage.SCHEDULER, cause, text, SURE if s.age > s.patience else LIKELY, **more
-        )
+        certainty = SURE if s.age > s.patience else LIKELY
+        yield fault("scheduler-name", Stage.SCHEDULER, cause, text, certainty, **more)
 
 
 def _look(s: Situation) -> tuple[str, ...]:
     jsonpath = "-o jsonpath='{.spec.schedulerName} {.spec.tasks[*].template.spec.schedulerName}'"
     return (f"kubectl get vcjob{s.space} {s.name} {jsonpath}",)
-
-
-def _answered(s: Situation, scheduler: str) -> bool:
-    """Report whether a scheduler of another name is Volcano's all the same: it spoke about our PodGroup."""
-    group = s.group
-    if group is None or scheduler == schedulers.DEFAULT_NAME:
-        return False
-    return any(
-        said.reporter == scheduler for said in s.said("PodGroup", group.namespace, group.name, group.uid)
-    )
 
 
 def nobody_schedules(s: Situation) -> Iterator[Suspect]:
