@@ -53,7 +53,7 @@ def all_public() -> dict[str, dict[str, Any]]:
 
 
 def public(case: dict[str, Any]) -> Evidence:
-    """Return a public case with all that was seen beside the objects: logs, endpoints, probes."""
+    """Return a public case with all that was seen beside the objects: logs, endpoints."""
     base = recordings.public_evidence(case)
     source = case["input"]
     lines = [o for o in ingest.lines_of(base) if o["type"] not in ("HEADER", "SPAN")]
@@ -72,9 +72,4 @@ def public(case: dict[str, Any]) -> Evidence:
         ready = [{"ip": "10.0.0.1", "targetRef": {"kind": "Pod", "name": name}} for name in one["ready"]]
         obj = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "job", "uid": "endpoints"}}
         lines.append({"t": one["t"], "type": "ADDED", "object": {**obj, "subsets": [{"addresses": ready}]}})
-    for probe in source.get("tcp_probe") or ():
-        fact = {"event": "connected", "to": probe["to"], "ok": False, "error": probe["result"]}
-        uid = next((line.uid for line in base.of_kind("Pod") if line.name == probe["from"]), "")
-        text = f"GPUCONF1 {json.dumps(fact)}"
-        lines.append({"t": base.end, "type": "LOG", "pod": probe["from"], "uid": uid, "line": text})
     return recordings.evidence_of(lines, header={"given": base.given})
