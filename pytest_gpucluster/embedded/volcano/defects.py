@@ -22,7 +22,7 @@ DEFECTS: Final[dict[str, str]] = {
         "a gang larger than the cluster passes enqueue, and as much of it as fits is bound"
     ),
     "refusal.silent": ("a gang larger than the cluster gets neither a PodGroup phase nor an event"),
-    "refusal.reserves": "what a gang that is refused at enqueue asks for is set aside for it all the same",
+    "refusal.reserves": "what a gang asks for that its queue may never have is set aside for it all the same",
     "queue.ignores-capability": "the capability of queues is not looked at",
     "queue.forgets-promises": "overcommit does not count what enqueued gangs were promised",
     "scheduler.serves-any-name": "the scheduler takes pods of its gangs whatever schedulerName they carry",

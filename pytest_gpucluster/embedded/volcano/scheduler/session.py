@@ -179,7 +179,7 @@ class Session:
         )
         if has("refusal.reserves"):
             for gang in self.seen.gangs:
-                if gang.phase == "Pending":
+                if gang.phase == "Pending" and self._never_fits_its_queue(gang):
                     self._admit(gang)
         self._room = Room(self.seen.nodes, self.seen.gangs, self._proportion)
         self.placed: list[tuple[Task, str]] = []
@@ -188,6 +188,11 @@ class Session:
     def evicted(self) -> list[tuple[Task, Gang, str]]:
         """Return the pods to evict, with their gangs and why."""
         return self._room.evicted
+
+    def _never_fits_its_queue(self, gang: Gang) -> bool:
+        queue = self._proportion.queue_of(gang)
+        want = gang.minimum_resources or {}
+        return queue is not None and bool(lacking(want, queue.may_have, want))
 
     def _is_over_large(self, gang: Gang) -> bool:
         want = gang.minimum_resources or {}
