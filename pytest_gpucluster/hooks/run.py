@@ -13,7 +13,7 @@ import pytest
 
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
-from pytest_gpucluster.hooks import backend, naming, settings, signs, state, waivers
+from pytest_gpucluster.hooks import backend, full, naming, settings, signs, state, waivers
 from pytest_gpucluster.report import deciding, record, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict
 
@@ -154,7 +154,8 @@ class Run:
             left = source.close()
         except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
-        self.journal.cleanup(left, _more(source.requests(), self._told))
+        with full.telling(self.journal.path, left):
+            self.journal.cleanup(left, _more(source.requests(), self._told))
         return left
 
     def _open(self) -> backend.Backend:
@@ -287,11 +288,12 @@ def finish(
     from pytest_gpucluster.report import write
 
     journal = record.Journal(folder / record.JOURNAL)
-    with contextlib.suppress(record.RecordError):
-        for row in record.fold(journal.path)["not_run"]:
-            if row["id"] in selected:
-                journal.write("not-run", **{**row, "why": stopped})
-    journal.run_end(exit_status=exit_status, interrupted=interrupted)
+    with full.telling(journal.path):
+        with contextlib.suppress(record.RecordError):
+            for row in record.fold(journal.path)["not_run"]:
+                if row["id"] in selected:
+                    journal.write("not-run", **{**row, "why": stopped})
+        journal.run_end(exit_status=exit_status, interrupted=interrupted)
     return write.write_all(folder)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gpucluster.hooks import settings, signs, state
+from pytest_gpucluster.hooks import full, settings, signs, state
 from pytest_gpucluster.requirement import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ def obtain_decision(item: pytest.Item) -> Callable[[], Finding]:
         )
     run = item.config.stash[state.RUN]
     started = time.monotonic()
-    run.begin(state.selection_of(item.config))
-    finding, presupposed = run.decide(case.requirement)
+    with full.ending_the_run(run.folder):
+        run.begin(state.selection_of(item.config))
+        finding, presupposed = run.decide(case.requirement)
     case.finding, case.seconds = finding, round(time.monotonic() - started, 3)
     case.waived = run.waived(case.requirement, finding)
     case.text = run.text(case.requirement, finding, item.nodeid, case.waived)
@@ -57,7 +58,8 @@ def _close(item: pytest.Item, run: "Run", case: state.Case, presupposed: list[di
     case.settled = True
     if not case.recorded:
         case.recorded = True
-        run.record(case, presupposed, item.nodeid)
+        with full.ending_the_run(run.folder):
+            run.record(case, presupposed, item.nodeid)
 
 
 def _replace_by_inconclusive(item: pytest.Item, observed: str) -> None:
@@ -101,7 +103,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     state.begin_attempt(item)
     try:
         return (yield)
-    except (state.Outcome, pytest.skip.Exception, KeyboardInterrupt):
+    except (state.Outcome, pytest.skip.Exception, pytest.exit.Exception, KeyboardInterrupt):
         raise
     except (Exception, pytest.fail.Exception) as error:
         case = state.case_of(item)
@@ -123,7 +125,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         result = yield
     except state.Outcome:
         raise
-    except (pytest.skip.Exception, KeyboardInterrupt):
+    except (pytest.skip.Exception, pytest.exit.Exception, KeyboardInterrupt):
         raise
     except (Exception, pytest.fail.Exception) as error:
         if not case.settled:

@@ -1,10 +1,11 @@
 """The session's log: all that was seen and done, stamped at receipt; the present state; the waking of waiters."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from pytest_gpucluster.evidence.model import Span
@@ -63,6 +64,7 @@ class SessionLog:
         condition: held while the state changes; notified with each line.
         state: the present state.
         problems: kinds that cannot be watched, and why.
+        unwritable: why the file takes no more lines, None while it does.
         listeners: called with each watch line (change, kind key, object) after the state has it; the lock is held,
             so they must be quick.
     """
@@ -73,6 +75,7 @@ class SessionLog:
         self.condition = threading.Condition()
         self.state = live.State()
         self.problems: dict[str, errors.GpuClusterError] = {}
+        self.unwritable: OSError | None = None
         self.listeners: list[Callable[[str, str, Obj], None]] = []
         self._clock = clock
         self._label = scenario_label
@@ -95,7 +98,8 @@ class SessionLog:
             for kind in list(self._open):
                 self._close_span(kind, self.now())
             if self._file is not None:
-                self._file.close()
+                with self._noting_full():
+                    self._file.close()
                 self._file = None
 
     def expect(self, kind: str) -> None:
@@ -146,7 +150,8 @@ class SessionLog:
             self._listing.discard(kind)
             self._open[kind] = Span(kind, t - self._origin, float("inf"), how)
             if self._file is not None:
-                self._file.flush()
+                with self._noting_full():
+                    self._file.flush()
             self.condition.notify_all()
 
     def out_of_sync(self, kind: str, t: float, why: str) -> None:
@@ -245,8 +250,18 @@ class SessionLog:
             self._spans.append(closed)
             self._write(span_line(closed))
 
+    @contextlib.contextmanager
+    def _noting_full(self) -> Iterator[None]:
+        """Remember that the file takes no more, which ends the session's work: a lost line could be the violation."""
+        try:
+            yield
+        except OSError as error:
+            self.unwritable = self.unwritable or OSError(error.errno, error.strerror, str(self.path))
+
     def _write(self, text: str, *, flush: bool = True) -> None:
-        if self._file is not None:
+        if self._file is None:
+            return
+        with self._noting_full():
             self._file.write(text + "\n")
             if flush:
                 self._file.flush()

@@ -164,6 +164,8 @@ class Session:
             first, before = site.log.mark(), self._asked()
             made = stage.Stage(site, scenario.name, scenario.kinds)
             problem = self._play(site, scenario, made)
+            if site.log.unwritable is not None:
+                raise site.log.unwritable  # no evidence is better than one with holes that nobody sees
             if problem is None and self._turn is not None and self._turn.lost and turns.disturbs(scenario):
                 # Somebody else may have been on the cluster at the same time.
                 problem = {"verdict": "environment", "text": self._turn.lost}
@@ -212,6 +214,10 @@ class Session:
             problem = _problem("environment" if passing else "inconclusive", error)
         except submit.MalformedManifest as error:
             problem = _problem("inconclusive", error)
+        except OSError as error:
+            if site.log.unwritable is None:
+                raise
+            problem = _problem("environment", error)
         except Exception as error:  # noqa: BLE001 (a scenario's own fault must still leave evidence and clean up)
             problem = _problem("inconclusive", error)
             problem["text"] = f"the scenario itself failed: {type(error).__name__}: {error}"

@@ -398,6 +398,8 @@ class Stage:
             error = log.problems.get(kind)
             if isinstance(error, errors.EnvironmentProblem):
                 raise error
+        if log.unwritable is not None:
+            raise log.unwritable
         if self._reader.denied is not None:
             raise self._reader.denied
         outage = log.outage()
