@@ -16,14 +16,15 @@ NAMES = [
     "a-gang-fits", "b1-over-capacity-by-one-gpu", "b7b-shortfall-filler-same-queue-fragment",
     "c3-two-gangs-without-gang-plugin-run1", "d-refusals", "e6-pytorch-wrong-worker-name",
     "f1-podfailed-restartjob-maxretry", "f2-podevicted-restartjob", "f4-abort-resume", "f5-ttl", "f7-minsuccess",
-    "f11-finished-member-deleted", "r3-real-kubelet-evicted-and-failed-policies",
+    "b5-per-task-minimum", "f10-node-lost-below-min", "f11-finished-member-deleted",
+    "r3-real-kubelet-evicted-and-failed-policies",
     "h1-default-scheduler-over-capacity", "h5-vcjob-fragmented-under-default-scheduler",
     "l1-scheduler-not-running", "native-two-jobs-without-policy", "r1-real-kubelet-pytorch-gang",
 ]  # fmt: skip
 
 PRESUPPOSED = (
     presupposed.gang_gate_reached, presupposed.pods_ran, presupposed.master_name_resolves,
-    presupposed.scheduler_answers, presupposed.control_ran, presupposed.ranks_wired,
+    presupposed.scheduler_answers, presupposed.control_ran, presupposed.ranks_wired, presupposed.members_made,
     presupposed.eviction_permitted, presupposed.commands_permitted,
 )  # fmt: skip
 
