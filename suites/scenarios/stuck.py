@@ -3,7 +3,7 @@
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, PayloadCommand, image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, exist, image, job_ended, payloads_of, told
 
 WITHIN = 1.0
 """Seconds that each member tries to find, and then to reach, its rendezvous."""
@@ -66,8 +66,10 @@ def _to_their_end(stage: Stage, jobs: list[Handle], what: str) -> None:
     made = [job for job in jobs if job.ok]
     for job in made:
         stage.follow(job)
-    if len(made) == len(jobs):
-        ends = [job_ended(job) for job in jobs]
+    there, ends = [exist(job, 1) for job in made], [job_ended(job) for job in made]
+    if len(made) == len(jobs) and stage.wait(
+        "members exist", lambda live: all(each(live) for each in there), budget="enqueue"
+    ):
         stage.wait(what, lambda live: all(ended(live) for ended in ends), budget="run")
     for job in made:
         stage.delete(job)
