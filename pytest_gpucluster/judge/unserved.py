@@ -24,6 +24,12 @@ ANY_NAME = Cause(
 )
 
 
+STOPPED = Cause(
+    "the scheduler of that name was seen to act on other pods, and says nothing about these: it stopped or hangs",
+    "check that the scheduler runs and goes on (kubectl -n volcano-system get pods: restarts; its log)",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Silence:
     """A span in which no scheduler looked at a gang.
@@ -97,7 +103,7 @@ def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Genera
     name = gang.scheduler
     causes = [nobody_serves(name)]
     if _served(evidence, name):
-        causes = [say.SCHEDULER_SILENT]
+        causes = [STOPPED]
     text = (
         f"its {len(gen.members)} pods (schedulerName {name}) were Pending for {seconds:.1f} s without a condition or "
         "an event of any scheduler"
