@@ -4,6 +4,7 @@ import pytest
 
 from pytest_gpucluster import diagnose
 from pytest_gpucluster.diagnose import Kind, State
+from tests import recordings
 from tests.diagnose import before, running
 from tests.diagnose.planting import Dump
 
@@ -98,6 +99,25 @@ def test_a_wrong_scheduler_is_noted_before_it_hurts():
     found = dump.diagnose()
     assert found.state is State.HEALTHY
     assert [one.code for one in found.notes] == ["scheduler-name"]
+
+
+def test_in_a_crowd_only_the_job_itself_is_judged():
+    """A cluster of a thousand jobs is no reason to wait: rows that compare jobs are left out, and that is said."""
+    dump = before.MODES["room taken"][0]()
+    for number in range(50):
+        dump.add({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": f"j{number}-w-0", "namespace": "team-c", "uid": f"j{number}",
+                         "labels": {"volcano.sh/job-name": f"j{number}", "volcano.sh/task-spec": "w"}},
+            "spec": {"nodeName": "node-1", "schedulerName": "volcano", "containers": [{"name": "c"}]},
+            "status": {"phase": "Running"},
+        })  # fmt: skip
+    evidence = diagnose.unfold(dump.objects, now=dump.now)
+    (subject,) = diagnose.subjects(evidence, dump.name)
+    found = diagnose.diagnose(subject, recordings.JUDGES)
+    assert found.suspects[0].code == "room-taken"
+    assert not [row for row in found.rows if row.startswith(("GANG", "REF"))]
+    assert any("rows that compare jobs" in line for line in found.missing)
 
 
 def test_a_young_job_is_not_called_stuck():
