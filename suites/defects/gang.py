@@ -51,6 +51,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "gang.never-bound": {
         "REF-009": "fail",
+        "LIFE-014": "inconclusive",
         "GANG-002": "inconclusive",
         "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",

@@ -49,10 +49,10 @@ def test_the_record_is_the_golden_one(whole):
 
 
 def test_nothing_is_left_and_requests_are_within_the_budget(whole):
-    """At most eight API requests a decided requirement, all counted from connect to the end of cleanup."""
+    """At most six API requests a decided requirement, all counted from connect to the end of cleanup."""
     report = harness.report_of(whole)
     assert report["cleanup"]["left_overs"] == []
-    assert report["requests"]["total"] <= 8 * len(report["requirements"])
+    assert report["requests"]["total"] <= 6 * len(report["requirements"])
 
 
 def test_verify_reaches_the_same_verdicts(whole):

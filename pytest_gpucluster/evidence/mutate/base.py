@@ -54,15 +54,22 @@ def later(evidence: Evidence, t: float, by: float) -> Evidence:
     return with_lines(evidence, lines, spans=spans)
 
 
-def held(evidence: Evidence) -> tuple[gangs.Gang, gangs.Generation, gates.Held] | None:
-    """Return the attempt that was held longest at its gate."""
-    found = [
+Attempt = tuple[gangs.Gang, gangs.Generation, gates.Held]
+
+
+def all_held(evidence: Evidence) -> list[Attempt]:
+    """Return every attempt that was held at its gate and told why."""
+    return [
         (gang, gen, held)
         for gang in gangs.gangs(evidence)
         for gen in gang.generations
         if (held := gates.read(evidence, gang, gen).held) is not None and held.said is not None
     ]
-    return max(found, key=lambda one: one[2].seconds, default=None)
+
+
+def held(evidence: Evidence) -> Attempt | None:
+    """Return the attempt that was held longest at its gate."""
+    return max(all_held(evidence), key=lambda one: one[2].seconds, default=None)
 
 
 def responses(

@@ -1,6 +1,7 @@
 """Departures from the gang rule."""
 
 import dataclasses
+import math
 from collections import Counter
 from typing import Any
 
@@ -27,17 +28,19 @@ def bind_one_early(evidence: Evidence) -> Evidence:
 
 
 def never_bound(evidence: Evidence) -> Evidence:
-    """Keep the gang that was held unbound to the end: room appears and is not taken."""
-    found = base.held(evidence)
-    if found is None:
-        return evidence
-    uids = {pod.uid for pod in found[1].members}
+    """Keep every gang that was held unbound to the end: room appears and is not taken."""
+    since = {
+        pod.uid: held.end - 1e-9
+        for _, gen, held in base.all_held(evidence)
+        if held.bound_after
+        for pod in gen.members
+    }
 
     def unbind(obj: dict[str, Any]) -> None:
         obj.get("spec", {}).pop("nodeName", None)
         obj["status"] = {"phase": "Pending"}
 
-    return base.each(evidence, lambda line: line.uid in uids and line.t > found[2].end - 1e-9, unbind)
+    return base.each(evidence, lambda line: line.t > since.get(line.uid, math.inf), unbind)
 
 
 def short_min_member(evidence: Evidence) -> Evidence:

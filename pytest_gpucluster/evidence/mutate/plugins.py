@@ -77,12 +77,12 @@ def short_hosts(told: dict[str, Any]) -> None:
 
 
 def listen_last(evidence: Evidence) -> Evidence:
-    """Let every master begin to listen only at the end of the evidence."""
+    """Let every master begin to listen long after everything else."""
 
     def late(line: Line) -> Line:
         found, _ = payload.find(str(line.data.get("line") or "")) if line.type == "LOG" else ([], 0)
         listens = bool(found) and found[0].get("event") == "listening"
-        return dataclasses.replace(line, t=evidence.end) if listens else line
+        return dataclasses.replace(line, t=evidence.end + 10.0) if listens else line
 
     return base.with_lines(evidence, map(late, evidence.lines))
 
