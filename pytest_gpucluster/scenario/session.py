@@ -3,7 +3,6 @@
 import pathlib
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -17,12 +16,11 @@ from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.provider.protocol import PODS_RUN
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
+from pytest_gpucluster.scenario import outcome, spec, stage, turns
 from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
-from pytest_gpucluster.scenario import spec, stage, submit, turns
 from pytest_gpucluster.scenario import store as stores
-from pytest_gpucluster.workload import gang
 
 EXPIRES_AFTER = 2 * 3600.0
 """Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
@@ -36,10 +34,6 @@ FREEZE_SECONDS = 5.0
 
 def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
-
-
-class NotApplicable(Exception):  # noqa: N818 (a state of affairs, not a fault)
-    """The profile does not declare what the scenario needs."""
 
 
 class Session:
@@ -158,7 +152,7 @@ class Session:
             site = self._open()
             self._take_turn(scenario)
         except errors.EnvironmentProblem as error:
-            return slices.Slice(self._header(scenario, {}, _problem("environment", error)), (), ())
+            return slices.Slice(self._header(scenario, {}, outcome.problem("environment", error)), (), ())
         needs = scenario.needs
         with self._store.turn(alone=needs.alone, gpus=needs.gpus > 0):
             first, before = site.log.mark(), self._asked()
@@ -168,9 +162,9 @@ class Session:
                 raise site.log.unwritable  # no evidence is better than one with holes that nobody sees
             if problem is None and self._turn is not None and self._turn.lost and turns.disturbs(scenario):
                 # Somebody else may have been on the cluster at the same time.
-                problem = {"verdict": "environment", "text": self._turn.lost}
+                problem = outcome.problem("environment", self._turn.lost)
             asked = {k: n - before.get(k, 0) for k, n in self._asked().items() if n > before.get(k, 0)}
-            header = self._header(scenario, _given(made), problem, asked)
+            header = self._header(scenario, outcome.given(made), problem, asked)
             return self._freeze(site, scenario, made, first, header)
 
     def _take_turn(self, scenario: spec.Scenario) -> None:
@@ -205,23 +199,10 @@ class Session:
         try:
             self._begin(site, scenario)
             scenario.run(made)
-        except (NotApplicable, gang.WorkloadError) as error:
-            problem = _problem("not_applicable", error)
-        except errors.EnvironmentProblem as error:
-            problem = _problem("environment", error)
-        except errors.ApiError as error:
-            passing = error.denied or error.code >= 500 or error.code == 429
-            problem = _problem("environment" if passing else "inconclusive", error)
-        except submit.MalformedManifest as error:
-            problem = _problem("inconclusive", error)
-        except OSError as error:
-            if site.log.unwritable is None:
+        except Exception as error:
+            if isinstance(error, OSError) and site.log.unwritable is None:
                 raise
-            problem = _problem("environment", error)
-        except Exception as error:  # noqa: BLE001 (a scenario's own fault must still leave evidence and clean up)
-            problem = _problem("inconclusive", error)
-            problem["text"] = f"the scenario itself failed: {type(error).__name__}: {error}"
-            problem["trace"] = traceback.format_exc()
+            problem = outcome.problem_of(error)
         finally:
             made.note("end")
             self._clean(site, scenario, made)
@@ -262,38 +243,14 @@ class Session:
         problem: dict[str, Any] | None,
         asked: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
-        profile, cluster = self._profile, self._cluster
-        standard = {
-            "scheduler": profile.scheduler,
-            "queue": profile.queue,
-            "gpu_resource": profile.gpu_resource,
-            "gpus_per_node": profile.gpus_per_node,
-            "scheduler_period": profile.scheduler_period,
-            "window": profile.window,
-            "bind_spread": profile.bind_spread,
-            "start_spread": profile.start_spread,
-            "recovery": profile.recovery,
-            "budgets": dict(profile.budgets),
-            "features": sorted(cluster.features),
-            "namespace": self.namespace or "",
-        }
         source = {
-            "cluster": cluster.name,
-            "profile": profile.name,
             "run": self._store.run_id,
             "worker": self._worker,
-            "namespace": self.namespace or "",
-            "frozen": times.format_time(times.now()),
             "requests": self.requests["total"],
             "asked": dict(asked or {}),
         }
-        header: dict[str, Any] = {
-            "scenario": scenario.name,
-            "clock": "receipt",
-            "given": {**standard, **given},
-            "source": source,
-        }
-        return header if problem is None else {**header, "problem": problem}
+        where = (self._profile, self._cluster, self.namespace or "")
+        return outcome.header(scenario.name, where, source, given, problem)
 
     # -- connecting --------------------------------------------------------------------------------------------------
 
@@ -367,7 +324,9 @@ class Session:
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
             if getattr(self._profile, "nodes", "") == "simulated":
-                raise NotApplicable("the profile says nodes: simulated, and this row needs pods that run")
+                raise outcome.NotApplicable(
+                    "the profile says nodes: simulated, and this row needs pods that run"
+                )
             raise errors.EnvironmentProblem(
                 str(facts.get("pods_run_problem") or "pods do not run on this cluster")
             )
@@ -440,16 +399,3 @@ class Session:
 
     def _budget(self, name: str) -> float:
         return sites.budget(self._profile, name)
-
-
-def _given(made: stage.Stage) -> dict[str, Any]:
-    """Return what judges are told of a scenario: who plays which role, and what it said itself."""
-    roles: dict[str, list[dict[str, str]]] = {}
-    for handle in made.handles:
-        who = {"kind": handle.kind, "name": handle.name, "uid": handle.uid}
-        roles.setdefault(handle.role, []).append(who)
-    return {"roles": roles, **made.given}
-
-
-def _problem(verdict: str, error: Exception) -> dict[str, Any]:
-    return {"verdict": verdict, "text": str(error)}

@@ -155,6 +155,13 @@ enqueued_blocks = Scenario(
     summary="a gang of 3 x 5 slots that never fits on two nodes of 8, and a fitting gang of another queue",
     run=run_blocked,
     needs=Needs(
-        slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=3, pods_run=False, permissions=OWN_QUEUE
+        slot_nodes=2,
+        slots_per_node=PER_NODE,
+        nodes=2,
+        seconds=3,
+        pods_run=False,
+        # What it shows is that it blocks others.
+        alone=True,
+        permissions=OWN_QUEUE,
     ),
 )

@@ -1,0 +1,89 @@
+"""What evidence says of itself: what judges are told, where it comes from, and what kept a scenario from its end."""
+
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.kube import errors
+from pytest_gpucluster.plain import times
+from pytest_gpucluster.scenario import site as sites
+from pytest_gpucluster.scenario import stage, submit
+from pytest_gpucluster.workload import gang
+
+DECLARED = (
+    "scheduler", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window", "bind_spread", "start_spread",
+    "recovery",
+)  # fmt: skip
+"""What every judge is told of the profile, under the profile's own names."""
+
+
+class NotApplicable(Exception):  # noqa: N818 (a state of affairs, not a fault)
+    """The profile does not declare what the scenario needs."""
+
+
+def problem(verdict: str, text: object) -> dict[str, Any]:
+    """Return what kept a scenario from its end, as the header has it."""
+    return {"verdict": verdict, "text": str(text)}
+
+
+def problem_of(error: Exception) -> dict[str, Any]:
+    """Return what an exception that ended a scenario makes of its rows."""
+    if isinstance(error, NotApplicable | gang.WorkloadError):
+        return problem("not_applicable", error)
+    if isinstance(error, errors.EnvironmentProblem | OSError):
+        return problem("environment", error)
+    if isinstance(error, errors.ApiError):
+        passing = error.denied or error.code >= 500 or error.code == 429
+        return problem("environment" if passing else "inconclusive", error)
+    if isinstance(error, submit.MalformedManifest):
+        return problem("inconclusive", error)
+    # A scenario's own fault must still leave evidence, and clean up.
+    text = f"the scenario itself failed: {type(error).__name__}: {error}"
+    return {**problem("inconclusive", text), "trace": "".join(traceback.format_exception(error))}
+
+
+def given(made: stage.Stage) -> dict[str, Any]:
+    """Return what judges are told of a scenario: who plays which role, and what it said itself."""
+    roles: dict[str, list[dict[str, str]]] = {}
+    for handle in made.handles:
+        who = {"kind": handle.kind, "name": handle.name, "uid": handle.uid}
+        roles.setdefault(handle.role, []).append(who)
+    return {"roles": roles, **made.given}
+
+
+def header(
+    scenario: str,
+    where: tuple[sites.ProfileLike, sites.ClusterLike, str],
+    source: Mapping[str, Any],
+    told: Mapping[str, Any],
+    kept: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the header of a scenario's evidence.
+
+    Args:
+        scenario: its name.
+        where: profile, cluster and namespace.
+        source: which run and worker took it down, after how many requests.
+        told: what the scenario tells judges beside the standard facts.
+        kept: what kept it from its end, None for nothing.
+    """
+    profile, cluster, namespace = where
+    standard = {
+        **{name: getattr(profile, name) for name in DECLARED},
+        "budgets": dict(profile.budgets),
+        "features": sorted(cluster.features),
+        "namespace": namespace,
+    }
+    found: dict[str, Any] = {
+        "scenario": scenario,
+        "clock": "receipt",
+        "given": {**standard, **told},
+        "source": {
+            "cluster": cluster.name,
+            "profile": profile.name,
+            "namespace": namespace,
+            "frozen": times.format_time(times.now()),
+            **source,
+        },
+    }
+    return found if kept is None else {**found, "problem": dict(kept)}
