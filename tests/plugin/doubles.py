@@ -27,6 +27,7 @@ class Needs:
     gpu_seconds: float = 0
     pods_run: bool = True
     torch: bool = False
+    alone: bool = False
     gang: bool = False
     permissions: tuple[str, ...] = ()
 
