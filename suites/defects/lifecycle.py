@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "lifecycle.complete-job-keeps-workers": {"LIFE-001": "fail"},
-    "lifecycle.completes-without-policy": {"LIFE-002": "inconclusive"},
+    "lifecycle.completes-without-policy": {"LIFE-002": "inconclusive", "RDZV-009": "inconclusive"},
     "lifecycle.eviction-ignored": {"LIFE-003": "fail"},
     "lifecycle.restarts-without-end": {"LIFE-004": "fail"},
     "lifecycle.ttl-ignored": {"LIFE-005": "fail"},

@@ -6,7 +6,6 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.binds-over-large": {"REF-001": "fail"},
     "refusal.silent": {"REF-001": "inconclusive"},
     "refusal.reserves": {
-        **dict.fromkeys(("REF-006", "REF-009", "LIFE-013", "LIFE-014"), "inconclusive"),
         "REF-002": "environment",
         "REF-005": "fail",
     },
