@@ -47,7 +47,7 @@ class Cluster:
 
     def submit(self, name, replicas, size, **spec):
         """Create a Job whose pods run until they are deleted."""
-        container = {"name": "c", "image": "i", "resources": {"limits": {SLOT: str(size)}}}
+        container = {"name": "c", "image": "i", "resources": {"limits": {SLOT: str(size)} if size else {}}}
         pod = {"restartPolicy": "Never", "containers": [container]}
         task = {"name": "w", "replicas": replicas, "template": {"spec": pod}}
         self.store.create("Job.batch.volcano.sh", {
@@ -117,6 +117,19 @@ def test_an_eviction_says_why():
     of_group, of_pods = run(story, ONE_TIER)
     assert ("Evict", "preempt") in of_group
     assert ("Evict", "Pod is evicted, because of preempt") in of_pods
+
+
+async def asks_for_nothing(cluster):
+    """Submit a gang whose members ask for nothing."""
+    cluster.submit("free", 2, 0)
+    await asyncio.sleep(2)
+    return cluster.bound("free")
+
+
+@pytest.mark.parametrize("conf", [SCHEDULER_CONF, ONE_TIER])
+def test_members_that_ask_for_nothing_are_placed_by_backfill(conf):
+    """Also where preempt, which comes before backfill, has pipelined them."""
+    assert run(asks_for_nothing, conf) == 2
 
 
 def test_nothing_is_preempted_without_the_action():

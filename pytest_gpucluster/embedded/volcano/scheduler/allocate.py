@@ -159,11 +159,16 @@ class Allocation:
             task.state, task.node = State.PENDING, ""
 
     def backfill(self) -> None:
-        """Place tasks that ask for nothing, one by one and outside the gang rule."""
+        """Place tasks that ask for nothing, one by one and outside the gang rule.
+
+        Also those that preempt pipelined before: they wait for nothing, so they give up their place and are looked at
+        anew.
+        """
         for gang in self._gangs:
-            for task in gang.in_state(State.PENDING):
+            for task in [*gang.in_state(State.PENDING), *gang.in_state(State.PIPELINED)]:
                 if not task.is_best_effort:
                     continue
+                task.state, task.node = State.PENDING, ""
                 room, state, why = self._find(task)
                 if room is None:
                     task.refused = why
