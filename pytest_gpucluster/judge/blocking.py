@@ -82,9 +82,8 @@ def refused_harms_nobody(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(Verdict.INCONCLUSIVE, HARMLESS, terms.nothing(evidence))
     waits = [one for gang in gangs if (one := _waits(evidence, gang)) is not None]
     findings = [_harms(evidence, given, one, arranged=named is not None) for one in waits]
-    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     if findings:
-        return min(findings, key=lambda finding: order.index(finding.verdict))
+        return say.telling(findings)
     text = f"no gang was refused at enqueue ({gangs[0].title}), so nobody could be harmed by one"
     return say.finding(Verdict.INCONCLUSIVE, HARMLESS, text, gangs[0])
 

@@ -57,9 +57,8 @@ def above_capability_refused(evidence: Evidence, given: terms.Given) -> Finding:
     findings = [found for gang, excess in above if (found := _judge(evidence, given, gang, excess))]
     if named is None:
         findings += _kept_full(evidence, given)
-    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     if findings:
-        return min(findings, key=lambda finding: order.index(finding.verdict))
+        return say.telling(findings)
     return _not_tried(evidence, given, gangs, arranged=named is not None)
 
 

@@ -31,11 +31,7 @@ def runs_whole(evidence: Evidence, given: terms.Given) -> Finding:
     if bad is not None:
         return bad
     findings = [_runs(evidence, given, gang, arranged=named is not None) for gang in gangs]
-    if named is not None:
-        order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    else:
-        order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
-    return min(findings, key=lambda finding: order.index(finding.verdict))
+    return say.gravest(findings) if named is not None else say.telling(findings)
 
 
 def _runs(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool) -> Finding:

@@ -41,8 +41,7 @@ def published(evidence: Evidence, given: terms.Given) -> Finding:
         text = "no Volcano Job with the svc or env plugin in the evidence"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     findings = [_judge(evidence, given, gang, gang.job) for gang in gangs if gang.job is not None]
-    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    return min(findings, key=lambda finding: order.index(finding.verdict))
+    return say.gravest(findings)
 
 
 def _judge(evidence: Evidence, given: terms.Given, gang: Gang, job: JobStory) -> Finding:

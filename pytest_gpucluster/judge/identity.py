@@ -31,8 +31,7 @@ def labelled(evidence: Evidence, given: terms.Given) -> Finding:
         text = terms.nothing(evidence, "pod of a Volcano Job")
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     findings = [_judge(gang, mine, job) for gang, mine, job in judged]
-    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    return min(findings, key=lambda finding: order.index(finding.verdict))
+    return say.gravest(findings)
 
 
 def _pods(evidence: Evidence, gang: Gang) -> list[PodStory]:

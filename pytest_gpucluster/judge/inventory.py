@@ -39,8 +39,7 @@ def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
         _controllers(evidence, given),
         phase_given(evidence, given),
     )
-    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    worst = min(parts, key=lambda finding: order.index(finding.verdict))
+    worst = say.gravest(parts)
     if worst.verdict is Verdict.FAIL:
         return worst
     text = "; ".join(part.observed for part in parts)

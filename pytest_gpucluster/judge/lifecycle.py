@@ -117,9 +117,8 @@ def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
             for one in ended_tasks(gang)
             if one.others and (one.policy or (one.policy is None and acted))
         ]
-    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     if findings:
-        return min(findings, key=lambda finding: order.index(finding.verdict))
+        return say.telling(findings)
     with_policy = [gang for gang in jobs if _any_policy(gang)]
     if not with_policy:
         text = f"{jobs[0].title} has no TaskCompleted -> CompleteJob policy"

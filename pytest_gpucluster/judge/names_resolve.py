@@ -31,8 +31,7 @@ def master_resolves(evidence: Evidence, given: terms.Given) -> Finding:
     if not found:
         return _without_job(evidence)
     findings = [_judge(evidence, gang, plan) for gang, plan in found]
-    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    return min(findings, key=lambda finding: order.index(finding.verdict))
+    return say.gravest(findings)
 
 
 def _service(evidence: Evidence, gang: Gang) -> Line | None:

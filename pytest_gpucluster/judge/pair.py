@@ -39,9 +39,8 @@ def two_gangs(evidence: Evidence, given: terms.Given) -> Finding:
         for one, other in itertools.permutations(scarce.attempts(evidence, gangs), 2)
         if one.gang is not other.gang and (found := _after(evidence, given, one, other)) is not None
     ]
-    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     if findings:
-        return min(findings, key=lambda finding: order.index(finding.verdict))
+        return say.telling(findings)
     return _never_met(evidence, gangs)
 
 

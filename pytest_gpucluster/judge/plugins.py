@@ -65,8 +65,7 @@ def pytorch_env(evidence: Evidence, given: terms.Given) -> Finding:
     if not found:
         return _no_pytorch(evidence, given)
     findings = [_env_of(evidence, given, gang, plan) for gang, plan in found]
-    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    return min(findings, key=lambda finding: order.index(finding.verdict))
+    return say.gravest(findings)
 
 
 def _no_pytorch(evidence: Evidence, given: terms.Given) -> Finding:

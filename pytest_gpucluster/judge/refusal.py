@@ -45,9 +45,8 @@ def over_large_refused(evidence: Evidence, given: terms.Given) -> Finding:
         for gang in gangs
         if (one := refused.for_good(evidence, gang)) is not None
     ]
-    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     if findings:
-        return min(findings, key=lambda finding: order.index(finding.verdict))
+        return say.telling(findings)
     return _not_refused(evidence, given, gangs)
 
 

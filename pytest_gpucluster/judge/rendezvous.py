@@ -43,8 +43,7 @@ def one_world(evidence: Evidence, given: terms.Given) -> Finding:
             )
         else:
             findings.append(_judge(evidence, given, played[0], f"{role}: "))
-    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    worst = min(findings, key=lambda finding: order.index(finding.verdict))
+    worst = say.gravest(findings)
     if worst.verdict is Verdict.PASS:
         text = "; ".join(finding.observed for finding in findings)
         return say.finding(

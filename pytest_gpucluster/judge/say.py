@@ -43,6 +43,18 @@ NOT_INSTALLED = Cause(
 )
 
 
+def gravest(findings: Iterable[Finding]) -> Finding:
+    """Return the first of the findings that weigh most, where all must hold: one undecided leaves the row undecided."""
+    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
+def telling(findings: Iterable[Finding]) -> Finding:
+    """Return the first of the findings that say most, where one that holds is enough beside undecided ones."""
+    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
+    return min(findings, key=lambda finding: order.index(finding.verdict))
+
+
 def part(held: int, minimum: int) -> str:
     """Return `2 of 4`."""
     return f"{held} of {minimum}"

@@ -87,9 +87,8 @@ def all_or_nothing(evidence: Evidence, given: terms.Given) -> Finding:
         return bad
     tried = [a for a in attempts(evidence, gangs) if a.reading.held is not None and a.reading.scheduler.whole]
     findings = [found for a in tried if (found := _tried(evidence, given, limits, a)) is not None]
-    order = [Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     if findings:
-        return min(findings, key=lambda finding: order.index(finding.verdict))
+        return say.telling(findings)
     return _not_tried(evidence, given, gangs)
 
 

@@ -85,8 +85,7 @@ def ends_explained(evidence: Evidence, given: terms.Given) -> Finding:
         gang = played[0] if played else None
         members = list(_members(evidence, gang)) if gang is not None else []
         findings.append(_decide(evidence, given, gang, members, f"{role}: "))
-    order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS]
-    worst = min(findings, key=lambda finding: order.index(finding.verdict))
+    worst = say.gravest(findings)
     if worst.verdict is not Verdict.PASS:
         return worst
     text = "; ".join(finding.observed for finding in findings)

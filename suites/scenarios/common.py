@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pytest_gpucluster.evidence import schedulers
 from pytest_gpucluster.kube.errors import EnvironmentProblem
 from pytest_gpucluster.scenario import Handle, Live, Stage
 from pytest_gpucluster.workload import config_map
@@ -86,10 +87,9 @@ def judged(handle: Handle, fit: int) -> Callable[[Live], bool]:
 
 
 def _would_fit(pod: Mapping[str, Any]) -> bool:
-    # Where the scheduler's configuration has preempt, only the message tells.
     conditions = (pod.get("status") or {}).get("conditions") or []
-    said = (c.get("message") or "" for c in conditions if c.get("type") == "PodScheduled")
-    return any(" can possibly be assigned to " in text for text in said)
+    said = (c for c in conditions if c.get("type") == "PodScheduled" and c.get("status") == "False")
+    return any(schedulers.VOLCANO.would_fit(c.get("reason") or "", c.get("message") or "") for c in said)
 
 
 def finished(handle: Handle, count: int) -> Callable[[Live], bool]:
