@@ -13,11 +13,13 @@ from pytest_gpucluster.node.api import wait_until_present
 from pytest_gpucluster.node.config import Image
 from pytest_gpucluster.node.container import DEFAULT_PATH, Launch, RunningContainer, StartError
 from pytest_gpucluster.node.defects import HOSTNAME_LOOPBACK, KEEPS_EXIT_ZERO, KEEPS_REFERENCES
+from pytest_gpucluster.node.devices import Device
 from pytest_gpucluster.node.logs import ContainerLog
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.rootfs import Mount, Rootfs
 from pytest_gpucluster.node.runtime import Runtime, first_of
 from pytest_gpucluster.node.volumes import VolumeError, Volumes
+from pytest_gpucluster.plain.names import DEVICES_VARIABLE
 from pytest_gpucluster.plain.times import format_time, now
 
 Object = dict[str, Any]
@@ -59,7 +61,7 @@ class ContainerLoop:
         spec: Object,
         *,
         init: bool,
-        devices: Sequence[str],
+        devices: Sequence[Device],
         changed: Callable[[], None],
     ) -> None:
         """Describe the container; `live` runs it.
@@ -181,7 +183,8 @@ class ContainerLoop:
             **image.env,
         }
         if self._devices:
-            base["NVIDIA_VISIBLE_DEVICES"] = ",".join(self._devices)
+            base["NVIDIA_VISIBLE_DEVICES"] = ",".join(device.id for device in self._devices)
+            base[DEVICES_VARIABLE] = ",".join(device.word for device in self._devices)
         namespace = self._pod["metadata"]["namespace"]
         while not self.ending.is_set():
             try:

@@ -29,6 +29,11 @@ class Device:
     id: str
     numa: int
 
+    @property
+    def word(self) -> str:
+        """Return the device as it stands in `names.DEVICES_VARIABLE`."""
+        return f"{self.id}@{self.numa}"
+
 
 def node_devices(spec: NodeSpec) -> tuple[Device, ...]:
     """Return the devices of a node, spread over its NUMA nodes in equal consecutive parts."""
@@ -50,7 +55,7 @@ class DeviceManager:
         taken = {device.id for held in self._held.values() for device in held}
         return [device for device in self._all if device.id not in taken]
 
-    def admit(self, uid: str, wanted: Mapping[str, int]) -> dict[str, list[str]]:
+    def admit(self, uid: str, wanted: Mapping[str, int]) -> dict[str, list[Device]]:
         """Allocate devices to the containers of a pod, all or none.
 
         Args:
@@ -58,19 +63,19 @@ class DeviceManager:
             wanted: Container name -> number of GPUs, in the order of the containers.
 
         Returns:
-            Container name -> device ids, for containers that ask for any.
+            Container name -> its devices, for containers that ask for any.
 
         Raises:
             AdmissionError: when the Topology Manager or a shortage refuses the pod.
         """
-        given: dict[str, list[str]] = {}
+        given: dict[str, list[Device]] = {}
         self._held[uid] = []
         try:
             for container, count in wanted.items():
                 if count > 0:
                     devices = self._allocate(count)
                     self._held[uid] += devices
-                    given[container] = [device.id for device in devices]
+                    given[container] = devices
         except AdmissionError:
             self.release(uid)
             raise

@@ -10,7 +10,7 @@ from pytest_gpucluster.node import status
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
 from pytest_gpucluster.node.defects import BLOCKS_PORT, SLOW_START_SECONDS
-from pytest_gpucluster.node.devices import AdmissionError
+from pytest_gpucluster.node.devices import AdmissionError, Device
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
 from pytest_gpucluster.node.network import PodNetwork
@@ -137,7 +137,7 @@ class PodWorker:
             wanted[container["name"]] = int(parse_quantity(limits.get(resource, "0")))
         return wanted
 
-    def _make_loops(self, devices: dict[str, list[str]]) -> None:
+    def _make_loops(self, devices: dict[str, list[Device]]) -> None:
         everything = [device for held in devices.values() for device in held]
         spec = self.pod["spec"]
         for init, containers in ((True, spec.get("initContainers") or []), (False, spec["containers"])):

@@ -13,6 +13,10 @@ ANNOTATION_EXPIRES = "gpucluster.dev/expires"
 ANNOTATION_KUBELET_SOCKET = "gpucluster.dev/kubelet-socket"
 SLOT_PREFIX = "slots.gpucluster.dev/"
 
+DEVICES_VARIABLE = "GPUCLUSTER_DEVICES"
+"""Variable in which a device plugin of ours tells a container its devices: `ID@NUMA,ID@NUMA`, without `@NUMA` where
+the plugin reports no NUMA node. NVIDIA_VISIBLE_DEVICES has the ids alone, as the vendor's plugin writes it."""
+
 VC_JOB = "Job.batch.volcano.sh"
 BATCH_JOB = "Job.batch"
 

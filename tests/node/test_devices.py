@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.node.config import TOPOLOGY_POLICIES, NodeSpec
-from pytest_gpucluster.node.devices import AdmissionError, DeviceManager, node_devices
+from pytest_gpucluster.node.devices import AdmissionError, Device, DeviceManager, node_devices
 
 RESOURCE = "nvidia.com/gpu"
 
@@ -15,9 +15,9 @@ def manager(policy: str, gpus: int = 8, numa: int = 2) -> DeviceManager:
     return DeviceManager(NodeSpec("n", gpus=gpus, numa=numa, topology_policy=policy), RESOURCE)
 
 
-def numa_of(ids: list[str]) -> list[int]:
-    """Return the NUMA node of each device of a node of 4 + 4."""
-    return [int(i.rsplit("-", 1)[1]) // 4 for i in ids]
+def numa_of(given: list[Device]) -> list[int]:
+    """Return the NUMA node of each device."""
+    return [device.numa for device in given]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_ids_and_halves() -> None:
 def test_no_device_is_held_twice(policy: str, numa: int, requests: list[int], data: st.DataObject) -> None:
     """Whatever is asked and released, each device is held once at most, and admitted pods have what they asked for."""
     devices = manager(policy, numa=numa)
-    held: dict[str, list[str]] = {}
+    held: dict[str, list[Device]] = {}
     for number, count in enumerate(requests):
         if held and data.draw(st.booleans()):
             gone = data.draw(st.sampled_from(sorted(held)))
