@@ -127,7 +127,7 @@ def states(obj: Object) -> Iterator[tuple[datetime | None, Object]]:
         yield from _pod(obj)
     elif kind == names.VC_JOB:
         yield from _vcjob(obj)
-    elif kind == "PodGroup":
+    elif kind in (names.POD_GROUP, names.NATIVE_POD_GROUP):
         yield from _group(obj)
     elif kind == "Event":
         yield kubectl.stamp(obj), obj

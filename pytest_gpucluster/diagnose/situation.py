@@ -73,7 +73,12 @@ class Situation:
         """Return the subject as users write it."""
         if self.gang is None:
             return f"pods{self.space}"
-        short = {names.VC_JOB: "vcjob", names.BATCH_JOB: "job", "PodGroup": "podgroup"}
+        short = {
+            names.VC_JOB: "vcjob",
+            names.BATCH_JOB: "job",
+            names.POD_GROUP: "podgroup",
+            names.NATIVE_POD_GROUP: f"podgroup.{names.NATIVE_GROUP}",
+        }
         return f"{short.get(self.gang.kind, self.gang.kind)}/{self.gang.name}{self.space}"
 
     @property

@@ -297,7 +297,9 @@ class _Finder:
             minimum = max((group.minimum for group in found), default=0) or size
             if minimum:
                 uid = found[-1].uid if found else ""
-                gang = Gang("PodGroup", name, namespace, uid, max(size, minimum))
+                native = found[-1].native if found else mine[0].native_group
+                kind = names.NATIVE_POD_GROUP if native else names.POD_GROUP
+                gang = Gang(kind, name, namespace, uid, max(size, minimum))
                 self._keep(gang, minimum, mine, found)
 
     def _add_owned(self) -> None:

@@ -217,9 +217,19 @@ def make_line(t: float, kind: str, obj: Mapping[str, Any], index: int) -> Line:
     target = with_uid(obj["object"])
     if obj.get("kind") == "Node":
         _share_labels(target)
-    key = str(obj.get("kind") or names.kind_key_of(dict(target)))
+    key = _key(obj.get("kind"), target)
     data = {k: v for k, v in obj.items() if k not in ("t", "type", "kind", "object")}
     return Line(t, kind, key, target, data, index)
+
+
+def _key(stated: object, obj: Mapping[str, Any]) -> str:
+    """Return the kind key of a watch line: what the object says of itself, else what the line says.
+
+    Recordings name the bare kind where a kind key carries a group.
+    """
+    if obj.get("apiVersion") and obj.get("kind"):
+        return names.kind_key_of(dict(obj))
+    return str(stated or obj.get("kind") or "")
 
 
 def _share_labels(node: Mapping[str, Any]) -> None:

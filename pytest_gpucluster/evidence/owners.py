@@ -7,8 +7,6 @@ from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.plain import names
 
-NATIVE_GROUP = "scheduling.k8s.io"
-
 
 @dataclasses.dataclass(frozen=True)
 class Said:
@@ -48,6 +46,11 @@ class GroupStory:
     conditions: tuple[Said, ...]
     last: fields.Object
     key: str
+
+    @property
+    def kind(self) -> str:
+        """Return its kind key."""
+        return names.NATIVE_POD_GROUP if self.native else names.POD_GROUP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +149,7 @@ def _conditions(lines: tuple[Line, ...]) -> tuple[Said, ...]:
 
 def _group(lines: tuple[Line, ...]) -> GroupStory:
     last = lines[-1].object
-    native = fields.group_of(fields.text(last, "apiVersion")) == NATIVE_GROUP
+    native = lines[-1].kind == names.NATIVE_POD_GROUP
     minimum = (
         fields.number(last, "spec", "schedulingPolicy", "gang", "minCount")
         if native
@@ -186,7 +189,13 @@ def _job(kind: str, lines: tuple[Line, ...]) -> JobStory:
 
 def read_groups(evidence: Evidence) -> tuple[GroupStory, ...]:
     """Return the story of every PodGroup, in order of first appearance."""
-    return tuple(_group(evidence.history(uid)) for uid in evidence.uids("PodGroup") if uid)
+    found = [
+        _group(evidence.history(uid))
+        for kind in (names.POD_GROUP, names.NATIVE_POD_GROUP)
+        for uid in evidence.uids(kind)
+        if uid
+    ]
+    return tuple(sorted(found, key=lambda group: group.created))
 
 
 def read_jobs(evidence: Evidence) -> tuple[JobStory, ...]:

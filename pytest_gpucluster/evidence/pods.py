@@ -98,6 +98,11 @@ class PodStory:
         return native or str(self.annotations.get(ANNOTATION_GROUP) or "")
 
     @property
+    def native_group(self) -> bool:
+        """Report whether the PodGroup that it names is the one of Kubernetes itself."""
+        return bool(fields.text(self.last, "spec", "schedulingGroup", "podGroupName"))
+
+    @property
     def exit_codes(self) -> tuple[tuple[str, int], ...]:
         """Return (container, exit code) of the containers that ended."""
         found = []

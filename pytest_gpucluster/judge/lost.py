@@ -122,7 +122,7 @@ def _reported(evidence: Evidence, given: terms.Given, shortage: Shortage) -> Fin
         text = (
             f"{who}, shorter than the window of {limits.window:.2f} s; its object said nothing in that time"
         )
-    elif evidence.gaps("PodGroup", shortage.start, shortage.end):
+    elif evidence.gaps(group.kind, shortage.start, shortage.end):
         text = f"{who}; the watch of PodGroups has a gap there"
     else:
         now = shortage.at_end or ("PodGroupInitiallyScheduled=True" if group.native else "no phase")

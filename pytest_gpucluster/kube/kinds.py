@@ -75,11 +75,10 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("kueue.x-k8s.io/v1beta2", "ResourceFlavor:resourceflavors!"),
     *_rows("scheduling.k8s.io/v1beta1", "PodGroup:podgroups Workload:workloads"),
 )
-"""Kinds known beforehand; `!` marks cluster-scoped ones. Earlier rows win where a kind key is served by two groups
-(PodGroup of Volcano before the native one)."""
+"""Kinds known beforehand; `!` marks cluster-scoped ones. No two rows have the same kind key."""
 
 _BY_VERSION = {(info.api_version, info.kind): info for info in TABLE}
-_BY_KEY = {info.key: info for info in reversed(TABLE)}
+_BY_KEY = {info.key: info for info in TABLE}
 
 
 def known(api_version: str, kind: str) -> KindInfo | None:
@@ -87,10 +86,6 @@ def known(api_version: str, kind: str) -> KindInfo | None:
     return _BY_VERSION.get((api_version, kind))
 
 
-def by_key(key: str, *, prefer_group: str = "") -> KindInfo | None:
-    """Return the row of a kind key; `prefer_group` decides between two groups that serve the same key."""
-    if prefer_group:
-        for info in TABLE:
-            if info.key == key and info.group == prefer_group:
-                return info
+def by_key(key: str) -> KindInfo | None:
+    """Return the row of a kind key, None when the table has none."""
     return _BY_KEY.get(key)

@@ -18,10 +18,9 @@ PAGE = 500
 class Objects:
     """The verbs of the Kubernetes API over one connection; every thread may use it."""
 
-    def __init__(self, connection: connections.Connection, *, prefer_group: str = "") -> None:
-        """Use a connection; `prefer_group` decides which API a kind key means that two groups serve."""
+    def __init__(self, connection: connections.Connection) -> None:
+        """Use a connection."""
         self.connection = connection
-        self._prefer_group = prefer_group
         self._found: dict[tuple[str, str], kinds.KindInfo] = {}
         self._lock = threading.Lock()
 
@@ -45,7 +44,7 @@ class Objects:
         Raises:
             EnvironmentProblem: the key is not in the table and says no version.
         """
-        info = kinds.by_key(key, prefer_group=self._prefer_group)
+        info = kinds.by_key(key)
         if info is None:
             raise errors.EnvironmentProblem(f"unknown kind {key!r}: give its apiVersion")
         return info

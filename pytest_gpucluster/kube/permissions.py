@@ -83,14 +83,14 @@ def on(info: kinds.KindInfo, *verbs: str, namespace: str = "", name: str = "") -
     return {Permission(info.group, info.plural, verb, namespace, name) for verb in verbs}
 
 
-def of_request(request: str, *, prefer_group: str = "") -> Permission | None:
+def of_request(request: str) -> Permission | None:
     """Return what a counted request (`create Pod`, `patch Node/status`, `log Pod`) needs.
 
     None for what every user may ask: versions, discovery, reviews of its own rights.
     """
     verb, _, key = request.partition(" ")
     key, _, sub = key.partition("/")
-    info = kinds.by_key(key, prefer_group=prefer_group)
+    info = kinds.by_key(key)
     if info is None:
         return None
     if verb == "log":

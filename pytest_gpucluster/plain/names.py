@@ -20,16 +20,33 @@ the plugin reports no NUMA node. NVIDIA_VISIBLE_DEVICES has the ids alone, as th
 VC_JOB = "Job.batch.volcano.sh"
 BATCH_JOB = "Job.batch"
 
+NATIVE_GROUP = "scheduling.k8s.io"
+"""API group of the gangs of Kubernetes itself."""
+POD_GROUP = "PodGroup"
+"""Volcano's, which had the name first."""
+NATIVE_POD_GROUP = f"PodGroup.{NATIVE_GROUP}"
+KUEUE_WORKLOAD = "Workload"
+"""Kueue's, which had the name first."""
+NATIVE_WORKLOAD = f"Workload.{NATIVE_GROUP}"
+
+_SHARED: dict[str, frozenset[str]] = {
+    "PodGroup": frozenset({NATIVE_GROUP}),
+    "Workload": frozenset({NATIVE_GROUP}),
+}
+"""Kinds that several API groups call so -> those groups whose name is part of the key."""
+
 
 def kind_key(api_version: str, kind: str) -> str:
     """Return the key under which a kind is recorded.
 
-    Two kinds are called Job; they alone carry their API group (`Job.batch.volcano.sh`, `Job.batch`).
+    Kinds of the same name are told apart by their API group: both Jobs carry it (`Job.batch.volcano.sh`, `Job.batch`),
+    and so do PodGroup and Workload of Kubernetes itself (`PodGroup.scheduling.k8s.io`), while those of Volcano and
+    Kueue, which had the names first, do not.
     """
-    if kind != "Job":
-        return kind
     group = api_version.partition("/")[0] if "/" in api_version else ""
-    return f"Job.{group}" if group else "Job"
+    if group and (kind == "Job" or group in _SHARED.get(kind, ())):
+        return f"{kind}.{group}"
+    return kind
 
 
 def kind_key_of(obj: dict[str, object]) -> str:

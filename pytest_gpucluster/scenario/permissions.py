@@ -32,11 +32,6 @@ class RunProfileLike(ProfileLike, Protocol):
         """Return where the Lease is by which runs take turns."""
 
 
-def preferred_group(scheduler: str) -> str:
-    """Return the API group that a kind key means where two serve it (PodGroup)."""
-    return "scheduling.volcano.sh" if scheduler == "volcano" else "scheduling.k8s.io"
-
-
 def of_session(namespace: str | None) -> set[Permission]:
     """Return what a session itself takes: its namespace, made, removed and watched until it is gone.
 
@@ -54,14 +49,13 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     """
     from pytest_gpucluster.workload import gang  # noqa: PLC0415 (half of it is templates that nobody here needs)
 
-    group = preferred_group(profile.scheduler)
     found: set[Permission] = set()
     for key in scenario.kinds:
-        found |= _on_key(key, group, "list", "watch")
+        found |= _on_key(key, "list", "watch")
     needs = scenario.needs
     if needs.gang:
         kind = gang.dialect_for(profile.scheduler, profile.queue).kind
-        found |= _on_key(kind, group, "create", "delete", "list", "watch")
+        found |= _on_key(kind, "create", "delete", "list", "watch")
     if needs.slot_nodes:
         found.add(Permission("", "nodes/status", "patch"))
     for text in needs.permissions:
@@ -77,8 +71,8 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     return found
 
 
-def _on_key(key: str, group: str, *verbs: str) -> set[Permission]:
-    info = kinds.by_key(key, prefer_group=group)
+def _on_key(key: str, *verbs: str) -> set[Permission]:
+    info = kinds.by_key(key)
     return set() if info is None else kube.on(info, *verbs)
 
 

@@ -276,8 +276,7 @@ class Session:
         self._connection = connections.Connection.open(
             pathlib.Path(self._cluster.kubeconfig), self._cluster.context, clock=self._clock
         )
-        group = granted.preferred_group(self._profile.scheduler)
-        api = objects.Objects(self._connection, prefer_group=group)
+        api = objects.Objects(self._connection)
         lent = getattr(self._profile, "namespace", None)
         turns_in = str(getattr(self._profile, "lease_namespace", "default"))
         # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.

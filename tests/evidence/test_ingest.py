@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import EVERY_KIND, EvidenceError, gangs, lines_of, read
+from pytest_gpucluster.evidence import EVERY_KIND, EvidenceError, gangs, ingest, lines_of, read
 from pytest_gpucluster.judge import gang
+from pytest_gpucluster.plain import names
 from tests import recordings
 
 STAMP = "2026-03-02T08:00:{:02d}Z"
@@ -228,3 +229,18 @@ def test_two_clocks_are_not_mixed(tmp_path: Path):
     path.write_text(_watch(("ADDED", _pod("a", 2, 1))))
     with pytest.raises(EvidenceError, match="different clocks"):
         read([recordings.VOLCANO / "a-gang-fits" / "events.jsonl", path])
+
+
+def test_the_key_of_a_watch_line_is_that_of_its_object():
+    """Recordings write the bare kind; a line whose object does not say its kind keeps what is written."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "a", "uid": "a"},
+    }
+    assert (
+        ingest.make_line(0.0, "ADDED", {"kind": "PodGroup", "object": group}, 0).kind
+        == names.NATIVE_POD_GROUP
+    )
+    nameless = {"metadata": {"name": "a", "uid": "a"}}
+    assert ingest.make_line(0.0, "ADDED", {"kind": "PodGroup", "object": nameless}, 0).kind == names.POD_GROUP

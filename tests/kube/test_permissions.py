@@ -117,6 +117,8 @@ def test_what_the_server_does_not_tell_is_not_missing():
         ("log Pod", "get pods/log"),
         ("create Pod/eviction", "create pods/eviction"),
         ("watch PodGroup", "watch podgroups.scheduling.volcano.sh"),
+        ("watch PodGroup.scheduling.k8s.io", "watch podgroups.scheduling.k8s.io"),
+        ("watch Workload", "watch workloads.kueue.x-k8s.io"),
     ],
 )
 def test_a_counted_request_says_what_it_needed(request_, wanted):

@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 from pytest_gpucluster.plain import names
 
 
-def test_the_two_jobs_have_different_keys():
-    """Only Jobs carry their group in the key."""
+def test_kinds_of_one_name_have_different_keys():
+    """Both Jobs carry their group; of PodGroup and Workload those of Kubernetes itself do, which came later."""
+    assert names.kind_key("scheduling.k8s.io/v1beta1", "PodGroup") == "PodGroup.scheduling.k8s.io"
+    assert names.kind_key("scheduling.k8s.io/v1alpha2", "Workload") == "Workload.scheduling.k8s.io"
+    assert names.kind_key("kueue.x-k8s.io/v1beta2", "Workload") == "Workload"
+    assert names.kind_key("scheduling.k8s.io/v1", "PriorityClass") == "PriorityClass"
     assert names.kind_key("batch.volcano.sh/v1alpha1", "Job") == names.VC_JOB
     assert names.kind_key("batch/v1", "Job") == names.BATCH_JOB
     assert names.kind_key("scheduling.volcano.sh/v1beta1", "PodGroup") == "PodGroup"
