@@ -28,6 +28,7 @@ DEFAULTS: Mapping[str, Any] = {
     "images": {},
     "versions": {},
     "namespaces": {},
+    "further_schedulers": [],
     "waivers": [],
 }
 """What holds for any cluster unless its profile says otherwise."""
@@ -35,6 +36,8 @@ DEFAULTS: Mapping[str, Any] = {
 EMBEDDED: Mapping[str, Any] = {
     "provider": "embedded",
     "scheduler": "volcano",
+    "further_schedulers": ["native"],
+    "kueue": {},
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,

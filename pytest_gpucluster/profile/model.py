@@ -4,10 +4,12 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytest_gpucluster.plain import components, versions
+from pytest_gpucluster.plain import components, schedulers, versions
+from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
+from pytest_gpucluster.profile.kueue import Kueue
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
@@ -41,7 +43,6 @@ InstalledName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(componen
 ProviderName = Literal["embedded", "existing", "kind", "host"]
 NodesName = Literal["process", "simulated", "real"]
 
-Text = Annotated[str, Field(strict=True, min_length=1)]
 ResourceName = Annotated[
     str,
     Field(
@@ -49,14 +50,7 @@ ResourceName = Annotated[
     ),
 ]
 Range = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_range)]
-Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-SecondsOrNone = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
-
-
-class Frozen(BaseModel):
-    """What all parts share: frozen, no unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+FurtherScheduler = Literal["volcano", "native", "kueue"]
 
 
 class Connection(Frozen):
@@ -86,7 +80,16 @@ class Profile(Frozen):
     name: Text = Field(description="Name of the profile: the file's name without its ending")
     provider: ProviderName = Field(description="Where the cluster comes from")
     connection: Connection | None = Field(default=None, description="How it is reached; none for embedded")
-    scheduler: Text = Field(description="schedulerName of gangs, such as volcano or default-scheduler")
+    scheduler: Text = Field(
+        description="What places gangs, and how the rows write theirs: volcano, native (PodGroups of Kubernetes "
+        "itself), kueue, or default-scheduler, which knows no gangs"
+    )
+    further_schedulers: tuple[FurtherScheduler, ...] = Field(
+        description="Other gang schedulers of this cluster, whose gangs TRN-003 tries: volcano, native, kueue"
+    )
+    kueue: Kueue | None = Field(
+        default=None, description="That Kueue is installed, and how it is set up; none: it is not"
+    )
     queue: Text = Field(description="Queue into which training is submitted")
     gpu_resource: ResourceName = Field(description="Name of the GPU resource, such as nvidia.com/gpu")
     gpus_per_node: Annotated[int, Field(strict=True, ge=0)] = Field(
@@ -146,6 +149,14 @@ class Profile(Frozen):
         if self.provider != "embedded" and self.window < REAL_WINDOW:
             raise PydanticCustomError(
                 "window_shortened", "must be at least 5: a profile may lengthen the window, never shorten it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _kueue_is_declared(self) -> Self:
+        if self.kueue is None and schedulers.KUEUE in (self.scheduler, *self.further_schedulers):
+            raise PydanticCustomError(
+                "kueue_undeclared", "is missing: jobs behind it need `kueue: {}`, or how it is set up"
             )
         return self
 

@@ -6,11 +6,12 @@ import pydantic
 
 from pytest_gpucluster.plain import components
 from pytest_gpucluster.profile.errors import ProfileError
+from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.layers import Layers
 from pytest_gpucluster.profile.model import BUDGETS, IMAGES, OVERLAY, Connection, Profile, Waiver
 
 _WHOLE = {"[key]"}
-_SUBJECT = {"window_shortened": ["window"]}
+_SUBJECT = {"window_shortened": ["window"], "kueue_undeclared": ["kueue"]}
 _WORDS = {
     "string_type": "must be a text: quote it",
     "string_too_short": "must not be empty",
@@ -58,6 +59,7 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         "": Profile,
         "connection": Connection,
         "waivers": Waiver,
+        "kueue": Kueue,
     }
     if path[:1] == ["budgets"]:
         return BUDGETS

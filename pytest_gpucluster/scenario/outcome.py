@@ -51,6 +51,16 @@ def given(made: stage.Stage) -> dict[str, Any]:
     return {"roles": roles, **made.given}
 
 
+def _more(profile: sites.ProfileLike) -> dict[str, Any]:
+    """Return what is told of a profile that declares more than one scheduler, or Kueue."""
+    kueue = getattr(profile, "kueue", None)
+    further = tuple(getattr(profile, "further_schedulers", ()))
+    return {
+        **({"further_schedulers": list(further)} if further else {}),
+        **({} if kueue is None else {"kueue": kueue.model_dump()}),
+    }
+
+
 def header(
     scenario: str,
     where: tuple[sites.ProfileLike, sites.ClusterLike, str],
@@ -72,6 +82,7 @@ def header(
         **{name: getattr(profile, name) for name in DECLARED},
         "budgets": dict(profile.budgets),
         "features": sorted(cluster.features),
+        **_more(profile),
         "namespace": namespace,
     }
     found: dict[str, Any] = {

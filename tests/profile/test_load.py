@@ -55,6 +55,19 @@ def test_five_keys_make_a_profile(write):
     assert loaded.sources["window"] == "default"
 
 
+def test_kueue_is_declared_by_a_mapping_also_an_empty_one(write):
+    """Without the key Kueue is not declared; the embedded cluster declares it, and native gangs beside Volcano's."""
+    assert profile.load("prod-a", [write()]).profile.kueue is None
+    declared = profile.load("prod-a", [write("kueue: {}\n")]).profile.kueue
+    assert declared == profile.Kueue()
+    told = profile.load("prod-a", [write("kueue: {wait_for_pods_ready: 300}\n")]).profile.kueue
+    assert told is not None
+    assert told.wait_for_pods_ready == 300.0
+    embedded = profile.load("embedded").profile
+    assert embedded.kueue is not None
+    assert embedded.further_schedulers == ("native",)
+
+
 @pytest.mark.parametrize("key", ["connection", "scheduler", "queue", "gpu_resource", "gpus_per_node"])
 def test_each_required_key_is_missed_by_name(write, key):
     """A file without one of the five keys is told which, and that all five are required."""
@@ -195,6 +208,15 @@ def test_planned_names_say_that_they_are_not_built(name):
         ("waivers: [{id: GANG-1, reason: r, owner: o, expires: 2027-01-01}]\n", "waivers.0.id = 'GANG-1':"),
         ("waivers: [{id: GANG-001, reason: r, owner: o, expires: soon}]\n", "waivers.0.expires = 'soon':"),
         ("a: [\n", "prod-a.yaml:9: no YAML:"),
+        (
+            "further_schedulers: [nativ]\n",
+            "further_schedulers.0 = 'nativ': is not known; did you mean 'native'?",
+        ),
+        ("further_schedulers: native\n", "further_schedulers = 'native': must be a list"),
+        ("further_schedulers: [kueue]\n", "kueue: is missing: jobs behind it need `kueue: {}`"),
+        ("kueue: {cluster_quue: a}\n", "kueue.cluster_quue: unknown key; did you mean 'cluster_queue'?"),
+        ("kueue: {wait_for_pods_ready: 0}\n", "kueue.wait_for_pods_ready = 0: must be greater than 0"),
+        ("kueue: yes\n", "kueue = 'yes': must be a mapping"),
         ("a: !!python/object:os.system x\n", "no YAML:"),
     ],
 )
