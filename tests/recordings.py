@@ -21,6 +21,7 @@ from pytest_gpucluster.judge import (
     identity,
     in_place,
     inventory,
+    kueue,
     lifecycle,
     lost,
     minimums,
@@ -50,6 +51,7 @@ from pytest_gpucluster.judge import (
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
 VOLCANO = FOLDER / "volcano" / "v1.14.4"
 NATIVE = FOLDER / "kubernetes" / "v1.37.2"
+KUEUE = FOLDER / "kueue" / "v0.17.0"
 
 JUDGES = {
     "INV-001": inventory.scheduler_answers,
@@ -105,6 +107,13 @@ JUDGES = {
     "REF-009": fair.shares_by_weight,
     "LIFE-013": priorities.orders_the_queue,
     "LIFE-014": priorities.makes_room,
+    "KUE-001": kueue.runs_once_admitted,
+    "KUE-002": kueue.over_quota_held,
+    "KUE-003": kueue.take_turns,
+    "KUE-004": kueue.evicts_what_is_not_ready,
+    "KUE-005": kueue.status_and_pods_agree,
+    "KUE-008": kueue.label_decides,
+    "KUE-009": kueue.half_placed_by_quota_control,
 }
 
 
@@ -113,11 +122,15 @@ def folders() -> list[Path]:
     return [path for base in (VOLCANO, NATIVE) for path in sorted(base.iterdir()) if path.is_dir()]
 
 
+def folder_of(name: str) -> Path:
+    """Return the folder of a recorded stream."""
+    return next((base / name for base in (VOLCANO, KUEUE) if (base / name).is_dir()), NATIVE / name)
+
+
 @functools.cache
 def stream(name: str) -> Evidence:
     """Return a recorded stream by its scenario's name."""
-    folder = VOLCANO / name if (VOLCANO / name).is_dir() else NATIVE / name
-    return read(folder / "events.jsonl")
+    return read(folder_of(name) / "events.jsonl")
 
 
 @functools.cache
@@ -128,8 +141,7 @@ def embedded(scenario: str) -> Evidence:
 
 def raw(name: str) -> list[dict[str, Any]]:
     """Return the lines of a recorded stream as JSON objects."""
-    folder = VOLCANO / name if (VOLCANO / name).is_dir() else NATIVE / name
-    return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder_of(name) / "events.jsonl").read_text().splitlines()]
 
 
 def evidence_of(

@@ -89,7 +89,7 @@ Member = tuple[str, str, str]
 ROLE_KEYS = (
     "subject", "control", "blocker", "contrast", "left", "right", "loser", "winner", "no-plugin", "wrong-master",
     "wrong-worker", "documented", "robust", "enqueued", "blocked", "neighbour", "held", "unanswered", "endpoint",
-    "subdomain", "stalled",
+    "subdomain", "stalled", "over-quota", "unlabelled", "unknown-queue",
 )  # fmt: skip
 
 

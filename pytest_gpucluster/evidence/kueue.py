@@ -1,0 +1,307 @@
+"""What Kueue promised and what it did: Workloads, the quota they held, queues, and the Jobs behind them.
+
+A Workload's conditions explain; what counts is `status.admission` (the quota it holds) and its pods. Conditions stay
+after they have ceased to be true: only their status is read, never that they are there.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from pytest_gpucluster.evidence import fields, gangs, owners
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.plain import names
+
+WORKLOAD = "Workload"
+CLUSTER_QUEUE = "ClusterQueue"
+LOCAL_QUEUE = "LocalQueue"
+FLAVOR = "ResourceFlavor"
+GROUP = "kueue.x-k8s.io"
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""Label of a Job that names its LocalQueue."""
+
+JOB_UID = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload: the uid of its Job."""
+
+CONFIG = "config:kueue"
+"""Case of the answer that holds Kueue's own configuration."""
+
+CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
+"""Where the documented installation keeps it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reserved:
+    """A span in which a Workload held quota: `status.admission` was filled.
+
+    Attributes:
+        end: infinite where it holds it to the end of the evidence.
+        count: pods that it was admitted with.
+        amounts: resource -> how much of it.
+        admitted: when its condition Admitted was first True in it, None if never.
+    """
+
+    start: float
+    end: float
+    queue: str
+    count: int
+    amounts: Mapping[str, Fraction]
+    admitted: float | None
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """The life of one Workload.
+
+    Attributes:
+        said: its conditions, one entry per change of status, reason or message, as things said (reason: the
+            condition's reason, type: `QuotaReserved=False` and the like).
+        reserved: when it held quota, in order.
+        finished: when its condition Finished was first True.
+        requeues: how often it was put back into its queue after a timeout.
+        reclaims: when it first gave back quota of pods that had ended (`status.reclaimablePods`).
+    """
+
+    uid: str
+    name: str
+    namespace: str
+    job_uid: str
+    queue: str
+    created: float
+    deleted: float | None
+    said: tuple[Said, ...]
+    reserved: tuple[Reserved, ...]
+    finished: float | None
+    requeues: int
+    reclaims: float | None
+    last: fields.Object
+    key: str
+
+    @property
+    def end(self) -> float:
+        """Return when it ceased to count against quota for good: finished or gone; infinite if not seen."""
+        return min((t for t in (self.finished, self.deleted) if t is not None), default=math.inf)
+
+    def holding(self, t: float) -> Reserved | None:
+        """Return the quota it held at a time, None where it held none; a finished one holds none."""
+        if t >= self.end:
+            return None
+        return next((one for one in self.reserved if one.start <= t < one.end), None)
+
+    def when(self, kind: str, status: str = "True", reason: str = "") -> list[Said]:
+        """Return when a condition took a status (for a reason), in order."""
+        mark = f"{kind}={status}"
+        return [one for one in self.said if one.type == mark and reason in ("", one.reason)]
+
+    @property
+    def refusals(self) -> list[Said]:
+        """Return why no quota was reserved, while none was."""
+        return [one for one in self.when("QuotaReserved", "False") if self.holding(one.t) is None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """A batch Job and what Kueue made of it.
+
+    Attributes:
+        gang: the Job with its pods.
+        queue: the LocalQueue that its label names, "" without the label.
+        workloads: its Workloads, in order; several where Kueue made a new one.
+        suspended: (t, spec.suspend, key), one per change.
+        fresh: its first line is that of a Job which was just made, so that what it shows is how it was stored.
+    """
+
+    gang: Gang
+    queue: str
+    workloads: tuple[Workload, ...]
+    suspended: tuple[tuple[float, bool, str], ...]
+    fresh: bool
+
+    @property
+    def created(self) -> float:
+        """Return when the Job was first seen."""
+        return self.suspended[0][0]
+
+    @property
+    def gone(self) -> float:
+        """Return when the Job went away, infinite where it did not."""
+        job = self.gang.job
+        return math.inf if job is None or job.deleted is None else job.deleted
+
+    @property
+    def asks(self) -> Mapping[str, Fraction]:
+        """Return what all its pods ask for together."""
+        job = self.gang.job
+        template = fields.sub(job.last if job else {}, "spec", "template")
+        resources = {
+            str(key)
+            for container in fields.containers(template)
+            for part in ("limits", "requests")
+            for key in fields.sub(container, "resources", part)
+        }
+        return {one: fields.requested(template, one) * self.gang.size for one in sorted(resources)}
+
+    @property
+    def reserved(self) -> tuple[Reserved, ...]:
+        """Return when any of its Workloads held quota."""
+        return tuple(one for workload in self.workloads for one in workload.reserved)
+
+    def holding(self, t: float) -> Reserved | None:
+        """Return the quota held for it at a time."""
+        return next((one for w in self.workloads if (one := w.holding(t)) is not None), None)
+
+    @property
+    def admitted(self) -> float | None:
+        """Return when it was first admitted: quota reserved and every check passed."""
+        return min((one.admitted for one in self.reserved if one.admitted is not None), default=None)
+
+    @property
+    def loose(self) -> tuple[float, bool, str] | None:
+        """Return when it was first seen unsuspended although no quota was held for it; of a Job that was just made.
+
+        Kueue lifts the suspension after the reservation; the watches of the two kinds are not in step, hence a
+        moment's tolerance.
+        """
+        for t, suspended, key in self.suspended:
+            first = (t, suspended, key) == self.suspended[0]
+            if suspended or (first and not self.fresh):
+                continue
+            if not any(one.start <= t + SKEW and t - SKEW < one.end for one in self.reserved):
+                return t, suspended, key
+        return None
+
+    @property
+    def finished(self) -> float | None:
+        """Return when the Job came to its end, None if not seen."""
+        job = self.gang.job
+        return None if job is None or not job.phases else job.phases[-1][0]
+
+
+SKEW = 0.25
+"""Seconds by which watches of two kinds may be out of step on a busy machine."""
+
+
+def workloads(evidence: Evidence) -> tuple[Workload, ...]:
+    """Return every Workload of Kueue, in order of first appearance."""
+    return evidence.derived(_workloads)
+
+
+def _workloads(evidence: Evidence) -> tuple[Workload, ...]:
+    found = [_workload(evidence.history(uid)) for uid in evidence.uids(WORKLOAD) if uid]
+    return tuple(one for one in found if fields.group_of(fields.text(one.last, "apiVersion")) in ("", GROUP))
+
+
+def _workload(lines: tuple[Line, ...]) -> Workload:
+    last = lines[-1].object
+    said = _said(lines)
+    finished = [one.t for one in said if one.type == "Finished=True"]
+    labels = fields.sub(last, "metadata", "labels")
+    return Workload(
+        uid=lines[-1].uid,
+        name=lines[-1].name,
+        namespace=fields.text(last, "metadata", "namespace"),
+        job_uid=str(labels.get(JOB_UID) or fields.owner(last).get("uid") or ""),
+        queue=fields.text(last, "spec", "queueName"),
+        created=lines[0].t,
+        deleted=lines[-1].t if lines[-1].type == "DELETED" else None,
+        said=said,
+        reserved=_reserved(lines),
+        finished=finished[0] if finished else None,
+        requeues=max(fields.number(line.object, "status", "requeueState", "count") or 0 for line in lines),
+        reclaims=next(
+            (line.t for line in lines if fields.items(line.object, "status", "reclaimablePods")), None
+        ),
+        last=last,
+        key=lines[0].key,
+    )
+
+
+def _said(lines: Iterable[Line]) -> tuple[Said, ...]:
+    found: list[Said] = []
+    now: dict[str, tuple[str, str, str]] = {}
+    for line in lines:
+        for c in fields.items(line.object, "status", "conditions"):
+            kind = str(c.get("type"))
+            told = str(c.get("status")), str(c.get("reason") or ""), str(c.get("message") or "")
+            if now.get(kind) != told:
+                now[kind] = told
+                where = f"{WORKLOAD}/{line.name}"
+                found.append(Said(line.t, "kueue", where, f"{kind}={told[0]}", told[1], told[2], line.key))
+    return tuple(found)
+
+
+def _reserved(lines: Iterable[Line]) -> tuple[Reserved, ...]:
+    found: list[Reserved] = []
+    now: Reserved | None = None
+    for line in lines:
+        admission = fields.sub(line.object, "status", "admission")
+        gone = line.type == "DELETED" or not admission
+        if now is not None and gone:
+            found.append(dataclasses.replace(now, end=line.t))
+            now = None
+        if gone:
+            continue
+        if now is None:
+            parts = fields.items(admission, "podSetAssignments")
+            queue = fields.text(admission, "clusterQueue")
+            count = sum(fields.number(part, "count") or 0 for part in parts)
+            now = Reserved(line.t, math.inf, queue, count, _amounts(parts), None, line.key)
+        if now.admitted is None and fields.condition(line.object, "Admitted").get("status") == "True":
+            now = dataclasses.replace(now, admitted=line.t)
+    return tuple(found) if now is None else (*found, now)
+
+
+def _amounts(parts: Iterable[fields.Object]) -> dict[str, Fraction]:
+    total: dict[str, Fraction] = {}
+    for part in parts:
+        for resource, amount in fields.sub(part, "resourceUsage").items():
+            total[resource] = total.get(resource, Fraction(0)) + fields.quantity(amount)
+    return total
+
+
+def held(evidence: Evidence) -> tuple[Held, ...]:
+    """Return every batch Job with what Kueue made of it, in order of first appearance."""
+    return evidence.derived(_held)
+
+
+def _held(evidence: Evidence) -> tuple[Held, ...]:
+    mine: dict[str, list[Workload]] = {}
+    for one in workloads(evidence):
+        mine.setdefault(one.job_uid, []).append(one)
+    found = []
+    for gang in gangs.gangs(evidence):
+        if gang.job is None or gang.job.kind != names.BATCH_JOB:
+            continue
+        lines = evidence.history(gang.uid)
+        labels = fields.sub(lines[-1].object, "metadata", "labels")
+        first = lines[0]
+        generation = fields.number(first.object, "metadata", "generation")
+        found.append(
+            Held(
+                gang=gang,
+                queue=str(labels.get(QUEUE_LABEL) or ""),
+                workloads=tuple(mine.get(gang.uid, ())),
+                suspended=_suspended(lines),
+                fresh=first.type == "ADDED" and generation in (None, 1),
+            )
+        )
+    return tuple(found)
+
+
+def _suspended(lines: Iterable[Line]) -> tuple[tuple[float, bool, str], ...]:
+    found: list[tuple[float, bool, str]] = []
+    for line in lines:
+        now = fields.sub(line.object, "spec").get("suspend") is True
+        if line.type != "DELETED" and (not found or found[-1][1] != now):
+            found.append((line.t, now, line.key))
+    return tuple(found)
+
+
+def events_about(evidence: Evidence, workload: Workload) -> tuple[Said, ...]:
+    """Return what was said in events about a Workload."""
+    return owners.said_about(evidence, WORKLOAD, workload.namespace, workload.name, workload.uid)

@@ -1,0 +1,146 @@
+"""KUE-001: a labelled Job is held until it is admitted, admitted as a whole, and then runs whole."""
+
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.kueue import SKEW, Held
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "a Job that names its queue, submitted without suspend, is suspended when it is stored and has no pod before its "
+    "Workload is admitted; it is admitted with all its pods, and then all run together"
+)
+MAY_SHRINK = "kueue.x-k8s.io/job-min-parallelism"
+"""Annotation of a Job by which its owner lets it be admitted with fewer pods."""
+
+PARTIAL = Cause(
+    "the Job was admitted with fewer pods than it asks for, and it never said that fewer will do",
+    "compare podSetAssignments of the Workload with the Job's parallelism; update Kueue",
+)
+HALF = Cause(
+    "the quota promises more than the nodes have, or something else holds what it promises",
+    "lower nominalQuota to what the nodes have allocatable (INV-005), and let nothing run outside of the quota",
+)
+
+
+def runs_once_admitted(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge KUE-001."""
+    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    if unusable is not None:
+        return unusable
+    named = kueue_terms.named(evidence, given, "subject")
+    jobs = named if named is not None else _fitting(evidence)
+    if not jobs:
+        return kueue_terms.nothing(evidence, REQUIRED, "Job with a queue whose quota has room for it")
+    findings = [_judge(evidence, job, arranged=named is not None) for job in jobs]
+    return say.gravest(findings)
+
+
+def _fitting(evidence: Evidence) -> tuple[Held, ...]:
+    return tuple(
+        job for job in kueue_terms.labelled(evidence) if job.workloads and not kueue_terms.over(evidence, job)
+    )
+
+
+def _judge(evidence: Evidence, job: Held, *, arranged: bool) -> Finding:
+    violation = _early(job) or _in_part(evidence, job)
+    if violation is not None:
+        return violation
+    expired = terms.timed_out(evidence, job.created) if arranged else None
+    admitted = job.admitted
+    if admitted is None:
+        text = f"{job.gang.title} was not admitted: {kueue_terms.refusals(job)}"
+        return _missed(job, text, expired, kueue_terms.silence(job))
+    span = kueue_terms.together(job)
+    if span is None:
+        most = max(gen.most_held for gen in job.gang.generations)
+        text = (
+            f"{job.gang.title} was admitted at t={admitted:.2f} s, and its pods were not seen to run together: "
+            f"{say.part(most, job.gang.size)} were bound"
+        )
+        return _missed(job, text, expired, (HALF,) if most < job.gang.size else ())
+    unseen = kueue_terms.gap(evidence, job.created, admitted, "Pod")
+    if unseen:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{unseen}, before {job.gang.title} was admitted")
+    how = "stored suspended" if job.fresh else "suspended when first seen"
+    text = (
+        f"{job.gang.title} was {how}, admitted whole at t={admitted:.2f} s, and {say.count(job.gang.size, 'pod')} ran "
+        f"together from t={span[0]:.2f} s"
+    )
+    return say.finding(
+        Verdict.PASS, REQUIRED, text, job.gang, repeat=kueue_terms.repeat(job),
+        evidence=(job.suspended[0][2], job.reserved[0].key), currency="quota",
+        numbers=(
+            Number("held until admitted", admitted - job.created, "s", origin="creation to condition Admitted"),
+            Number("admitted until all run", span[0] - admitted, "s", origin="condition Admitted to the last Running"),
+        ),
+    )  # fmt: skip
+
+
+def _early(job: Held) -> Finding | None:
+    """Return the violation: the Job was not held, or pods of it were made while no quota was."""
+    early = unreserved(job)
+    loose = job.loose
+    if not early and loose is None:
+        return None
+    ran = [pod for pod in early if pod.running is not None]
+    parts = [f"{job.gang.title} was not held"]
+    if loose is not None:
+        parts.append(f"seen with suspend false at t={loose[0]:.2f} s, without quota")
+    if early:
+        parts.append(f"{say.count(len(early), 'pod')} made without quota, {len(ran)} of them ran")
+    return say.finding(
+        Verdict.FAIL, REQUIRED, "; ".join(parts), job.gang, violation=True, repeat=kueue_terms.repeat(job),
+        where=say.places(early) or (job.gang.title,), causes=(kueue_terms.NO_WEBHOOK, kueue_terms.NOT_MANAGED),
+        evidence=(*((loose[2],) if loose else ()), *(pod.keys["created"] for pod in early[:6])), currency="quota",
+    )  # fmt: skip
+
+
+def unreserved(job: Held) -> list[PodStory]:
+    """Return the pods of a Job that were made while no quota was held for it; the clock's skew tolerated."""
+    return [
+        pod
+        for pod in job.gang.pods
+        if not any(one.start - SKEW <= pod.created < one.end + SKEW for one in job.reserved)
+    ]
+
+
+def _in_part(evidence: Evidence, job: Held) -> Finding | None:
+    """Return the violation: admitted with fewer pods than the Job asked for, which never said that fewer will do."""
+    for one in job.reserved:
+        asked = _asked(evidence, job, one.start)
+        if one.count < asked:
+            return say.finding(
+                Verdict.FAIL, REQUIRED, f"{job.gang.title} was admitted with {one.count} of {asked} pods", job.gang,
+                violation=True, causes=(PARTIAL,), evidence=(one.key,), repeat=kueue_terms.repeat(job),
+                currency="quota",
+            )  # fmt: skip
+    return None
+
+
+def _asked(evidence: Evidence, job: Held, t: float) -> int:
+    """Return how many pods a Job asked for when quota was reserved for it."""
+    then = evidence.at(job.gang.uid, t) or {}
+    if fields.sub(then, "metadata", "annotations").get(MAY_SHRINK):
+        return 0
+    parallelism = fields.number(then, "spec", "parallelism") or 0
+    completions = fields.number(then, "spec", "completions")
+    return parallelism if completions is None else min(parallelism, completions)
+
+
+def _missed(job: Held, text: str, expired: tuple[str, str] | None, causes: tuple[Cause, ...]) -> Finding:
+    said = [one.key for workload in job.workloads for one in workload.refusals][-2:]
+    if expired is None:
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            REQUIRED,
+            text,
+            job.gang,
+            evidence=tuple(said),
+            repeat=kueue_terms.repeat(job),
+        )
+    return say.finding(
+        Verdict.FAIL, REQUIRED, f"{text}; waited for {expired[0]}", job.gang, causes=causes, currency="quota",
+        evidence=(*said, expired[1]), repeat=kueue_terms.repeat(job),
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""KUE-005: what Workloads say and what pods do agree."""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pytest_gpucluster.evidence import fields, kueue, quota
+from pytest_gpucluster.evidence.kueue import SKEW, Held, Workload
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "a Workload that is evicted gives its quota back once its pods are gone; pods hold places only while quota is "
+    "held for them; and pods together, as Workloads together, hold no more than the quota"
+)
+
+GRACE = 5.0
+"""Seconds for which Evicted and Admitted may both be True (recorded: 0.2 to 0.5 s)."""
+
+KEPT = Cause(
+    "an eviction was written down and its quota is kept",
+    "look whether the Job is suspended and its pods are gone; delete the Workload to free the quota, and update Kueue "
+    "(kueue #14811)",
+)
+ORPHAN = Cause(
+    "a Workload holds quota whose Job is gone",
+    "delete the Workload; update Kueue (kueue #10407)",
+)
+OUTSIDE = Cause(
+    "pods hold places although no quota is held for them: nothing held their Job back, or it was not stopped",
+    "check Kueue's webhooks and its log; while it is so the quota does not bound what runs",
+)
+TOO_MUCH = Cause(
+    "more is admitted than the quota: usage is under-counted",
+    "compare ClusterQueue.status.flavorsUsage with the requests of the pods; update Kueue (kueue #14609)",
+)
+
+
+def status_and_pods_agree(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge KUE-005."""
+    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    if unusable is not None:
+        return unusable
+    limits = terms.of(evidence, given)
+    for finding in (
+        *_outside(evidence, SKEW + limits.grain),
+        *_overrun(evidence),
+        *_overpromised(evidence),
+        *_orphans(evidence, GRACE + limits.grain),
+        *_kept(evidence, GRACE + limits.grain),
+    ):
+        return finding
+    return _all_well(evidence)
+
+
+def _all_well(evidence: Evidence) -> Finding:
+    jobs = [job for job in kueue_terms.labelled(evidence) if job.reserved]
+    if not jobs:
+        return kueue_terms.nothing(evidence, REQUIRED, "Job for which quota was reserved")
+    done = [
+        (job, workload, told.t, held.end)
+        for job in jobs
+        for workload in job.workloads
+        for told in workload.when("Evicted")
+        if (held := workload.holding(told.t)) is not None and held.end < evidence.end
+    ]
+    if not done:
+        names = say.listed([job.gang.name for job in jobs], 4)
+        text = (
+            f"{names}: quota and pods agree, but nobody was evicted, or the evidence ends before it is over"
+        )
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
+    start, end = min(job.created for job in jobs), max(one[3] for one in done)
+    unseen = kueue_terms.gap(evidence, start, end, "Pod", kueue.WORKLOAD)
+    if unseen:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, done[0][0].gang)
+    job, workload, evicted, released = max(done, key=lambda one: one[3] - one[2])
+    text = (
+        f"{say.count(len(jobs), 'Job')} held quota, {say.count(len(done), 'eviction')}: {workload.name} was evicted at "
+        f"t={evicted:.2f} s and its quota was free {released - evicted:.2f} s later; no pod held a place without quota"
+    )
+    return say.finding(
+        Verdict.PASS, REQUIRED, text, job.gang, currency="quota", repeat=kueue_terms.repeat(job),
+        evidence=(workload.key, *(one.key for one in workload.when("Evicted")[:2])),
+        numbers=(Number("quota kept after eviction", released - evicted, "s", GRACE, "recorded: 0.2 to 0.5 s"),),
+    )  # fmt: skip
+
+
+def _kept(evidence: Evidence, grace: float) -> Iterator[Finding]:
+    """Yield evictions after which the quota was kept."""
+    for job in kueue.held(evidence):
+        for workload in job.workloads:
+            for told in workload.when("Evicted"):
+                held = workload.holding(told.t)
+                if held is None:
+                    continue
+                until = min(held.end, workload.end, evidence.end)
+                expired = terms.timed_out(evidence, told.t, until)
+                if until - told.t <= grace and expired is None:
+                    continue
+                text = (
+                    f"{workload.name} is Evicted ({told.reason}) since t={told.t:.2f} s and held its quota for "
+                    f"{until - told.t:.1f} s more"
+                )
+                yield _fail(job, text, KEPT, (told.key, held.key), until - told.t)
+
+
+def _orphans(evidence: Evidence, grace: float) -> Iterator[Finding]:
+    """Yield Workloads that held quota after their Job was gone."""
+    for job in kueue.held(evidence):
+        for workload in job.workloads:
+            held = workload.holding(job.gone) if math.isfinite(job.gone) else None
+            until = min(held.end, workload.end, evidence.end) if held is not None else 0.0
+            if held is not None and until - job.gone > grace:
+                text = f"{workload.name} held quota for {until - job.gone:.1f} s after its Job was gone"
+                yield _fail(job, text, ORPHAN, (held.key,), until - job.gone)
+
+
+def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
+    """Yield Jobs of which pods held places while no quota was held for them."""
+    for job in kueue_terms.labelled(evidence):
+        worst = [
+            (seconds, pod) for pod in job.gang.pods if (seconds := _alone(job, pod, evidence.end)) > tolerance
+        ]
+        if worst:
+            seconds = max(one[0] for one in worst)
+            pods = [pod for _, pod in worst]
+            many = say.count(len(pods), "pod")
+            text = f"{many} of {job.gang.title} held places for up to {seconds:.1f} s without quota"
+            keys = tuple(pod.keys["bound"] for pod in pods[:6])
+            yield _fail(job, text, OUTSIDE, keys, seconds, where=say.places(pods))
+
+
+def _alone(job: Held, pod: PodStory, end: float) -> float:
+    """Return for how long a pod held a place while its Job held no quota."""
+    if pod.bound is None:
+        return 0.0
+    begin, stop = pod.bound, min(quota.leaves(pod), end)
+    longest = 0.0
+    for one in sorted(job.reserved, key=lambda r: r.start):
+        longest = max(longest, min(one.start, stop) - begin)
+        begin = max(begin, one.end)
+        if begin >= stop:
+            break
+    return max(longest, stop - begin)
+
+
+def _overrun(evidence: Evidence) -> Iterator[Finding]:
+    """Yield queues whose pods together asked for more than the quota."""
+    jobs = [job for job in kueue_terms.labelled(evidence) if job.gang.pods]
+    by_queue: dict[str, list[Held]] = {}
+    for job in jobs:
+        by_queue.setdefault(quota.cluster_queue_of(evidence, job), []).append(job)
+    for name, mine in by_queue.items():
+        pods = [pod for job in mine for pod in job.gang.pods]
+        for t in quota.moments(pods):
+            limit = quota.quota(evidence, name, t, most=True) if name else None
+            # A watch of pods may be ahead of itself for a moment where one pod replaces another.
+            using = [pod for pod in quota.uses(pods, t) if quota.leaves(pod) > t + SKEW]
+            for resource, most in (limit.reach if limit else {}).items():
+                used = sum((fields.requested(pod.last, resource) for pod in using), Fraction(0))
+                if used > most:
+                    text = f"pods of ClusterQueue {name} held {float(used):g} {resource} at t={t:.2f} s, its quota is "
+                    number = Number(f"held of {resource}", float(used), resource, float(most), "quota")
+                    yield say.finding(
+                        Verdict.FAIL, REQUIRED, f"{text}{float(most):g}", mine[-1].gang, violation=True,
+                        where=say.places(using), causes=(TOO_MUCH,), numbers=(number,), currency="quota",
+                        evidence=tuple(pod.keys["bound"] for pod in using[-6:]), repeat=kueue_terms.repeat(mine[-1]),
+                    )  # fmt: skip
+
+
+def _overpromised(evidence: Evidence) -> Iterator[Finding]:
+    """Yield queues whose Workloads together held more than the quota."""
+    holders = [(job, w, one) for job in kueue.held(evidence) for w in job.workloads for one in w.reserved]
+    for job, _, mine in holders:
+        limit = quota.quota(evidence, mine.queue, mine.start, most=True)
+        if limit is None:
+            continue
+        for resource, most in limit.reach.items():
+            sharing = [
+                (w, one)
+                for _, w, one in holders
+                if one.queue == mine.queue and one.start <= mine.start < min(one.end, w.end, _shrinks(w))
+            ]
+            used = sum((one.amounts.get(resource, Fraction(0)) for _, one in sharing), Fraction(0))
+            if used > most:
+                text = (
+                    f"Workloads of ClusterQueue {mine.queue} hold {float(used):g} {resource} at t={mine.start:.2f} s, "
+                    f"its quota is {float(most):g}: {say.listed([w.name for w, _ in sharing], 4)}"
+                )
+                number = Number(f"reserved of {resource}", float(used), resource, float(most), "quota")
+                yield _fail(job, text, TOO_MUCH, (mine.key,), None, numbers=(number,))
+
+
+def _shrinks(workload: Workload) -> float:
+    """Return when a Workload began to give quota back pod by pod, as those ended; infinite if never."""
+    return workload.reclaims if workload.reclaims is not None else math.inf
+
+
+def _fail(
+    job: Held, text: str, cause: Cause, keys: tuple[str, ...], seconds: float | None, **more: object
+) -> Finding:
+    if seconds is not None:
+        more["numbers"] = (Number("disagreed for", seconds, "s", GRACE, "recorded: 0.2 to 0.5 s"),)
+    return say.finding(
+        Verdict.FAIL, REQUIRED, text, job.gang, violation=True, causes=(cause,), evidence=keys, currency="quota",
+        repeat=kueue_terms.repeat(job), **more,
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""KUE-009, the contrast: quota above capacity half-places a gang, and that is seen."""
+
+from pytest_gpucluster.evidence import quota
+from pytest_gpucluster.evidence.kueue import Held
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.placement import Half
+from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge.half import halves, lasting
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = "where the quota is above what the nodes have, plain Kueue starts part of a gang, and that is seen"
+
+ABOVE = Cause(
+    "the quota promises more than the nodes have: Kueue admits by quota alone, and the default scheduler places pod "
+    "by pod",
+    "set nominalQuota to no more than what the nodes have allocatable; or let Kueue look at nodes (topology-aware "
+    "scheduling), or give the Job a native gang; and set waitForPodsReady, which evicts what stays half started",
+)
+
+
+def half_placed_by_quota_control(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge KUE-009."""
+    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    if unusable is not None:
+        return unusable
+    named = kueue_terms.named(evidence, given, "subject")
+    jobs = [
+        job for job in (named if named is not None else kueue_terms.labelled(evidence)) if job.gang.size > 1
+    ]
+    admitted = [job for job in jobs if job.reserved]
+    if not admitted:
+        text = f"{jobs[0].gang.title} was not admitted: {kueue_terms.refusals(jobs[0])}" if jobs else ""
+        if text:
+            return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
+        return kueue_terms.nothing(evidence, REQUIRED, "admitted gang")
+    found = lasting(evidence, given, halves(evidence, [job.gang for job in admitted]))
+    shown = [
+        (half, job) for half in found for job in admitted if half.gang is job.gang and _promised(job, half)
+    ]
+    if not shown:
+        job = admitted[0]
+        most = max(gen.most_held for gen in job.gang.generations)
+        text = f"{job.gang.title} was not half placed: {say.part(most, job.gang.size)} bound"
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, f"{text}; the control does not show the failure", job.gang
+        )
+    half, job = shown[0]
+    text = f"shown: {say.describe_half(half)}; {_quota(evidence, job)}; fix: {ABOVE.fix}"
+    return say.finding(
+        Verdict.PASS, REQUIRED, text, job.gang, causes=(ABOVE,), repeat=kueue_terms.repeat(job),
+        evidence=(job.reserved[0].key, half.key), currency="quota",
+        numbers=(Number("pods bound", half.held, "pods", job.gang.size, "parallelism"),),
+    )  # fmt: skip
+
+
+def _promised(job: Held, half: Half) -> bool:
+    """Report whether quota for the whole gang was held while it was half placed."""
+    held = job.holding((half.start + half.end) / 2)
+    return held is not None and held.count >= job.gang.size
+
+
+def _quota(evidence: Evidence, job: Held) -> str:
+    """Return how much was promised."""
+    held = job.reserved[0]
+    limit = quota.quota(evidence, held.queue, held.start)
+    scarce = [resource for resource in held.amounts if "/" in resource] or list(held.amounts)
+    promised = kueue_terms.amounts(dict(held.amounts), scarce)
+    of = (
+        kueue_terms.amounts(dict(limit.nominal), scarce) if limit is not None else "a quota that was not seen"
+    )
+    return f"quota was held for all of it ({promised} of {of})"

@@ -1,0 +1,135 @@
+"""KUE-004: waitForPodsReady takes a gang that cannot become ready off the quota, and queues it again."""
+
+from pytest_gpucluster.evidence import kueue
+from pytest_gpucluster.evidence.kueue import Held, Workload
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "an admitted gang of which not all pods become ready is evicted within the timeout of waitForPodsReady: its pods "
+    "go, its quota is free, and it is queued again"
+)
+
+RECONCILE = 5.0
+"""Seconds that Kueue may take beyond the timeout (recorded: 0.5 s less than it, by arithmetic in whole seconds)."""
+
+TIMEOUT = "PodsReadyTimeout"
+
+NOT_CONFIGURED = Cause(
+    "Kueue's configuration has no waitForPodsReady, or a longer timeout than the profile says",
+    "set waitForPodsReady.timeout in kueue-manager-config (key controller_manager_config.yaml) and restart the "
+    "manager; or correct kueue.wait_for_pods_ready in the profile",
+)
+KEPT = Cause(
+    "the eviction was written down and not carried out",
+    "look at the Job (is it suspended?) and at its Workload's conditions; update Kueue (kueue #14811)",
+)
+DEACTIVATED = Cause(
+    "requeuingStrategy.backoffLimitCount is used up or 0: the Workload is deactivated instead",
+    "raise backoffLimitCount in waitForPodsReady.requeuingStrategy of kueue-manager-config",
+)
+
+
+def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge KUE-004."""
+    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    if unusable is not None:
+        return unusable
+    limit = terms.seconds(given, "wait_for_pods_ready")
+    named = kueue_terms.named(evidence, given, "subject")
+    watched = any(one.type.startswith("PodsReady=") for w in kueue.workloads(evidence) for one in w.said)
+    if limit is None and not watched:
+        text = "waitForPodsReady is not declared (kueue.wait_for_pods_ready), and no Workload has a condition PodsReady"
+        verdict = (
+            Verdict.NOT_APPLICABLE if kueue.workloads(evidence) or named is not None else Verdict.INCONCLUSIVE
+        )
+        return say.finding(verdict, REQUIRED, text)
+    jobs = named if named is not None else kueue_terms.labelled(evidence)
+    stuck = [job for job in jobs if job.reserved and kueue_terms.together(job) is None]
+    if not stuck:
+        return kueue_terms.nothing(evidence, REQUIRED, "admitted Job of which not all pods became ready")
+    findings = [_judge(evidence, given, job, limit) for job in stuck]
+    return say.gravest(findings)
+
+
+def _judge(evidence: Evidence, given: terms.Given, job: Held, limit: float | None) -> Finding:
+    admitted = job.reserved[0].start
+    evicted = [(w, one) for w in job.workloads for one in w.when("Evicted", reason=TIMEOUT)]
+    grain = terms.of(evidence, given).grain
+    if not evicted:
+        return _not_evicted(evidence, job, admitted, limit, grain)
+    workload, first = evicted[0]
+    after = first.t - admitted
+    number = Number("evicted after", after, "s", limit, "kueue.wait_for_pods_ready" if limit else "")
+    if limit is not None and after > limit + RECONCILE + grain:
+        text = f"{job.gang.title} was evicted {after:.1f} s after its admission, the timeout is {limit:g} s"
+        return _finding(Verdict.FAIL, text, job, first, causes=(NOT_CONFIGURED,), numbers=(number,))
+    return _carried_out(evidence, job, workload, first, number)
+
+
+def _carried_out(evidence: Evidence, job: Held, workload: Workload, first: Said, number: Number) -> Finding:
+    """Judge what followed an eviction: no pods, no quota, back in the queue."""
+    expired = terms.timed_out(evidence, first.t)
+    missing = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
+    held = workload.holding(first.t)
+    released = evidence.end if held is None else min(held.end, workload.end)
+    pods = [pod for pod in job.gang.pods if pod.created <= first.t]
+    stay = [pod for pod in pods if pod.deleting is None and pod.deleted is None and pod.finished is None]
+    if released > evidence.end or stay:
+        kept = f"its quota is kept {evidence.end - first.t:.1f} s later" if released > evidence.end else ""
+        left = f"{say.count(len(stay), 'pod')} of it stay" if stay else ""
+        text = f"{job.gang.title} was evicted at t={first.t:.2f} s, but {' and '.join(p for p in (kept, left) if p)}"
+        return _finding(missing, text, job, first, causes=(KEPT,), numbers=(number,))
+    again = next((one.start for one in job.reserved if one.start > first.t), None)
+    requeued = [one for one in workload.when("Requeued", "True") if one.t > first.t]
+    waits = workload.requeues > 0 and bool(workload.when("Requeued", "False", TIMEOUT))
+    if again is None and not requeued and not waits:
+        text = f"{job.gang.title} was evicted at t={first.t:.2f} s and not queued again"
+        gave_up = workload.when("Evicted", reason="Deactivated") or _inactive(workload)
+        causes = (DEACTIVATED,) if gave_up else (KEPT,)
+        return _finding(
+            Verdict.FAIL if gave_up else missing, text, job, first, causes=causes, numbers=(number,)
+        )
+    most = max(gen.most_held for gen in job.gang.generations)
+    how = "waits for its backoff"
+    if again is not None:
+        how = f"was admitted again at t={again:.2f} s"
+    elif requeued:
+        how = f"is queued again since t={requeued[0].t:.2f} s"
+    text = (
+        f"{job.gang.title} ({say.part(most, job.gang.size)} pods bound) was evicted {number.value:.1f} s after its "
+        f"admission; its quota was free {released - first.t:.2f} s later; it {how}"
+    )
+    return _finding(Verdict.PASS, text, job, first, numbers=(number,))
+
+
+def _inactive(workload: Workload) -> bool:
+    """Report whether a Workload was deactivated."""
+    spec = workload.last.get("spec")
+    return isinstance(spec, dict) and spec.get("active") is False
+
+
+def _not_evicted(
+    evidence: Evidence, job: Held, admitted: float, limit: float | None, grain: float
+) -> Finding:
+    watched = min(job.gone, evidence.end) - admitted
+    text = f"{job.gang.title} was admitted at t={admitted:.2f} s, its pods never ran together, and it was not evicted"
+    late = limit is not None and watched > limit + RECONCILE + grain
+    if late or (limit is not None and terms.timed_out(evidence, admitted + limit) is not None):
+        text += f" in {watched:.1f} s; the timeout is {limit:g} s"
+        return _finding(Verdict.FAIL, text, job, None, causes=(NOT_CONFIGURED, kueue_terms.MANAGER_DOWN))
+    text += f", but it was watched for {watched:.1f} s only"
+    return _finding(Verdict.INCONCLUSIVE, text, job, None)
+
+
+def _finding(
+    verdict: Verdict, text: str, job: Held, said: Said | None, *,
+    causes: tuple[Cause, ...] = (), numbers: tuple[Number, ...] = (),
+) -> Finding:  # fmt: skip
+    keys = (job.reserved[0].key, *((said.key,) if said else ()))
+    return say.finding(
+        verdict, REQUIRED, text, job.gang, causes=causes, numbers=numbers, evidence=keys,
+        repeat=kueue_terms.repeat(job), currency="quota",
+    )  # fmt: skip

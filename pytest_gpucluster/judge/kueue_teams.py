@@ -1,0 +1,165 @@
+"""KUE-003: two gangs that fit the quota singly and not together take turns."""
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from pytest_gpucluster.evidence import quota
+from pytest_gpucluster.evidence.kueue import SKEW, Held
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "of two Jobs of two teams that fit the quota singly and not together, one runs whole while no pod of the other "
+    "exists, and the other runs whole after the first has ended"
+)
+BOTH = Cause(
+    "quota was given twice: to both Jobs at a time",
+    "check that both LocalQueues lead to the quota that you mean (ClusterQueue, cohort, borrowingLimit), and update "
+    "Kueue: versions before 0.9 admitted two preemptors for one victim",
+)
+NOT_RELEASED = Cause(
+    "the quota of a Job that ended was not given to the one that waited",
+    "look at the finished Job's Workload: it must be Finished; and at ClusterQueue.status.flavorsReservation",
+)
+
+
+def take_turns(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge KUE-003."""
+    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    if unusable is not None:
+        return unusable
+    named = kueue_terms.named(evidence, given, "left", "right")
+    pairs = _pairs(evidence, named if named is not None else kueue_terms.labelled(evidence))
+    if not pairs:
+        jobs = named or ()
+        text = "no two Jobs whose quota has room for one of them only"
+        if len(jobs) == 2:
+            text = f"the quota has room for {jobs[0].gang.name} and {jobs[1].gang.name} together, or was not seen"
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text if jobs else terms.nothing(evidence, text[3:])
+        )
+    return say.gravest([_judge(evidence, given, *pair, arranged=named is not None) for pair in pairs])
+
+
+def _pairs(evidence: Evidence, jobs: tuple[Held, ...]) -> list[tuple[Held, Held]]:
+    """Return the pairs of Jobs of one ClusterQueue that fit singly and not together, and were there together."""
+    found = []
+    for n, one in enumerate(jobs):
+        for other in jobs[n + 1 :]:
+            name = quota.cluster_queue_of(evidence, one)
+            if not name or name != quota.cluster_queue_of(evidence, other) or not _at_a_time(one, other):
+                continue
+            limit = quota.quota(evidence, name, most=True)
+            if limit is None or limit.short(one.asks) or limit.short(other.asks):
+                continue
+            if limit.short(_sum(one.asks, other.asks)):
+                found.append((one, other))
+    return found
+
+
+def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    return {r: one.get(r, Fraction(0)) + other.get(r, Fraction(0)) for r in {*one, *other}}
+
+
+def _at_a_time(one: Held, other: Held) -> bool:
+    """Report whether both wanted quota at the same time."""
+    return one.created < _over(other) and other.created < _over(one)
+
+
+def _over(job: Held) -> float:
+    return min(job.gone, job.finished if job.finished is not None else math.inf)
+
+
+def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, arranged: bool) -> Finding:
+    limits = terms.of(evidence, given)
+    overlap = _overlap(one, other, evidence.end)
+    if overlap is not None and overlap[1] - overlap[0] > SKEW + limits.grain:
+        return _overlapped(one, other, overlap)
+    start = min(one.created, other.created)
+    unseen = kueue_terms.gap(evidence, start, min(evidence.end, max(_over(one), _over(other))), "Pod")
+    spans = sorted(
+        ((span, job) for job in (one, other) if (span := kueue_terms.together(job))), key=lambda s: s[0]
+    )
+    if len(spans) < 2:
+        return _not_both(evidence, one, other, [job for _, job in spans], arranged=arranged)
+    (_, first), (span, second) = spans
+    if unseen:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
+    waited = [one for workload in second.workloads for one in workload.refusals if one.t < span[0]]
+    ended = max((quota.leaves(pod) for pod in first.gang.pods), default=math.inf)
+    text = (
+        f"{first.gang.name} ran whole and its last pod ended at t={ended:.2f} s; {second.gang.name} waited without a "
+        f"pod and ran whole from t={span[0]:.2f} s"
+    )
+    if waited:
+        text += f" ({' '.join(waited[-1].message.split())[:160]})"
+    handover = Number(
+        "handed over in", span[0] - ended, "s", origin="last pod of the first to all of the second"
+    )
+    return say.finding(
+        Verdict.PASS, REQUIRED, text, second.gang, numbers=(handover,), currency="quota",
+        repeat=kueue_terms.repeat(second), evidence=(first.reserved[0].key, second.reserved[0].key),
+        where=say.places((*first.gang.pods, *second.gang.pods)),
+    )  # fmt: skip
+
+
+def _overlap(one: Held, other: Held, end: float) -> tuple[float, float] | None:
+    """Return the longest span in which pods of both held places, None where there was none."""
+    edges = {
+        t
+        for job in (one, other)
+        for pod in job.gang.pods
+        for t in (pod.bound, quota.leaves(pod))
+        if t is not None
+    }
+    times = sorted(t for t in edges if t < end)
+    longest: tuple[float, float] | None = None
+    begin: float | None = None
+    for t in [*times, end]:
+        both = t < end and bool(quota.uses(one.gang.pods, t)) and bool(quota.uses(other.gang.pods, t))
+        if both and begin is None:
+            begin = t
+        elif not both and begin is not None:
+            if longest is None or t - begin > longest[1] - longest[0]:
+                longest = (begin, t)
+            begin = None
+    return longest
+
+
+def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding:
+    middle = (overlap[0] + overlap[1]) / 2
+    counts = [
+        f"{job.gang.name} {say.part(len(quota.uses(job.gang.pods, middle)), job.gang.size)}"
+        for job in (one, other)
+    ]
+    pods = [pod for job in (one, other) for pod in quota.uses(job.gang.pods, middle)]
+    return say.finding(
+        Verdict.FAIL,
+        REQUIRED,
+        f"both held places for {overlap[1] - overlap[0]:.1f} s from t={overlap[0]:.2f} s: {', '.join(counts)}",
+        one.gang,
+        violation=True,
+        where=say.places(pods),
+        causes=(BOTH, kueue_terms.NO_WEBHOOK),
+        evidence=tuple(pod.keys["bound"] for pod in pods[:8]),
+        repeat=(*kueue_terms.repeat(one), *kueue_terms.repeat(other)),
+        currency="quota",
+    )
+
+
+def _not_both(evidence: Evidence, one: Held, other: Held, ran: list[Held], *, arranged: bool) -> Finding:
+    idle = next(job for job in (other, one) if job not in ran)
+    expired = terms.timed_out(evidence, min(one.created, other.created)) if arranged else None
+    text = (
+        f"{say.listed([job.gang.name for job in ran]) or 'neither Job'} ran whole; {idle.gang.name} did not: "
+        f"{kueue_terms.refusals(idle)}"
+    )
+    verdict = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
+    if expired is not None:
+        text += f"; waited for {expired[0]}"
+    return say.finding(
+        verdict, REQUIRED, text, idle.gang, causes=kueue_terms.silence(idle) or (NOT_RELEASED,),
+        repeat=kueue_terms.repeat(idle), currency="quota", evidence=(expired[1],) if expired else (),
+    )  # fmt: skip
