@@ -18,7 +18,8 @@ def build(config: Mapping[str, Any]) -> Runtime:
         config: What was read from standard input.
     """
     with_volcano = bool(config.get("volcano", True))
-    runtime = Runtime(Store(build_table(volcano=with_volcano)), config)
+    with_kueue = bool(config.get("kueue", False))
+    runtime = Runtime(Store(build_table(volcano=with_volcano, kueue=with_kueue)), config)
     pod_admission.install(runtime)
     namespaces.create_first_objects(runtime.store)
     bootstrap.create_first_roles(runtime.store)
@@ -26,6 +27,10 @@ def build(config: Mapping[str, Any]) -> Runtime:
         from pytest_gpucluster.embedded.volcano import install
 
         install(runtime)
+    if with_kueue:
+        from pytest_gpucluster.embedded import kueue
+
+        kueue.install(runtime)
     for part in (aggregation, garbage, namespaces, lost_pods, batch_job, default_scheduler):
         part.start(runtime)
     return runtime

@@ -15,9 +15,10 @@ CORE_DEFECTS: Mapping[str, str] = {
 
 def all_defects() -> dict[str, str]:
     """Return every defect of the control plane with its description."""
-    from pytest_gpucluster.embedded.volcano.defects import DEFECTS
+    from pytest_gpucluster.embedded.kueue.defects import DEFECTS as KUEUE
+    from pytest_gpucluster.embedded.volcano.defects import DEFECTS as VOLCANO
 
-    return {**CORE_DEFECTS, **DEFECTS}
+    return {**CORE_DEFECTS, **VOLCANO, **KUEUE}
 
 
 def unknown_defects(asked: Iterable[str]) -> list[str]:

@@ -109,9 +109,9 @@ def misfit(pod: Obj, requests: Amounts, room: NodeRoom) -> Misfit | None:
     taints = [t for t in node["spec"].get("taints") or [] if t.get("effect") in ("NoSchedule", "NoExecute")]
     unschedulable = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     tolerations = spec.get("tolerations") or []
-    if node["spec"].get("unschedulable") and not _tolerated(unschedulable, tolerations):
+    if node["spec"].get("unschedulable") and not tolerated(unschedulable, tolerations):
         return Misfit(("node(s) were unschedulable",), preemptible=False)
-    if any(not _tolerated(t, tolerations) for t in taints):
+    if any(not tolerated(t, tolerations) for t in taints):
         return Misfit(("node(s) had untolerated taint(s)",), preemptible=False)
     if not _selected(spec, node):
         return Misfit(("node(s) didn't match Pod's node affinity/selector",), preemptible=False)
@@ -132,7 +132,8 @@ def _resources(requests: Amounts, room: NodeRoom) -> Misfit | None:
     return Misfit(tuple(reasons), preemptible) if reasons else None
 
 
-def _tolerated(taint: Obj, tolerations: Iterable[Obj]) -> bool:
+def tolerated(taint: Obj, tolerations: Iterable[Obj]) -> bool:
+    """Report whether one of some tolerations covers a taint."""
     for toleration in tolerations:
         if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
             continue

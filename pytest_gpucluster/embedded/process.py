@@ -17,7 +17,7 @@ from pytest_gpucluster.embedded.defects import all_defects, unknown_defects
 KNOWN_KEYS = frozenset({
     "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
     "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds", "volcano_scheduler_conf",
-    "tokens", "tls",
+    "tokens", "tls", "kueue",
 })  # fmt: skip
 
 SHUTDOWN_SECONDS = 1.0

@@ -234,6 +234,25 @@ def volcano_rows() -> list[ResourceType]:
     ]  # fmt: skip
 
 
-def build_table(*, volcano: bool = True) -> ResourceTable:
-    """Return the table of a cluster with or without Volcano."""
-    return ResourceTable(core_rows() + (volcano_rows() if volcano else []))
+def kueue_rows() -> list[ResourceType]:
+    """Return the custom types that an installed Kueue adds, as far as they are played."""
+    group = "kueue.x-k8s.io/v1beta2"
+    return [
+        _row(group, "resourceflavors", "ResourceFlavor", "flavor", "flavors", "rf", namespaced=False,
+             custom=True, generation=True),
+        _row(group, "clusterqueues", "ClusterQueue", "cq", namespaced=False, custom=True, generation=True,
+             subresources=_STATUS),
+        _row(group, "localqueues", "LocalQueue", "queue", "queues", "lq", custom=True, generation=True,
+             subresources=_STATUS),
+        _row(group, "workloads", "Workload", "kwl", "kueueworkload", "kueueworkloads", custom=True,
+             generation=True, subresources=_STATUS),
+        _row(group, "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False, custom=True,
+             generation=True),
+    ]  # fmt: skip
+
+
+def build_table(*, volcano: bool = True, kueue: bool = False) -> ResourceTable:
+    """Return the table of a cluster with or without Volcano and Kueue."""
+    return ResourceTable(
+        core_rows() + (volcano_rows() if volcano else []) + (kueue_rows() if kueue else [])
+    )

@@ -170,13 +170,13 @@ class JobController:
         if spec.get("suspend"):
             if _condition(conditions, "Suspended", "True", ("JobSuspended", "Job suspended"), now):
                 told.append(("Normal", "Suspended", "Job suspended"))
-            status.pop("startTime", None)
             self._remove(job, counts, counts.active)
             return False
         suspended = get_condition(job, "Suspended")
         if suspended and suspended["status"] == "True":
             _condition(conditions, "Suspended", "False", ("JobResumed", "Job resumed"), now)
             told.append(("Normal", "Resumed", "Job resumed"))
+            status["startTime"] = now
         status.setdefault("startTime", now)
         failure = self._failure(job, status, counts)
         if failure is not None:

@@ -1,0 +1,1 @@
+"""The embedded Kueue against recordings of the real one."""
