@@ -18,7 +18,7 @@ def build(config: Mapping[str, Any]) -> Runtime:
         config: What was read from standard input.
     """
     with_volcano = bool(config.get("volcano", True))
-    with_kueue = bool(config.get("kueue", False))
+    with_kueue = config.get("kueue") not in (None, False)
     runtime = Runtime(Store(build_table(volcano=with_volcano, kueue=with_kueue)), config)
     pod_admission.install(runtime)
     namespaces.create_first_objects(runtime.store)
@@ -28,9 +28,9 @@ def build(config: Mapping[str, Any]) -> Runtime:
 
         install(runtime)
     if with_kueue:
-        from pytest_gpucluster.embedded import kueue
+        from pytest_gpucluster.embedded.kueue.installation import install as install_kueue
 
-        kueue.install(runtime)
+        install_kueue(runtime)
     for part in (aggregation, garbage, namespaces, lost_pods, batch_job, default_scheduler):
         part.start(runtime)
     return runtime

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_gpucluster.embedded.access.users import Tokens
 from pytest_gpucluster.embedded.api.faults import Faults
 from pytest_gpucluster.embedded.defects import all_defects, unknown_defects
+from pytest_gpucluster.embedded.kueue import settings as kueue_settings
 
 KNOWN_KEYS = frozenset({
     "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
@@ -50,6 +51,7 @@ def read_config(line: str) -> dict[str, Any]:
     try:
         Faults.of(config.get("faults"))
         Tokens.of(config.get("tokens"))
+        kueue_settings.Settings.of(config.get("kueue"))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return config

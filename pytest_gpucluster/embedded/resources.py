@@ -253,6 +253,4 @@ def kueue_rows() -> list[ResourceType]:
 
 def build_table(*, volcano: bool = True, kueue: bool = False) -> ResourceTable:
     """Return the table of a cluster with or without Volcano and Kueue."""
-    return ResourceTable(
-        core_rows() + (volcano_rows() if volcano else []) + (kueue_rows() if kueue else [])
-    )
+    return ResourceTable(core_rows() + (volcano_rows() if volcano else []) + (kueue_rows() if kueue else []))

@@ -57,6 +57,8 @@ in which gang spares everybody is passed over, and proportion in the next gives 
 recorded streams are replayed with the configuration that they were recorded with.
 """
 
+KUEUE_BACKOFF = 0.5
+"""Seconds after which the embedded Kueue queues an evicted workload again; 60 by default in Kueue."""
 READY_LIMIT = 30.0
 """Seconds for each process to be ready, and for the nodes to report Ready."""
 
@@ -244,7 +246,25 @@ def control_plane_config(
         "owner_pid": owner_pid,
         "volcano": True,
         "volcano_scheduler_conf": SCHEDULER_CONF,
+        "kueue": kueue_config(loaded),
         "tokens": [] if tokens is None else tokens.rows(),
+    }
+
+
+def kueue_config(loaded: LoadedProfile) -> dict[str, Any]:
+    """Return how Kueue is configured, in its own field names: it waits for pods where the profile says for how long.
+
+    Its backoff begins with half a second instead of a minute, so that a workload is queued again within a scenario.
+    """
+    declared = loaded.profile.kueue
+    if declared is None or declared.wait_for_pods_ready is None:
+        return {"batchSeconds": loaded.profile.scheduler_period}
+    return {
+        "batchSeconds": loaded.profile.scheduler_period,
+        "waitForPodsReady": {
+            "timeout": f"{declared.wait_for_pods_ready:g}s",
+            "requeuingStrategy": {"backoffBaseSeconds": KUEUE_BACKOFF},
+        },
     }
 
 

@@ -95,9 +95,9 @@ def sync_admitted(workload: Obj, now: Now) -> bool:
 
 def evict(workload: Obj, why: tuple[str, str], cause: str, now: Now) -> None:
     """Say that a Workload is to go; its quota is kept until its Job has stopped."""
-    known = get_condition(workload, names.EVICTED) is not None
+    before = get_condition(workload, names.EVICTED)
     put(workload, names.EVICTED, why, now, status=True)
-    if not known:  # it stands before Admitted, as recorded
+    if before is None:  # it stands before Admitted, as recorded
         conditions: list[Obj] = workload["status"]["conditions"]
         conditions.insert(1, conditions.pop())
     reason = why[0].partition("DueTo")[0]
