@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pytest_gpucluster.kube.connection import Connection
 
 DESCRIPTION = """Remove namespaces, queues and slot resources that carry our labels: those of one run, or all
-whose time has passed. Nothing else is touched.
+whose time has passed. Nothing else is touched. With --cluster kind: the kind clusters of runs that were killed.
 """
 
 EPILOG = "exit status: 0 nothing of it is left, 1 something could not be removed, 2 mistake, 3 no answer"
@@ -33,6 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     if not options.cluster:
         raise common.CliError("cleanup: name the cluster: --cluster NAME")
     loaded = common.load_profile(options.cluster, options.profiles, options.set)
+    if loaded.profile.provider == "kind":
+        return _sweep_kind(options, loaded.profile.kind.name)
     if loaded.profile.connection is None:
         common.say(f"cluster {options.cluster!r} ends with its run: there is nothing to remove")
         return 0
@@ -73,6 +75,40 @@ def _sweep(kubeconfig: str, context: str, options: Any) -> int:
     if not (swept.removed or swept.kept or swept.failed):
         common.say("nothing of ours is there")
     return 1 if swept.failed else 0
+
+
+def _sweep_kind(options: Any, name: str | None) -> int:
+    """Remove kind clusters that runs left; with a name, also what runs left in the cluster of that name."""
+    import tempfile
+
+    from pytest_gpucluster import provider
+    from pytest_gpucluster.provider.kind import engine, removal
+
+    try:
+        clusters = engine.find().clusters()
+        due, kept = removal.due(options.run, clusters)
+        status = 0
+        for each in due:
+            try:
+                if not options.dry_run:
+                    removal.remove(each.name)
+                verb = "would remove" if options.dry_run else "removed"
+                common.say(f"{verb} kind cluster {each.name} ({each.why})")
+            except provider.ProviderError as error:
+                common.say(f"not removed: kind cluster {each.name}: {error}")
+                status = 1
+        for line in kept:
+            common.say(f"kept {line}")
+        gone = {each.name for each in due}
+        if name is not None and name in clusters and name not in gone:
+            with tempfile.NamedTemporaryFile(prefix="gpucluster-", suffix=".kubeconfig") as file:
+                engine.find().ask_kind("export", "kubeconfig", "--name", name, "--kubeconfig", file.name)
+                return max(status, _sweep(file.name, f"kind-{name}", options))
+        if not due and not kept:
+            common.say("nothing of ours is there")
+    except provider.ProviderError as error:
+        raise common.CliError(str(error), status=3) from None
+    return status
 
 
 def connect(kubeconfig: str, context: str, *, dry_run: bool) -> "Connection":

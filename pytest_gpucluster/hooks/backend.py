@@ -92,7 +92,10 @@ class Live:
 
         self.run_folder = run.folder
         self._stack = contextlib.ExitStack()
-        held = provider.obtain(run.loaded, run.folder, run.settings.defects, run.owner_pid)
+        held = provider.obtain(
+            run.loaded, run.folder, run.settings.defects, run.owner_pid, keep=run.settings.keep
+        )
+        self._held = held
         self.cluster = held.cluster
         self._stack.callback(held.close)
         try:
@@ -133,7 +136,8 @@ class Live:
         """Clean up what the session made, then end the cluster if it is this process's own."""
         with self._stack:
             self.session.__exit__(None, None, None)
-            return [str(item) for item in self.session.left_overs]
+            left = [str(item) for item in self.session.left_overs]
+            return left + self._held.close()
 
 
 def open_backend(run: "Run") -> Backend:

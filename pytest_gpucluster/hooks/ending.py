@@ -47,7 +47,7 @@ def end(
     from pytest_gpucluster import provider
     from pytest_gpucluster.hooks import run as runs
 
-    provider.stop(folder)
+    left_overs = left_overs + provider.stop(folder)
     if not (folder / "run.jsonl").exists():
         # Nothing was reached: no folder was made, so there is nothing to tell.
         return

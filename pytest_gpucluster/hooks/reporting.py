@@ -167,14 +167,26 @@ def _print_end(terminal: Any, config: pytest.Config) -> None:
     for line in ended.left_overs:
         terminal.write_line(f"left over {line}", red=True)
     run = config.stash.get(state.RUN, None)
-    if settings.resolve(config).keep:
-        kept = f"gpucluster cleanup {ended.folder}"
-        embedded = run is not None and run.loaded.profile.provider == "embedded"
-        terminal.write_line(
-            "kept      nothing: the embedded cluster ends with its run"
-            if embedded
-            else f"kept      the objects of this run stay on the cluster; remove them with: {kept}"
-        )
+    kept = run is not None and _kept(run, ended.folder, keep=settings.resolve(config).keep)
+    if kept:
+        terminal.write_line(f"kept      {kept}")
+
+
+def _kept(run: Any, folder: Any, *, keep: bool) -> str:
+    """Return what stays after a run and how it is removed, "" where nothing does."""
+    kind = run.loaded.profile.kind.name
+    match run.loaded.profile.provider:
+        case "embedded":
+            return "nothing: the embedded cluster ends with its run" if keep else ""
+        case "kind" if kind is not None:
+            return f"the kind cluster {kind}; remove it with: kind delete cluster --name {kind}"
+        case "kind":
+            return (
+                f"the kind cluster of this run; remove it with: gpucluster cleanup {folder}" if keep else ""
+            )
+    if not keep:
+        return ""
+    return f"the objects of this run stay on the cluster; remove them with: gpucluster cleanup {folder}"
 
 
 def _property(report: Any, name: str) -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pytest_gpucluster.evidence import Evidence
 
 BEGIN_LOCK = "begin.lock"
-BEGIN_LIMIT = 300.0
-"""Seconds that a worker waits for the one that begins the run (starting the cluster has its own, shorter limits)."""
+BEGIN_LIMIT = 3600.0
+"""Seconds that a worker waits for the one that begins the run (starting the cluster has limits of its own)."""
 
 LATEST = "latest"
 
@@ -241,8 +241,19 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
     told = settings.resolve(config)
     try:
         loaded = profile.load(
-            told.cluster, told.search(), os.environ, told.overrides["ini"], told.overrides["option"]
+            told.cluster,
+            told.search(),
+            os.environ,
+            told.overrides["ini"],
+            told.overrides["option"],
+            given=told.leaves(),
         )
+        if told.kind and loaded.profile.provider != "kind":
+            name = next(iter(told.kind))
+            raise pytest.UsageError(
+                f"{told.sources[name]}: only for a kind cluster (--cluster=kind), this one is "
+                f"{loaded.profile.provider!r}"
+            )
         waivers.check(loaded)
         provider.check_defects(told.defects, loaded.profile.provider)
         if told.reuse is None:

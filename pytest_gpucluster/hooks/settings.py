@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 import pytest
 
+ADDONS = ("kueue", "volcano")
+"""Folders that a folder of add-ons may hold: `profile.model.ADDONS`, which costs an import that --help need not pay."""
+
 Kind = Literal["text", "path", "flag", "number", "texts", "paths"]
 
 
@@ -60,7 +63,7 @@ OURS = "--gpucluster-"
 OPTIONS: tuple[Option, ...] = (
     Option(
         "--cluster", "cluster", "text", "embedded",
-        "Cluster to test: embedded, or the name of a profile file", "NAME", "GPUCLUSTER_CLUSTER",
+        "Cluster to test: embedded, kind, or the name of a profile file", "NAME", "GPUCLUSTER_CLUSTER",
     ),
     Option(
         "--gpucluster-profiles", "profiles", "paths", (),
@@ -96,6 +99,25 @@ OPTIONS: tuple[Option, ...] = (
         "A gate run: each row is decided once, so that nothing may repeat a row that failed", None, "GPUCLUSTER_GATE",
     ),
     Option(
+        "--gpucluster-kind-image", "kind_image", "text", None,
+        "Node image of --cluster=kind (kind.image)", "IMAGE", "GPUCLUSTER_KIND_IMAGE",
+    ),
+    Option(
+        "--gpucluster-kind-name", "kind_name", "text", None,
+        "Use the kind cluster of this name; made where it is missing, and never removed (kind.name)",
+        "NAME", "GPUCLUSTER_KIND_NAME",
+    ),
+    Option(
+        "--gpucluster-kind-payload", "kind_payload", "text", None,
+        "Image in which payloads run, or an archive of it, where it cannot be built (kind.payload)",
+        "IMAGE_OR_ARCHIVE", "GPUCLUSTER_KIND_PAYLOAD",
+    ),
+    Option(
+        "--gpucluster-kind-addons", "kind_addons", "path", None,
+        "Folder with folders kueue and volcano of manifests (*.yaml) and image archives (*.tar), to install (addons)",
+        "DIR", "GPUCLUSTER_KIND_ADDONS",
+    ),
+    Option(
         "--gpucluster-report-dir", "report_dir", "path", Path("reports"),
         "Folder for the folders of runs", "DIR", "GPUCLUSTER_REPORT_DIR",
     ),
@@ -124,6 +146,7 @@ class Settings:
         report_dir: folder for run folders.
         max_gpu_seconds: budget of GPU-seconds, or None.
         gate: each row is decided once.
+        kind: what options say of a kind cluster, by name.
         sources: name -> where it came from, for those that are not default.
         rootdir: pytest's root folder.
     """
@@ -138,6 +161,7 @@ class Settings:
     report_dir: Path
     max_gpu_seconds: float | None
     gate: bool
+    kind: Mapping[str, Any]
     sources: Mapping[str, str]
     rootdir: Path
 
@@ -152,11 +176,38 @@ class Settings:
         names = {"defect": "defects", "set": "overrides"}
         return {
             name: (
-                self.overrides[source.split()[0]] if name == "set" else getattr(self, names.get(name, name)),
+                self.overrides[source.split()[0]]
+                if name == "set"
+                else self.kind[name]
+                if name in self.kind
+                else getattr(self, names.get(name, name)),
                 source,
             )
             for name, source in self.sources.items()
         }
+
+    def leaves(self) -> list[tuple[tuple[str, ...], Any, str]]:
+        """Return the leaves of the profile that options of their own set: path, value, source.
+
+        A folder of add-ons stands for those that it holds.
+        """
+        found: list[tuple[tuple[str, ...], Any, str]] = []
+        for name, value in self.kind.items():
+            key = name.removeprefix("kind_")
+            if key != "addons":
+                found.append((("kind", key), value, self.sources[name]))
+                continue
+            if not Path(value).is_dir():
+                raise pytest.UsageError(f"{self.sources[name]}: {value} is no folder")
+            inside = [each for each in ADDONS if (Path(value) / each).is_dir()]
+            if not inside:
+                raise pytest.UsageError(
+                    f"{self.sources[name]}: {value} holds none of the folders {', '.join(ADDONS)}"
+                )
+            found += [
+                (("addons", each, "source"), str(Path(value) / each), self.sources[name]) for each in inside
+            ]
+        return found
 
 
 def register(parser: pytest.Parser) -> None:
@@ -278,6 +329,11 @@ def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Sett
         report_dir=_absolute(values["report_dir"]),
         max_gpu_seconds=_number(values["max_gpu_seconds"], sources.get("max_gpu_seconds", "")),
         gate=values["gate"],
+        kind={
+            name: _absolute(value) if name == "kind_addons" else value
+            for name, value in values.items()
+            if name.startswith("kind_") and value is not None
+        },
         sources=sources,
         rootdir=config.rootpath,
     )

@@ -29,6 +29,8 @@ DEFAULTS: Mapping[str, Any] = {
     "versions": {},
     "namespaces": {},
     "further_schedulers": [],
+    "kind": {},
+    "addons": {},
     "waivers": [],
 }
 """What holds for any cluster unless its profile says otherwise."""
@@ -65,6 +67,38 @@ EMBEDDED: Mapping[str, Any] = {
     "versions": {"kubernetes": ["1.37"], "volcano": ["1.14"]},
 }
 """The built-in profile `embedded`."""
+
+KIND: Mapping[str, Any] = {
+    "provider": "kind",
+    "scheduler": "default-scheduler",
+    "queue": "default",
+    "gpu_resource": "nvidia.com/gpu",
+    "gpus_per_node": 8,
+    # kube-scheduler reacts at once; what it could not place it tries again after one to ten seconds.
+    "scheduler_period": 1.0,
+    "budgets": {
+        "admission": 10.0,
+        "enqueue": 20.0,
+        "bind": 40.0,
+        # Images lie on the nodes; a small machine starts several containers at once.
+        "start": 90.0,
+        "run": 90.0,
+        "finish": 40.0,
+        "delete": 90.0,
+        "torch": 240.0,
+        "lease": 900.0,
+    },
+    "versions": {"kubernetes": ["1.37"]},
+}
+"""The built-in profile `kind`, and what a profile file with `provider: kind` begins with."""
+
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "kind": KIND}
+
+OF_ADDONS: Mapping[str, Mapping[str, Any]] = {
+    "kueue": {"versions": {"kueue": ["0.17"]}},
+    "volcano": {"scheduler": "volcano", "versions": {"volcano": ["1.14"]}},
+}
+"""What a kind cluster has because an add-on is installed into it."""
 
 
 def vendor_facts(gpu_resource: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ ENV_PREFIX = "GPUCLUSTER_"
 OPTION_TWINS = frozenset(
     {
         "CLUSTER", "PROFILES", "PLAN", "DEFECT", "KEEP", "REUSE", "REPORT_DIR", "MAX_GPU_SECONDS", "GATE",
+        "KIND_IMAGE", "KIND_NAME", "KIND_PAYLOAD", "KIND_ADDONS",
     }
 )  # fmt: skip
 """Variables that are twins of command line options; the others name leaves (`GPUCLUSTER_BUDGETS__BIND`)."""

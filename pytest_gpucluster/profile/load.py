@@ -15,12 +15,15 @@ from pytest_gpucluster.profile.model import Profile
 from pytest_gpucluster.profile.reading import Document, read_mapping
 from pytest_gpucluster.profile.translate import translate
 
-BUILT_IN = ("embedded",)
-NOT_BUILT = ("host", "kind")
+BUILT_IN = tuple(defaults.BUILT_IN)
+NOT_BUILT = ("host",)
 """Names that the design reserves and that have no provider yet."""
 
 REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
-"""Keys that a file must state; all else has a default."""
+"""Keys that the file of a cluster that exists must state; all else has a default."""
+
+Given = tuple[tuple[str, ...], Any, str]
+"""Path of a leaf, its value, and who says so."""
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -64,6 +67,8 @@ def load(
     env: Mapping[str, str] | None = None,
     ini: Iterable[str] = (),
     cli: Iterable[str] = (),
+    *,
+    given: Iterable[Given] = (),
 ) -> LoadedProfile:
     """Load the profile `name`.
 
@@ -75,6 +80,7 @@ def load(
         env: the environment; only `GPUCLUSTER_*` is read. Leaves are written `GPUCLUSTER_BUDGETS__BIND`.
         ini: `PATH=VALUE` texts of the ini setting `gpucluster_set`.
         cli: `PATH=VALUE` texts of the option `--gpucluster-set`.
+        given: leaves that options of their own set.
 
     Raises:
         ProfileError: unknown name, unreadable file, unknown key, value of the wrong type, missing key.
@@ -87,10 +93,11 @@ def load(
     overrides = [
         *from_environment(env or {}),
         *from_texts(ini, "ini gpucluster_set"),
+        *given,
         *from_texts(cli, "option --gpucluster-set"),
     ]
     layers = _layers(name, file, document, overrides)
-    if file is not None:
+    if file is not None and layers.data.get("provider") != defaults.KIND["provider"]:
         _require(layers.data, file)
     try:
         profile = Profile.model_validate(layers.data)
@@ -115,18 +122,23 @@ def _layers(
     document: Document | None,
     overrides: Sequence[tuple[tuple[str, ...], Any, str]],
 ) -> Layers:
-    own = document.data if document is not None else defaults.EMBEDDED
+    own = document.data if document is not None else defaults.BUILT_IN[name]
     layers = Layers()
     layers.lay(defaults.DEFAULTS, "default")
     gpu_resource = own.get("gpu_resource", "")
     for path, value, _ in overrides:
         gpu_resource = value if path == ("gpu_resource",) else gpu_resource
-    if document is not None:
+    if document is not None and own.get("provider") != defaults.KIND["provider"]:
         layers.lay(defaults.vendor_facts(str(gpu_resource)), "vendor facts")
         layers.lay({"provider": "existing"}, "default")
+    if own.get("provider") == defaults.KIND["provider"]:
+        layers.lay(defaults.KIND, "profile kind")
+        for addon in _addons(own, overrides):
+            layers.lay(defaults.OF_ADDONS[addon], f"add-on {addon}")
+    if document is not None:
         lines = document.lines
         layers.lay(own, lambda path: f"{file}:{lines[path]}" if path in lines else str(file))
-    else:
+    elif name != defaults.KIND["provider"]:
         layers.lay(own, f"profile {name}")
     for path, value, source in overrides:
         layers.put(path, value, source)
@@ -139,14 +151,31 @@ def _layers(
     return layers
 
 
+def _addons(own: Mapping[str, Any], overrides: Sequence[Given]) -> list[str]:
+    """Return the add-ons that a profile or what is laid over it names."""
+    told = own.get("addons")
+    named = set(told) if isinstance(told, Mapping) else set()
+    named |= {path[1] for path, _, _ in overrides if path[0] == "addons" and len(path) > 1}
+    return sorted(named & set(defaults.OF_ADDONS))
+
+
 def _anchor(layers: Layers, file: Path | None) -> None:
-    """Make the kubeconfig path absolute: `~` is the home folder, a relative one starts at the profile."""
-    connection = layers.data.get("connection")
-    kubeconfig = connection.get("kubeconfig") if isinstance(connection, dict) else None
-    if isinstance(kubeconfig, str) and kubeconfig and isinstance(connection, dict):
-        from_file = (layers.source_of("connection.kubeconfig") or "").startswith(str(file))
+    """Make paths absolute: `~` is the home folder, a relative one starts at the profile."""
+    _anchor_leaf(layers, file, "connection", "kubeconfig")
+    _anchor_leaf(layers, file, "kind", "config")
+    for name in layers.data.get("addons") or {}:
+        _anchor_leaf(layers, file, "addons", name, "source")
+
+
+def _anchor_leaf(layers: Layers, file: Path | None, *path: str) -> None:
+    at: Any = layers.data
+    for key in path[:-1]:
+        at = at.get(key) if isinstance(at, dict) else None
+    value = at.get(path[-1]) if isinstance(at, dict) else None
+    if isinstance(value, str) and value and "://" not in value:
+        from_file = (layers.source_of(".".join(path)) or "").startswith(str(file))
         base = file.parent if file is not None and from_file else Path.cwd()
-        connection["kubeconfig"] = str(base.joinpath(Path(kubeconfig).expanduser()).absolute())
+        at[path[-1]] = str(base.joinpath(Path(value).expanduser()).absolute())
 
 
 def _find(name: str, search: Sequence[Path]) -> tuple[Path, Document]:

@@ -22,6 +22,9 @@ REAL_WINDOW = 5.0
 IMAGES = ("python", "torch")
 """Roles of payload images."""
 
+ADDONS = ("kueue", "volcano")
+"""Add-ons that the provider kind installs."""
+
 OVERLAY = ("metadata", "spec")
 """Parts of a pod that an overlay may have."""
 
@@ -37,6 +40,7 @@ def _range(text: str) -> str:
 
 BudgetName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(BUDGETS)})$")]
 ImageName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(IMAGES)})$")]
+AddonName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(ADDONS)})$")]
 OverlayPart = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(OVERLAY)})$")]
 ComponentName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(components.NAMES)})$")]
 InstalledName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(components.NAMESPACES)})$")]
@@ -60,6 +64,47 @@ class Connection(Frozen):
         description="Path of the kubeconfig file; `~` is expanded, a relative path starts at the profile's folder"
     )
     context: Text = Field(description="Name of the context in that file")
+
+
+class Mount(Frozen):
+    """A folder or file of the host that the nodes of a kind cluster see, read-only."""
+
+    host: Text = Field(description="Path on the host of the container engine")
+    node: Annotated[str, Field(strict=True, pattern="^/")] = Field(description="Path in the nodes")
+
+
+class Kind(Frozen):
+    """How a kind cluster is made; only for the provider kind."""
+
+    image: Text | None = Field(
+        default=None, description="Node image, best pinned by digest; none: that of the kind program"
+    )
+    name: Annotated[str, Field(strict=True, pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")] | None = Field(
+        default=None,
+        description="Name of a cluster that stays: made where it is missing, used again where it is there; none: each "
+        "run makes one of its own and removes it",
+    )
+    payload: Text | None = Field(
+        default=None,
+        description="Image in which payloads run, or an archive of it; none: built from the Dockerfile that is shipped",
+    )
+    config: Text | None = Field(
+        default=None, description="File with a kind cluster configuration in place of the shipped one"
+    )
+    mounts: tuple[Mount, ...] = Field(default=(), description="What all nodes see of the host, read-only")
+
+
+class Addon(Frozen):
+    """What is installed into a kind cluster before the run."""
+
+    source: Text = Field(
+        description="File or https URL of manifests, or a folder of manifests (*.yaml) and image archives (*.tar)"
+    )
+    sha256: Annotated[str, Field(strict=True, pattern="^[0-9a-fA-F]{64}$")] | None = Field(
+        default=None,
+        description="Digest of the file; of a folder that of the lines `sha256sum` prints for its files by name; must "
+        "be given for a URL",
+    )
 
 
 class Waiver(Frozen):
@@ -140,6 +185,10 @@ class Profile(Frozen):
     pool_label: Text | None = Field(
         default=None,
         description="Label that tells pools of nodes apart; none: the label of the cloud, else all GPU nodes are one",
+    )
+    kind: Kind = Field(description="How the cluster is made, for the provider kind")
+    addons: Mapping[AddonName, Addon] = Field(
+        description="What is installed into a kind cluster, and thereby declared: kueue, volcano"
     )
     waivers: tuple[Waiver, ...] = Field(description="Requirements that are knowingly not met")
 

@@ -9,7 +9,7 @@ from pytest_gpucluster.profile.model import Profile
 
 
 def file_schema() -> dict[str, Any]:
-    """Return the schema of `NAME.yaml`: five keys required, the rest with its default."""
+    """Return the schema of `NAME.yaml`: five keys required unless kind makes the cluster, the rest with its default."""
     schema = Profile.model_json_schema()
     properties = schema["properties"]
     # The file's name is the profile's name, and the embedded cluster has no file.
@@ -22,7 +22,8 @@ def file_schema() -> dict[str, Any]:
         "$ref": "#/$defs/Connection",
         "description": properties["connection"]["description"],
     }
-    schema["required"] = list(REQUIRED)
+    of_kind = {"properties": {"provider": {"const": "kind"}}, "required": ["provider"]}
+    schema["if"], schema["else"] = of_kind, {"required": list(REQUIRED)}
     schema["title"] = "Profile of pytest-gpucluster"
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return schema

@@ -8,7 +8,18 @@ from pytest_gpucluster.plain import components
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.layers import Layers
-from pytest_gpucluster.profile.model import BUDGETS, IMAGES, OVERLAY, Connection, Profile, Waiver
+from pytest_gpucluster.profile.model import (
+    ADDONS,
+    BUDGETS,
+    IMAGES,
+    OVERLAY,
+    Addon,
+    Connection,
+    Kind,
+    Mount,
+    Profile,
+    Waiver,
+)
 
 _WHOLE = {"[key]"}
 _SUBJECT = {"window_shortened": ["window"], "kueue_undeclared": ["kueue"]}
@@ -60,7 +71,13 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         "connection": Connection,
         "waivers": Waiver,
         "kueue": Kueue,
+        "kind": Kind,
+        "addons": Addon,
     }
+    if path == ["addons"]:
+        return ADDONS
+    if path[:2] == ["kind", "mounts"]:
+        return tuple(Mount.model_fields)
     if path[:1] == ["budgets"]:
         return BUDGETS
     if path[:1] == ["images"]:

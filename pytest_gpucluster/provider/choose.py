@@ -15,12 +15,15 @@ from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import processes
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
 from pytest_gpucluster.provider.existing import ExistingProvider
+from pytest_gpucluster.provider.kind import KindProvider
+from pytest_gpucluster.provider.kind import remove as remove_kind
 from pytest_gpucluster.provider.protocol import Cluster, Provider, ProviderError, Running, Started
 
 CLUSTER_FILE = "cluster.json"
 LOCK_FILE = "provider.lock"
+START_LIMITS = {"kind": 3600.0}
 START_LIMIT = 120.0
-"""Seconds that a process waits for another one that is starting the cluster."""
+"""Seconds that a process waits for another one that is starting the cluster; kind may have images to build or pull."""
 
 
 def verify(loaded: LoadedProfile) -> None:
@@ -48,15 +51,15 @@ class Held:
     run_folder: Path
     pipes: Sequence[processes.Pipe] = ()
 
-    def close(self) -> None:
-        """End the cluster if it is ours; a second call does nothing."""
+    def close(self) -> list[str]:
+        """End the cluster if it is ours; a second call does nothing. Return what could not be ended, one line each."""
         if not self.owned:
-            return
+            return []
         self.owned = False
         # Last in, first out: nodes before the API server that they report to.
         for pipe in reversed(self.pipes):
             pipe.close()
-        stop(self.run_folder)
+        return stop(self.run_folder)
 
 
 def obtain(
@@ -65,6 +68,8 @@ def obtain(
     defects: Sequence[str] = (),
     owner_pid: int | None = None,
     source: Provider | None = None,
+    *,
+    keep: bool = False,
 ) -> Held:
     """Return the cluster of a run: start it if nobody has, else attach to it.
 
@@ -74,24 +79,26 @@ def obtain(
         defects: planted defects (embedded only).
         owner_pid: the process with whose end the cluster ends and that calls `stop`; None for this one.
         source: the provider; None for the one that the profile names.
+        keep: a cluster that is made for the run stays after it.
 
     Raises:
         ProviderError: the cluster does not start or does not answer.
     """
+    limit = START_LIMITS.get(loaded.profile.provider, START_LIMIT)
     owner = owner_pid or os.getpid()
     run_folder.mkdir(parents=True, exist_ok=True)
     try:
-        with filelock.FileLock(run_folder / LOCK_FILE, timeout=START_LIMIT):
+        with filelock.FileLock(run_folder / LOCK_FILE, timeout=limit):
             known = _read(run_folder)
             if known is not None:
                 return Held(known.cluster, owned=False, run_folder=run_folder)
-            started, pipes = (source or _provider(loaded)).start(
+            started, pipes = (source or _provider(loaded, keep=keep)).start(
                 loaded, run_folder, defects=defects, owner_pid=owner
             )
             _write(run_folder, started)
     except filelock.Timeout:
         raise ProviderError(
-            f"another process of this run did not start the cluster within {START_LIMIT:.0f} s"
+            f"another process of this run did not start the cluster within {limit:.0f} s"
         ) from None
     return Held(started.cluster, owned=owner == os.getpid(), run_folder=run_folder, pipes=tuple(pipes))
 
@@ -122,28 +129,42 @@ def attach(run_folder: Path) -> Cluster | None:
     return known.cluster if known else None
 
 
-def stop(run_folder: Path) -> None:
-    """End what was started for a run, nodes before the control plane; does nothing when nothing was."""
+def stop(run_folder: Path) -> list[str]:
+    """End what was started for a run, nodes before the control plane; does nothing when nothing was.
+
+    Returns:
+        What could not be ended, one line each.
+    """
     known = _read(run_folder)
     if known is None:
-        return
+        return []
     for running in reversed(known.running):
         processes.end(running)
     if known.folder:
         shutil.rmtree(known.folder, ignore_errors=True)
-    if known.running:
+    if known.undo is not None:
+        try:
+            remove_kind(known.undo["name"])
+        except ProviderError as error:
+            return [
+                f"kind cluster {known.undo['name']}: {error}; gpucluster cleanup --cluster kind removes it"
+            ]
+    if known.running or known.undo is not None:
         (run_folder / CLUSTER_FILE).unlink(missing_ok=True)
+    return []
 
 
-def _provider(loaded: LoadedProfile) -> Provider:
+def _provider(loaded: LoadedProfile, *, keep: bool = False) -> Provider:
     match loaded.profile.provider:
         case "embedded":
             return EmbeddedProvider()
         case "existing":
             return ExistingProvider()
+        case "kind":
+            return KindProvider(keep=keep)
         case other:
             raise ProviderError(
-                f"cluster {loaded.profile.name!r}: provider {other!r} is not built yet: use embedded or existing"
+                f"cluster {loaded.profile.name!r}: provider {other!r} is not built yet: use embedded, kind or existing"
             )
 
 
@@ -152,6 +173,7 @@ def _write(run_folder: Path, started: Started) -> None:
         "cluster": started.cluster.as_dict(),
         "running": [dataclasses.asdict(item) for item in started.running],
         "folder": started.folder,
+        "undo": dict(started.undo) if started.undo is not None else None,
     }
     target = run_folder / CLUSTER_FILE
     partial = target.with_suffix(".partial")
@@ -168,4 +190,5 @@ def _read(run_folder: Path) -> Started | None:
         Cluster.from_dict(data["cluster"]),
         tuple(Running(**item) for item in data["running"]),
         data["folder"],
+        data.get("undo"),
     )

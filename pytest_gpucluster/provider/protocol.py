@@ -81,11 +81,13 @@ class Started:
         cluster: the cluster.
         running: its processes, in the order in which they were started.
         folder: a folder to remove when they have ended, or None.
+        undo: what the provider needs to remove the cluster, in whichever process; None when it stays.
     """
 
     cluster: Cluster
     running: tuple[Running, ...] = ()
     folder: str | None = None
+    undo: Mapping[str, str] | None = None
 
 
 class Provider(Protocol):

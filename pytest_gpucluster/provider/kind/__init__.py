@@ -1,1 +1,6 @@
-"""A real cluster whose nodes are containers: kind, with what a GPU cluster has and this machine lacks."""
+"""Clusters made with kind: a real control plane and real kubelets in containers of a local engine."""
+
+from pytest_gpucluster.provider.kind.provider import KindProvider
+from pytest_gpucluster.provider.kind.removal import remove
+
+__all__ = ["KindProvider", "remove"]
