@@ -25,7 +25,7 @@ def images(archive: Path) -> tuple[str, ...]:
                 found = [next((mark[key] for key in keys if key in mark), "") for mark in marks]
             else:
                 found = []
-    except (OSError, tarfile.TarError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, tarfile.TarError, ValueError, KeyError, TypeError, AttributeError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
         raise ProviderError(f"image archive {archive} cannot be read: {words}") from None
     named = tuple(name for name in found if name)

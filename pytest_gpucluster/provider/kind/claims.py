@@ -10,6 +10,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -128,7 +129,8 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def forget(name: str) -> None:
-    """Remove a claim; the cluster is gone."""
+    """Remove a claim and what lies beside it; the cluster is gone."""
+    shutil.rmtree(folder() / f"{name}.numa", ignore_errors=True)
     (folder() / f"{name}.json").unlink(missing_ok=True)
     if NAMED.match(name):
         # Nobody makes a cluster of this name again; the lock of a name that the operator chose stays.

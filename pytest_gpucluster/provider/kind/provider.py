@@ -80,7 +80,7 @@ class _Start:
         if fresh:
             self._claim()
         try:
-            made = self._make()
+            made = self._make(fresh=fresh)
             facts = _Filling(self, made).fill(image, wanted)
         except BaseException:
             if fresh:
@@ -110,14 +110,18 @@ class _Start:
             )
         )
 
-    def _make(self) -> Any:
+    def _make(self, *, fresh: bool) -> Any:
+        from pytest_gpucluster.provider.kind import devices
+
         path = self.folder / "kind.yaml"
+        tree = devices.tree(self.name) if fresh else None
         config.write(
             path,
             config.read(self.options.config),
             name=self.name,
             image=self.options.image,
             mounts=[(mount.host, mount.node) for mount in self.options.mounts],
+            numa_tree=str(tree) if tree is not None else None,
         )
         made = manager.manager(self.engine, path, self.kubeconfig, self.log)
         made.create()
@@ -136,7 +140,7 @@ class _Filling:
     def fill(self, image: Any, wanted: Sequence[Any]) -> Mapping[str, Any]:
         from pytest_gpucluster.kube import connection as connections
         from pytest_gpucluster.kube import errors, objects
-        from pytest_gpucluster.provider.kind import addons, waiting
+        from pytest_gpucluster.provider.kind import addons, devices, waiting
 
         start = self.start
         connection = connections.Connection.open(start.kubeconfig, f"kind-{start.name}")
@@ -146,6 +150,9 @@ class _Filling:
             found = api.list(objects.NODE)
             workers = _workers(found)
             self._payload(api, image, workers)
+            devices.install(
+                api, image.image, workers, start.profile.gpu_resource, start.profile.gpus_per_node
+            )
             for addon in wanted:
                 addons.install(api, addon, lambda archive: self.made.load_archive(archive, workers))
             waiting.available(api, [("kube-system", "coredns")], READY_LIMIT)
