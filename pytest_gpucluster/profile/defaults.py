@@ -95,8 +95,8 @@ KIND: Mapping[str, Any] = {
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "kind": KIND}
 
 OF_ADDONS: Mapping[str, Mapping[str, Any]] = {
-    "kueue": {"versions": {"kueue": ["0.17"]}},
-    "volcano": {"scheduler": "volcano", "versions": {"volcano": ["1.14"]}},
+    "kueue": {"kueue": {}, "versions": {"kueue": ["0.17"]}},
+    "volcano": {"scheduler": "volcano", "further_schedulers": ["native"], "versions": {"volcano": ["1.14"]}},
 }
 """What a kind cluster has because an add-on is installed into it."""
 

@@ -23,6 +23,7 @@ def file_schema() -> dict[str, Any]:
         "description": properties["connection"]["description"],
     }
     of_kind = {"properties": {"provider": {"const": "kind"}}, "required": ["provider"]}
+    del schema["required"]
     schema["if"], schema["else"] = of_kind, {"required": list(REQUIRED)}
     schema["title"] = "Profile of pytest-gpucluster"
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

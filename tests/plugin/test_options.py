@@ -158,9 +158,15 @@ def test_a_profile_is_found_in_each_documented_place(site, monkeypatch):
     [
         (
             ["--cluster=prod-b"],
-            "unknown cluster 'prod-b'; did you mean 'prod-a'? (allowed: embedded, prod-a)*",
+            "unknown cluster 'prod-b'; did you mean 'prod-a'? (allowed: embedded, kind, prod-a)*",
         ),
-        (["--cluster=kind"], "cluster 'kind': not built yet: use embedded*"),
+        (["--cluster=host"], "cluster 'host': not built yet: use embedded*"),
+        (
+            ["--cluster=prod-a", "--gpucluster-kind-image=x"],
+            "option --gpucluster-kind-image: only for a kind cluster (--cluster=kind), this one is 'existing'",
+        ),
+        (["--cluster=kind", "--gpucluster-kind-addons=nowhere"], "*nowhere is no folder"),
+        (["--cluster=kind", "--gpucluster-kind-addons=."], "*holds none of the folders kueue, volcano"),
         (
             ["--cluster=prod-a", "--gpucluster-defect=gang.binds-partially"],
             "*planted in the embedded cluster only*",

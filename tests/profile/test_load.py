@@ -153,10 +153,10 @@ def test_known_names_are_profiles_only(tmp_path):
     (tmp_path / "prod-a.yaml").write_text(COMPLETE, encoding="utf-8")
     (tmp_path / "compose.yaml").write_text("services: {}\n", encoding="utf-8")
     (tmp_path / "broken.yaml").write_text("a: [", encoding="utf-8")
-    assert list(profile.known_names([tmp_path])) == ["embedded", "prod-a"]
+    assert list(profile.known_names([tmp_path])) == ["embedded", "kind", "prod-a"]
 
 
-@pytest.mark.parametrize("name", ["kind", "host"])
+@pytest.mark.parametrize("name", ["host"])
 def test_planned_names_say_that_they_are_not_built(name):
     """Names that the design reserves get one clear line."""
     with pytest.raises(profile.ProfileError, match="not built yet: use embedded"):
@@ -166,7 +166,7 @@ def test_planned_names_say_that_they_are_not_built(name):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("queu: x\n", "prod-a.yaml:8: queu: unknown key; did you mean 'queue'? (allowed: bind_spread,"),
+        ("queu: x\n", "prod-a.yaml:8: queu: unknown key; did you mean 'queue'? (allowed: addons,"),
         (
             "budgets: {bnd: 3}\n",
             "prod-a.yaml:8: budgets.bnd: unknown key; did you mean 'bind'? (allowed: admission,",

@@ -76,8 +76,8 @@ def test_what_is_wrong_with_a_kubeconfig_is_told_before_anything_is_asked(site, 
 
 def test_a_provider_that_is_not_built_says_so(site):
     """A profile that names a planned provider gets one line."""
-    with pytest.raises(provider.ProviderError, match="provider 'kind' is not built yet"):
-        provider.verify(_load(site, "provider=kind"))
+    with pytest.raises(provider.ProviderError, match="provider 'host' is not built yet"):
+        provider.verify(_load(site, "provider=host"))
 
 
 def test_defects_are_planted_in_the_embedded_cluster_only():

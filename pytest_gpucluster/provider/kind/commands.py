@@ -39,7 +39,7 @@ def run(
     Raises:
         ProviderError: it does not exist, fails or takes too long; one line with what it said.
     """
-    shown = " ".join(command[:3])
+    shown = " ".join((Path(command[0]).name, *command[1:3]))
     try:
         process = subprocess.Popen(
             list(command),

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from pytest_gpucluster.provider.kind import payload
 from tests.provider.kind import fakes
 
 
@@ -15,6 +16,10 @@ def programs(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state-home"))
     for name in ("DOCKER_HOST", "KIND_EXPERIMENTAL_PROVIDER", "DOCKER_CONTEXT"):
         monkeypatch.delenv(name, raising=False)
+    source = tmp_path / "images" / "payload"
+    source.mkdir(parents=True)
+    (source / "Dockerfile").write_text("FROM scratch\n")
+    monkeypatch.setattr(payload, "folder", lambda: source)
     return made
 
 

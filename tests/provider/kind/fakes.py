@@ -115,6 +115,11 @@ class Programs:
         """Let there be a cluster."""
         (self._state / "clusters" / name).write_text("{}")
 
+    def add_image(self, name: str) -> None:
+        """Let the engine have an image."""
+        with (self._state / "images").open("a") as file:
+            file.write(f"{name}\n")
+
     def clusters(self) -> dict[str, dict]:
         """Return the configuration of each cluster that there is."""
         return {path.name: json.loads(path.read_text()) for path in (self._state / "clusters").iterdir()}

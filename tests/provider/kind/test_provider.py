@@ -175,13 +175,14 @@ def test_a_node_that_becomes_ready_is_noticed(api):
 KILLED = """
 import os, pathlib, signal, sys
 from pytest_gpucluster import profile, provider
-held = provider.obtain(profile.load("kind"), pathlib.Path(sys.argv[1]))
+held = provider.obtain(profile.load("kind", cli=["kind.payload=team/payload:1"]), pathlib.Path(sys.argv[1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_the_cluster_of_a_killed_run_is_removed_by_the_next(programs, api, tmp_path):
     """Its claim names a process that is no more."""
+    programs.add_image("team/payload:1")
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "killed")],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
@@ -197,6 +198,7 @@ def test_the_cluster_of_a_killed_run_is_removed_by_the_next(programs, api, tmp_p
 
 def test_an_interrupt_while_it_is_made_ends_kind_and_removes_the_cluster(programs, api, tmp_path):
     """Ctrl-C does not reach kind by itself: it runs in a session of its own and is ended before we go on."""
+    programs.add_image("team/payload:1")
     hanging = programs.hangs("kind-create-cluster")
     code = KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", "")
     process = subprocess.Popen(
