@@ -24,7 +24,13 @@ def reference() -> float:
 
 def start(folder: pathlib.Path) -> tuple[float, float]:
     """Return the seconds to the first answered list, and from there to all nodes Ready."""
-    config = {"host": "127.0.0.1", "port": 0, "socket": str(folder / "api.sock"), "defects": [], "kueue": True}
+    config = {
+        "host": "127.0.0.1",
+        "port": 0,
+        "socket": str(folder / "api.sock"),
+        "defects": [],
+        "kueue": True,
+    }
     began = time.monotonic()
     control = _process("embedded", config)
     url = _ready(control)["url"]
