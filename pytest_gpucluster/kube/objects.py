@@ -138,6 +138,7 @@ class Objects:
         uid: str | None = None,
         version: str | None = None,
         grace: int | None = None,
+        foreground: bool = False,
     ) -> Obj:
         """Delete one object, its dependants in the background; an object that is gone already is a success.
 
@@ -148,12 +149,14 @@ class Objects:
             uid: delete only the object with this uid, not one of the same name that came later.
             version: delete it only if nobody has changed it since it had this resourceVersion.
             grace: seconds that pods get to end; None for their own.
+            foreground: delete the dependants first, and keep the object until they are gone.
 
         Raises:
             ApiError: 409 when the uid or the version differs.
             Unreachable: no answer.
         """
-        options: Obj = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        policy = "Foreground" if foreground else "Background"
+        options: Obj = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
         wanted = {"uid": uid, "resourceVersion": version}
         if uid or version:
             options["preconditions"] = {field: value for field, value in wanted.items() if value}

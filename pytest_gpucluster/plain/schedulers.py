@@ -14,3 +14,10 @@ GANG = (VOLCANO, NATIVE, KUEUE)
 
 POD_NAMES = {VOLCANO: "volcano", NATIVE: DEFAULT, KUEUE: DEFAULT, DEFAULT: DEFAULT}
 """Declared scheduler -> schedulerName of its pods."""
+
+ADMISSION, ENQUEUE, QUOTA, PLACEMENT = "admission", "enqueue", "quota", "placement"
+"""Gates at which a gang may be held. admission: the API refuses its object; enqueue: no pod is made, since the queue or
+the cluster has not enough; quota: its Job stays suspended; placement: all pods exist, and none is bound."""
+
+CAPACITY = "capacity"
+"""What is scarce where a gang waits for room on nodes; under Kueue it is quota (`QUOTA`)."""

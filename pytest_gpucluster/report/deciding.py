@@ -22,7 +22,7 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
     told = evidence.given if given is None else given
     finding = requirement.decide(evidence, told)
     problem = evidence.header.get("problem")
-    if not isinstance(problem, Mapping) or finding.violation:
+    if not isinstance(problem, Mapping) or finding.violation or requirement.elsewhere(told) is not None:
         return finding
     return dataclasses.replace(
         finding,

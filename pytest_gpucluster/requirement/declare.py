@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import schedulers as known_schedulers
 from pytest_gpucluster.requirement import verdict as v
 
 ID_SHAPE = re.compile(r"^[A-Z]{2,5}-\d{3}$")
@@ -78,6 +79,7 @@ class Requirement:
         defects: planted defects that must turn the row red.
         where: `module:function` of the test.
         smoke: it belongs to the few rows that answer in seconds (`-m smoke`).
+        schedulers: declared schedulers that it is about; () for all.
     """
 
     id: str
@@ -91,11 +93,24 @@ class Requirement:
     defects: tuple[str, ...]
     where: str
     smoke: bool = False
+    schedulers: tuple[str, ...] = ()
 
     @property
     def area(self) -> str:
         """Return the area, which is also the marker's name."""
         return AREAS[self.id.partition("-")[0]][0]
+
+    def elsewhere(self, given: Mapping[str, Any]) -> v.Finding | None:
+        """Return the finding of a row that is about another scheduler than the declared one, None for others."""
+        declared = str(given.get("scheduler") or "")
+        if not self.schedulers or not declared or declared in self.schedulers:
+            return None
+        about = " and ".join(self.schedulers)
+        return v.Finding(
+            v.Verdict.NOT_APPLICABLE,
+            required=self.text,
+            observed=f"the row is about {about}; the profile declares {declared}",
+        )
 
     def decide(self, evidence: Any, given: Mapping[str, Any]) -> v.Finding:
         """Return the finding after the presuppositions had their say (rule 6 of the catalogue).
@@ -103,6 +118,9 @@ class Requirement:
         A violation that was seen is a fail whatever else was missing. Otherwise a prerequisite observed to be
         false makes the row `environment`, one that was not observed makes it `inconclusive`.
         """
+        elsewhere = self.elsewhere(given)
+        if elsewhere is not None:
+            return elsewhere
         finding = self.judge(evidence, given)
         if finding.verdict is v.Verdict.NOT_APPLICABLE or finding.violation:
             return finding
@@ -179,6 +197,7 @@ def requirement(
     presupposes: Sequence[Presupposition] = (),
     defects: Sequence[str] = (),
     smoke: bool = False,
+    schedulers: Sequence[str] = (),
     registry: Registry = REGISTRY,
 ) -> Callable[[F], F]:
     """Declare a test function to be the requirement `requirement_id`.
@@ -205,6 +224,7 @@ def requirement(
             defects=tuple(defects),
             where=where,
             smoke=smoke,
+            schedulers=_checked_schedulers(schedulers, where),
         )
         registry.add(declared)
         function.__gpucluster_requirement__ = declared  # type: ignore[attr-defined]
@@ -246,6 +266,14 @@ def _checked_level(level: str, where: str) -> v.Level:
         raise DeclarationError(
             f"{where}: unknown level {level!r}{names.did_you_mean(level, list(v.Level))}"
         ) from None
+
+
+def _checked_schedulers(listed: Sequence[str], where: str) -> tuple[str, ...]:
+    for name in listed:
+        if name not in known_schedulers.NAMES:
+            hint = names.did_you_mean(name, known_schedulers.NAMES)
+            raise DeclarationError(f"{where}: unknown scheduler {name!r}{hint}")
+    return tuple(listed)
 
 
 def _checked_documents(documents: str, where: str) -> tuple[str, ...]:

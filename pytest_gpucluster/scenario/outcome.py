@@ -8,7 +8,7 @@ from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import times
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import stage, submit
-from pytest_gpucluster.workload import gang
+from pytest_gpucluster.workload import spec as gangs
 
 DECLARED = (
     "scheduler", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window", "bind_spread", "start_spread",
@@ -28,7 +28,7 @@ def problem(verdict: str, text: object) -> dict[str, Any]:
 
 def problem_of(error: Exception) -> dict[str, Any]:
     """Return what an exception that ended a scenario makes of its rows."""
-    if isinstance(error, NotApplicable | gang.WorkloadError):
+    if isinstance(error, NotApplicable | gangs.WorkloadError):
         return problem("not_applicable", error)
     if isinstance(error, errors.EnvironmentProblem | OSError):
         return problem("environment", error)

@@ -47,15 +47,16 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     Raises:
         MalformedPermission: `Needs.permissions` has a text of another shape.
     """
-    from pytest_gpucluster.workload import gang  # noqa: PLC0415 (half of it is templates that nobody here needs)
+    from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (half of it is templates that nobody here needs)
 
     found: set[Permission] = set()
-    for key in scenario.kinds:
+    for key in scenario.watched(profile):
         found |= _on_key(key, "list", "watch")
     needs = scenario.needs
     if needs.gang:
-        kind = gang.dialect_for(profile.scheduler, profile.queue).kind
-        found |= _on_key(kind, "create", "delete", "list", "watch")
+        speaks = dialect.dialect_for(profile.scheduler, profile.queue)
+        for kind in (speaks.kind, *(speaks.mixed if needs.mixed else ())):
+            found |= _on_key(kind, "create", "delete", "list", "watch")
     if needs.slot_nodes:
         found.add(Permission("", "nodes/status", "patch"))
     for text in needs.permissions:

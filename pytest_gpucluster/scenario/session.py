@@ -21,6 +21,7 @@ from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.scenario import store as stores
+from pytest_gpucluster.workload import spec as gangs
 
 EXPIRES_AFTER = 2 * 3600.0
 """Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
@@ -156,7 +157,7 @@ class Session:
         needs = scenario.needs
         with self._store.turn(alone=needs.alone, gpus=needs.gpus > 0):
             first, before = site.log.mark(), self._asked()
-            made = stage.Stage(site, scenario.name, scenario.kinds)
+            made = stage.Stage(site, scenario.name, self._watched(scenario))
             problem = self._play(site, scenario, made)
             if site.log.unwritable is not None:
                 raise site.log.unwritable  # no evidence is better than one with holes that nobody sees
@@ -219,8 +220,15 @@ class Session:
             made.note("left-over", kind=item.kind, name=item.name, why=item.why)
         self.left_overs += left
         # Only what is watched can come in sync again: a scenario that was refused has begun nothing.
-        watched = tuple(key for key in scenario.kinds if key in self._watches)
+        watched = tuple(key for key in self._watched(scenario) if key in self._watches)
         site.log.until(lambda: site.log.in_sync_now(watched), FREEZE_SECONDS)
+
+    def _watched(self, scenario: spec.Scenario) -> tuple[str, ...]:
+        """Return the kinds of a scenario that could begin; of one that could not its own."""
+        try:
+            return scenario.watched(self._profile)
+        except gangs.WorkloadError:
+            return scenario.kinds
 
     def _freeze(
         self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage, first: int, header: dict[str, Any]
@@ -317,6 +325,7 @@ class Session:
 
         Raises:
             NotApplicable: the profile declares nodes on which no pod runs.
+            WorkloadError: the declared scheduler is one that no gang can be written for.
             EnvironmentProblem: pods do not run on this cluster and the scenario needs them to, or something that it
                 will ask for is not permitted.
         """
@@ -332,10 +341,9 @@ class Session:
         lent = None if site.ours else site.namespace
         wanted = granted.of_scenario(scenario, self._profile, namespace=lent)
         self._check_rights(wanted, f"the scenario {scenario.name}")
-        self._follow(
-            site.api, site.log, site.namespace, [site.api.info_of_key(key) for key in scenario.kinds]
-        )
-        for key in scenario.kinds:
+        keys = scenario.watched(self._profile)
+        self._follow(site.api, site.log, site.namespace, [site.api.info_of_key(key) for key in keys])
+        for key in keys:
             problem = site.log.problems.get(key)
             if isinstance(problem, errors.ApiError):
                 answer = {"code": problem.code, "status": dict(problem.body)}

@@ -2,9 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from pytest_gpucluster.plain import names
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pytest_gpucluster.scenario.stage import Stage
@@ -24,7 +22,10 @@ class Needs:
         pods_run: whether pods must really run.
         torch: whether the payload needs torch.
         alone: whether nothing else of the run may go on at the same time, since it would be disturbed.
-        gang: whether it creates and deletes gangs as the declared scheduler wants them written.
+        gang: whether it creates and deletes gangs as the declared scheduler wants them written, whose kinds are then
+            watched too.
+        mixed: whether members of its gangs differ, so that a native gang is a PodGroup and pods of ours.
+        queue: whether the queues of the declared scheduler are watched although it creates no gang.
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
             `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
             `create,delete queues.scheduling.volcano.sh`. `gpucluster rbac` grants what stands here and no more.
@@ -40,11 +41,25 @@ class Needs:
     torch: bool = False
     alone: bool = False
     gang: bool = True
+    mixed: bool = False
+    queue: bool = False
     permissions: tuple[str, ...] = ()
 
 
-KINDS: tuple[str, ...] = ("Pod", names.VC_JOB, "PodGroup", "Queue", "Event", "Service", "ConfigMap", "Node")
-"""The kinds that tell the story of a Volcano gang."""
+KINDS: tuple[str, ...] = ("Pod", "Event", "Service", "ConfigMap", "Node")
+"""The kinds that tell a story whoever schedules; those of the gang itself are its dialect's."""
+
+
+class ProfileLike(Protocol):
+    """What decides which gangs a scenario writes."""
+
+    @property
+    def scheduler(self) -> str:
+        """Return the declared scheduler."""
+
+    @property
+    def queue(self) -> str:
+        """Return the declared queue."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +71,7 @@ class Scenario:
         summary: one sentence for the plan.
         run: puts the workload through its life on a stage; returns when it has come to its end.
         needs: what it takes.
-        kinds: kind keys that are watched from before it begins.
+        kinds: kind keys that are watched from before it begins, beside those of its gangs.
     """
 
     name: str
@@ -64,3 +79,17 @@ class Scenario:
     run: Callable[["Stage"], None]
     needs: Needs = Needs()
     kinds: tuple[str, ...] = KINDS
+
+    def watched(self, profile: ProfileLike) -> tuple[str, ...]:
+        """Return the kind keys that are watched from before it begins.
+
+        Raises:
+            WorkloadError: no gang can be written for the declared scheduler.
+        """
+        if not self.needs.gang and not self.needs.queue:
+            return self.kinds
+        from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (half of it is templates)
+
+        speaks = dialect.dialect_for(profile.scheduler, profile.queue)
+        more = speaks.kinds if self.needs.gang else speaks.queues
+        return tuple(dict.fromkeys((*self.kinds, *more)))

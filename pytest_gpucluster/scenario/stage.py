@@ -9,6 +9,7 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import (
     acts,
     cleanup,
+    gangs,
     live,
     podlogs,
     priorities,
@@ -41,7 +42,9 @@ class Stage:
         self.given: dict[str, Any] = {}
         self.live = live.Live(site.log.state, site.log.condition, site.namespace)
         self.stack = cleanup.CleanupStack(site.log)
-        self.context: set[tuple[str, str]] = {("Queue", site.profile.queue)}
+        self.context: set[tuple[str, str]] = {
+            (kind, site.profile.queue) for kind in ("Queue", "ClusterQueue", "LocalQueue")
+        }
         self._site = site
         self._kinds = kinds_watched
         self._submitter = submit.Submitter(site, name, self.stack)
@@ -71,17 +74,35 @@ class Stage:
 
     @property
     def dialect(self) -> Any:
-        """Return how the declared scheduler wants a gang written (`workload.gang.Dialect`)."""
-        from pytest_gpucluster.workload import gang  # noqa: PLC0415 (only scenarios that write gangs)
+        """Return how the declared scheduler wants a gang written (`workload.dialect.Dialect`)."""
+        from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (only scenarios that write gangs)
 
-        return gang.dialect_for(self.profile.scheduler, self.profile.queue)
+        return dialect.dialect_for(self.profile.scheduler, self.profile.queue)
 
     @property
     def contrast(self) -> Any:
         """Return how the default scheduler, which gates nothing, wants a gang written."""
-        from pytest_gpucluster.workload import gang  # noqa: PLC0415
+        from pytest_gpucluster.workload import dialect  # noqa: PLC0415
 
-        return gang.dialect_for("default-scheduler", self.profile.queue)
+        return dialect.dialect_for("default-scheduler")
+
+    def speaks(self, scheduler: str) -> Any:
+        """Return how a scheduler, perhaps not the declared one, wants a gang written.
+
+        Raises:
+            WorkloadError: no gang can be written for it.
+        """
+        from pytest_gpucluster.workload import dialect  # noqa: PLC0415
+
+        return dialect.dialect_for(scheduler, self.profile.queue)
+
+    def gang(self, spec: Any, *, role: str = "subject", dialect: Any = None) -> Handle:
+        """Create a gang (`workload.GangSpec`) as the declared scheduler, or another dialect, wants it written.
+
+        Raises:
+            WorkloadError: the scheduler cannot express it; the row is then not applicable.
+        """
+        return gangs.submit(self, dialect or self.dialect, spec, role)
 
     def now(self) -> float:
         """Return seconds since the session began: the time of evidence."""
@@ -269,6 +290,7 @@ class Stage:
             self.namespace if info.namespaced else None,
             uid=handle.uid or None,
             grace=grace,
+            foreground=handle.kind in gangs.FOREGROUND,
         )
         if not wait:
             return True

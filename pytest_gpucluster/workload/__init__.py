@@ -8,19 +8,14 @@ manifest = dialect_for("volcano", queue="default").write(spec)
 ```
 """
 
-from pytest_gpucluster.workload.gang import (
-    Dialect,
-    GangSpec,
-    Role,
-    Sidecar,
-    WorkloadError,
-    dialect_for,
-    filler,
-)
+from pytest_gpucluster.workload.dialect import DIALECTS, Dialect, dialect_for, has_ended
 from pytest_gpucluster.workload.overlay import apply_overlay
 from pytest_gpucluster.workload.payload import config_map, read_payload
+from pytest_gpucluster.workload.pods import filler
+from pytest_gpucluster.workload.spec import GangSpec, Role, Sidecar, WorkloadError
 
 __all__ = [
+    "DIALECTS",
     "Dialect",
     "GangSpec",
     "Role",
@@ -30,5 +25,6 @@ __all__ = [
     "config_map",
     "dialect_for",
     "filler",
+    "has_ended",
     "read_payload",
 ]

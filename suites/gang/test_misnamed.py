@@ -12,6 +12,7 @@ from ..scenarios.misnamed import misnamed as scenario
     "GANG-011",
     level="control",
     documents="R J",
+    schedulers=["volcano"],
     scenario=scenario,
     judge=misnamed.field_named_control,
     defects=["admission.overwrites-scheduler", "gang.schedulers-agree", "gang.pods-renamed"],

@@ -49,6 +49,7 @@ def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
     "LIFE-008",
     level="must",
     documents="R J",
+    schedulers=["volcano"],
     scenario=healthy,
     judge=phases.documented_path,
     presupposes=[presupposed.pods_ran],

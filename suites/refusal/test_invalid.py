@@ -12,6 +12,7 @@ from ..scenarios.refusals import invalid_jobs
     "REF-003",
     level="must",
     documents="J",
+    schedulers=["volcano"],
     scenario=invalid_jobs,
     judge=refusal.invalid_rejected,
     smoke=True,

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import schedulers
+from pytest_gpucluster.evidence import schedulers as reading
 from pytest_gpucluster.kube.errors import EnvironmentProblem
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Stage
-from pytest_gpucluster.workload import config_map
+from pytest_gpucluster.workload import Dialect, WorkloadError, config_map, has_ended
 
 HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
 """Holds room until it is ended, and ends at once when it is."""
@@ -14,6 +15,7 @@ HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
 FILLER = ("create,delete pods",)
 PAYLOAD = ("create configmaps",)
 LOGS = ("get pods/log",)
+NAMES = ("create,delete services",)
 """Permissions of what scenarios share."""
 
 PayloadCommand = ("python", "/workspace/gang.py")
@@ -40,6 +42,26 @@ def payloads_of(stage: Stage, *names: str) -> str:
     return name
 
 
+def headless(stage: Stage, name: str, selector: Mapping[str, str] | None = None) -> str:
+    """Create the Service under which the members of a gang have names, ready or not; returns its name.
+
+    A member of an Indexed Job is `JOB-INDEX.SERVICE`, from its creation on.
+
+    Args:
+        stage: where.
+        name: of the Service.
+        selector: labels of the members; None for those of the Indexed Job of the same name.
+    """
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": dict(selector or {"batch.kubernetes.io/job-name": name}),
+    }
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    stage.submit(service, role="service")
+    return name
+
+
 def window_length(stage: Stage) -> float:
     """Return the seconds of a window (rule 1 of the catalogue)."""
     return max(3 * stage.profile.scheduler_period, stage.profile.window)
@@ -48,7 +70,6 @@ def window_length(stage: Stage) -> float:
 def told(stage: Stage, **facts: Any) -> None:
     """Write into the evidence's header what a judge needs and cannot see."""
     stage.given.update(
-        scheduler=stage.dialect.scheduler,
         period=stage.profile.scheduler_period,
         window=window_length(stage),
         spread=stage.profile.bind_spread,
@@ -89,7 +110,8 @@ def judged(handle: Handle, fit: int) -> Callable[[Live], bool]:
 def _would_fit(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or []
     said = (c for c in conditions if c.get("type") == "PodScheduled" and c.get("status") == "False")
-    return any(schedulers.VOLCANO.would_fit(c.get("reason") or "", c.get("message") or "") for c in said)
+    readers = (reading.VOLCANO, reading.NATIVE)
+    return any(r.would_fit(c.get("reason") or "", c.get("message") or "") for c in said for r in readers)
 
 
 def finished(handle: Handle, count: int) -> Callable[[Live], bool]:
@@ -105,23 +127,40 @@ def job_phase(live: Live, handle: Handle) -> str:
 
 
 def job_ended(handle: Handle) -> Callable[[Live], bool]:
-    """Report whether a Volcano Job has come to an end that it does not leave."""
-    return lambda live: job_phase(live, handle) in {"Completed", "Failed", "Terminated", "Aborted"}
+    """Report whether a Job, of Volcano or of Kubernetes, has come to an end that it does not leave."""
+    return lambda live: has_ended(handle.kind, live.get(handle.kind, handle.name) or {})
 
 
 def begun(jobs: Iterable[Handle]) -> Callable[[Live], bool]:
-    """Report whether each of these Volcano Jobs has come past its enqueue: it has pods, or had them."""
+    """Report whether each of these Jobs has come past its first gate: it has pods, or had them."""
     wanted = tuple(jobs)
     return lambda live: all(past_enqueue(live, job) for job in wanted)
 
 
 def past_enqueue(live: Live, job: Handle) -> bool:
-    """Report whether a Volcano Job has pods, or had them."""
+    """Report whether a Job has pods, or had them."""
     return bool(live.pods_of(job)) or not live.exists(job) or job_phase(live, job) not in {"", "Pending"}
 
 
-def podgroup_of(live: Live, handle: Handle) -> Mapping[str, Any] | None:
-    """Return the PodGroup that a Volcano Job owns."""
-    for group in live.objects("PodGroup", owner_uid=handle.uid):
-        return group
-    return None
+def answers(live: Live, handle: Handle, dialect: Dialect) -> list[Mapping[str, Any]]:
+    """Return the objects on which a scheduler says what it thinks of a gang: the object itself, or what it owns."""
+    own = live.get(handle.kind, handle.name)
+    if handle.kind == dialect.answers_on:
+        return [own] if own is not None else []
+    return [*live.objects(dialect.answers_on, owner_uid=handle.uid)]
+
+
+def looked_at(stage: Stage, handle: Handle) -> Callable[[Live], bool]:
+    """Report whether the declared scheduler has looked at a gang and said what it thinks of it."""
+    dialect = stage.dialect
+    return lambda live: any(dialect.looked_at(obj) for obj in answers(live, handle, dialect))
+
+
+def volcano_only(stage: Stage, what: str) -> None:
+    """Check that the declared scheduler is Volcano.
+
+    Raises:
+        WorkloadError: it is another one, which has no such thing.
+    """
+    if stage.dialect.name != schedulers.VOLCANO:
+        raise WorkloadError(f"{what} are Volcano's; the profile declares {stage.dialect.name}")

@@ -10,11 +10,10 @@ import dataclasses
 from collections.abc import Callable
 
 from pytest_gpucluster.evidence import components
-from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role, WorkloadError, filler
+from pytest_gpucluster.workload import GangSpec, Role, filler
 
-from .common import FILLER, HOLD, all_bound, bound, exist, image, told
+from .common import FILLER, HOLD, all_bound, bound, exist, image, told, volcano_only
 from .inventory import namespace_of
 
 HIGH = 1000
@@ -59,11 +58,6 @@ def _submit(stage: Stage, role: str, wish: Wish, *, resource: str, queue: str, n
     return stage.submit(manifest, role=role)
 
 
-def _volcano_only(stage: Stage, what: str) -> None:
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(f"{what} of {stage.dialect.scheduler} is not written yet")
-
-
 def _configuration(stage: Stage) -> None:
     """Read the scheduler's configuration, where nothing was taken: whether it has the action decides the row."""
     space = namespace_of(stage, "volcano")
@@ -72,7 +66,7 @@ def _configuration(stage: Stage) -> None:
 
 def run_priorities(stage: Stage) -> None:
     """Let priority decide who gets room that appears, then who gives room up, and how far."""
-    _volcano_only(stage, "priority")
+    volcano_only(stage, "priorities within a queue")
     slots = stage.slots(nodes=1, per_node=SLOTS)
     told(stage, resource=slots.resource, currency="slots", total=slots.total)
     queue, high = stage.queue(), stage.priority(HIGH)
@@ -138,7 +132,7 @@ GANGS = 4
 
 def run_fair_share(stage: Stage) -> None:
     """Let a queue of weight 1 borrow all; then let one of weight 3 ask for its share, gang by gang."""
-    _volcano_only(stage, "fair share")
+    volcano_only(stage, "shares of queues by weight")
     slots = stage.slots(nodes=1, per_node=SLOTS)
     told(stage, resource=slots.resource, currency="slots", total=slots.total)
     small, large = stage.queue("small", weight=1), stage.queue("large", weight=3)

@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import Any
 
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
+from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, begun, image, job_phase, past_enqueue, phase, told
+from .common import HOLD, begun, image, job_ended, job_phase, past_enqueue, phase, told
 
 Manifest = dict[str, Any]
 
@@ -88,10 +88,8 @@ def written(stage: Stage, name: str, small: Small) -> Manifest:
     """Return the manifest of a small Job.
 
     Raises:
-        WorkloadError: the declared scheduler has no Job with policies.
+        WorkloadError: the declared scheduler cannot express it.
     """
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(f"{stage.dialect.scheduler} has no Job with lifecycle policies")
     roles = [Role("first", 1, small.first)]
     if small.second:
         roles.append(Role("second", 1, small.second))
@@ -136,9 +134,12 @@ def _attempts_exceeded(handle: Handle) -> Callable[[Live], str]:
 def run(stage: Stage) -> None:
     """Submit all, wait for the end of each, and watch for a window that nothing moves afterwards."""
     told(stage)
+    # Policies and numbers of successes are Volcano's; a time to live every Job has.
+    volcano = stage.dialect.name == schedulers.VOLCANO
     jobs = {
         role: stage.submit(written(stage, f"{stage.name}-{role}", small), role=role)
         for role, small in JOBS.items()
+        if volcano or role == "time-to-live"
     }
     stage.wait("every Job has its pods", begun(job for job in jobs.values() if job.ok), budget="enqueue")
     taken = {role: job for role, job in jobs.items() if job.ok and past_enqueue(stage.live, job)}
@@ -160,7 +161,8 @@ def run(stage: Stage) -> None:
 
 
 def _ended_or_gone(handle: Handle) -> Callable[[Live], bool]:
-    return lambda live: not live.exists(handle) or job_phase(live, handle) in FINAL
+    over = job_ended(handle)
+    return lambda live: not live.exists(handle) or over(live)
 
 
 endings = Scenario(

@@ -1,9 +1,22 @@
 """A gang that fits, in the declared queue with the declared GPUs, from start to end."""
 
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 
-from .common import LOGS, PAYLOAD, PayloadCommand, all_bound, finished, image, job_ended, payloads_of, told
+from .common import (
+    LOGS,
+    NAMES,
+    PAYLOAD,
+    PayloadCommand,
+    all_bound,
+    finished,
+    headless,
+    image,
+    job_ended,
+    payloads_of,
+    told,
+)
 
 WORKERS = 3
 PORT = 23456
@@ -40,13 +53,33 @@ def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> G
     )
 
 
+def alike(name: str, image: str, payload: str, resource: str) -> GangSpec:
+    """Return the same gang where there are no roles and no plugins: the first of four members is the master."""
+    master = f"{name}-0.{name}"
+    meet = ("meet", f"--master={master}", f"--port={PORT}", f"--members={1 + WORKERS}")
+    return GangSpec(
+        name,
+        roles=(Role("worker", 1 + WORKERS, PayloadCommand, meet),),
+        resources={resource: GPUS},
+        image=image,
+        leads=True,
+        subdomain=name,
+        payload=payload,
+        env={"MASTER_ADDR": master, "MASTER_PORT": str(PORT)},
+        grace=2,
+    )
+
+
 def run(stage: Stage) -> None:
     """Submit, let all meet at the barrier, let the master's end complete the job."""
     members = 1 + WORKERS
     told(stage, members=members, min_member=members, resource=stage.profile.gpu_resource, currency="gpu")
-    payload = payloads_of(stage, "gang.py")
-    wanted = spec(stage.name, image(stage, "python"), payload, stage.profile.gpu_resource, ends=True)
-    gang = stage.submit(stage.dialect.write(wanted), role="subject")
+    payload, python, gpu = payloads_of(stage, "gang.py"), image(stage, "python"), stage.profile.gpu_resource
+    if stage.dialect.name == schedulers.VOLCANO:
+        wanted = spec(stage.name, python, payload, gpu, ends=True)
+    else:
+        wanted = alike(headless(stage, stage.name), python, payload, gpu)
+    gang = stage.gang(wanted)
     if not gang.ok:
         return
     # Followed from the start: when the master ends the workers are deleted, and their logs with them.
@@ -63,7 +96,8 @@ def run(stage: Stage) -> None:
 def run_without_policy(stage: Stage) -> None:
     """The same life without a completion policy: the workers stay until somebody ends them."""
     told(stage, members=3, min_member=3, resource=stage.profile.gpu_resource, currency="gpu")
-    gang = stage.submit(stage.dialect.write(_lingering(stage)), role="subject")
+    volcano = stage.dialect.name == schedulers.VOLCANO
+    gang = stage.gang(_lingering(stage) if volcano else _lingering_alike(stage))
     if not gang.ok:
         return
     bound = stage.wait("all members are bound", all_bound(gang, 3), budget="bind")
@@ -84,12 +118,27 @@ def _lingering(stage: Stage) -> GangSpec:
     )
 
 
+def _lingering_alike(stage: Stage) -> GangSpec:
+    """Return the same without roles: the first member ends, and nothing says that this ends the Job."""
+    ends = (
+        "sh",
+        "-c",
+        f"""[ "${stage.dialect.index}" = 0 ] && exit 0; trap 'exit 0' TERM; sleep 3600 & wait""",
+    )
+    return GangSpec(
+        stage.name,
+        roles=(Role("worker", 3, ends),),
+        resources={stage.profile.gpu_resource: 1},
+        image=image(stage, "python"),
+    )
+
+
 healthy = Scenario(
     name="healthy",
     summary="a gang of 1 master and 3 workers that fits: barrier, then the master's end completes the job",
     run=run,
     needs=Needs(
-        nodes=2, gpus=(1 + WORKERS) * GPUS, seconds=6, gpu_seconds=16 * 4, permissions=PAYLOAD + LOGS
+        nodes=2, gpus=(1 + WORKERS) * GPUS, seconds=6, gpu_seconds=16 * 4, permissions=PAYLOAD + LOGS + NAMES
     ),
 )
 

@@ -75,11 +75,12 @@ inventory = Scenario(
         seconds=1,
         pods_run=False,
         gang=False,
+        queue=True,
         permissions=(
             "create jobs.batch.volcano.sh",
             "list deployments.apps in volcano-system",
             "get configmaps in volcano-system",
         ),
     ),
-    kinds=("Node", "Queue"),
+    kinds=("Node",),
 )

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, bound, image, phase, podgroup_of, told
+from .common import HOLD, all_bound, answers, bound, image, phase, told
 
 PER_NODE = 8
 MEMBERS = 4
@@ -24,6 +25,8 @@ def run(stage: Stage) -> None:
         roles=(Role("worker", MEMBERS, HOLD),),
         resources={pool.resource: SIZE},
         image=image(stage, "python"),
+        # A batch Job makes a lost member again only so often.
+        max_retry=3,
     )
     gang = stage.submit(stage.dialect.write(spec), role="subject")
     if not gang.ok:
@@ -44,11 +47,14 @@ def run(stage: Stage) -> None:
 
 
 def _runs(stage: Stage, gang: Handle) -> Callable[[Live], bool]:
-    """Report whether the PodGroup says Running and, where pods run at all, every member does."""
+    """Report whether Volcano's PodGroup says Running and, where pods run at all, every member does."""
     pods_run = "pods-run" in stage.cluster.features
+    dialect = stage.dialect
 
     def check(live: Live) -> bool:
-        said = ((podgroup_of(live, gang) or {}).get("status") or {}).get("phase") == "Running"
+        said = dialect.name != schedulers.VOLCANO or any(
+            (group.get("status") or {}).get("phase") == "Running" for group in answers(live, gang, dialect)
+        )
         return said and not (pods_run and any(phase(pod) != "Running" for pod in live.pods_of(gang)))
 
     return check

@@ -11,9 +11,9 @@ sum at any time) and meets the gang gate with two different shortages, one after
 | 7 and 5 | leader and 2 workers | nothing: bound, while two surplus workers wait |
 """
 
-from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import Needs, Scenario, SlotPool, Stage
-from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
+from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.scenario import Handle, Needs, Scenario, SlotPool, Stage
+from pytest_gpucluster.workload import GangSpec, Role
 
 from .common import HOLD, all_bound, exist, image, judged, told
 
@@ -24,13 +24,21 @@ MINIMUM = 1 + NEEDED
 FEW, NO_LEADER, ENOUGH = (7, 3), (5, 5), (7, 5)
 """Slots on the first and on the second node."""
 
+ALIKE = 4
+ALIKE_FEW, ALIKE_ENOUGH = (8, 3), (8, 4)
+"""The same where roles are not gated: all members have one size, so that it does not matter who is tried first. First
+two of the three fit that are needed, then three."""
 
-def _spec(name: str, image: str, resource: str) -> GangSpec:
+
+def _spec(name: str, image: str, resource: str, *, by_role: bool) -> GangSpec:
+    """Return the gang; only Volcano knows minimums of roles."""
+    leader, worker = (LEADER, WORKER) if by_role else (ALIKE, ALIKE)
+    needed = NEEDED if by_role else None
     return GangSpec(
         name,
         roles=(
-            Role("leader", 1, HOLD, resources={resource: LEADER}),
-            Role("worker", WORKERS, HOLD, min_available=NEEDED, resources={resource: WORKER}),
+            Role("leader", 1, HOLD, resources={resource: leader}),
+            Role("worker", WORKERS, HOLD, min_available=needed, resources={resource: worker}),
         ),
         image=image,
         min_available=MINIMUM,
@@ -38,39 +46,48 @@ def _spec(name: str, image: str, resource: str) -> GangSpec:
 
 
 def run(stage: Stage) -> None:
-    """Let the gang wait for the Job's minimum, then for the leader's; then let it start without its surplus."""
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(
-            f"how {stage.dialect.scheduler} defaults the minimums of roles is not written yet"
-        )
-    pool = stage.slots(nodes=2, per_node=FEW)
+    """Let the gang wait for the Job's minimum, then for the leader's; then let it start without its surplus.
+
+    Without Volcano no role is gated and no minimum defaulted: the gang waits for its minimum only.
+    """
+    volcano = stage.dialect.name == schedulers.VOLCANO
+    spec = _spec(stage.name, image(stage, "python"), "", by_role=volcano)
+    stage.dialect.write(spec)  # Whether it can be written at all, before nodes are touched.
+    pool = stage.slots(nodes=2, per_node=FEW if volcano else ALIKE_FEW)
     told(
         stage,
         members=1 + WORKERS,
         min_member=MINIMUM,
-        role_minimums={"leader": 1, "worker": NEEDED},
-        omitted=["minAvailable"],
+        role_minimums={"leader": 1, "worker": NEEDED} if volcano else {},
+        omitted=["minAvailable"] if volcano else [],
         resource=pool.resource,
         currency="slots",
         total=pool.total,
     )
-    job = stage.dialect.write(_spec(stage.name, image(stage, "python"), pool.resource))
+    spec = _spec(stage.name, image(stage, "python"), pool.resource, by_role=volcano)
+    gang = _without_minimum(stage, spec) if volcano else stage.gang(spec)
+    if not gang.ok:
+        return
+    if stage.wait("all members exist", exist(gang, 1 + WORKERS), budget="enqueue"):
+        stage.wait("two members would fit", judged(gang, 2), budget="enqueue")
+        stage.window("fewer than the minimum fit")
+        if volcano:
+            pool = _resize(stage, pool, NO_LEADER)
+            stage.wait("four workers would fit", judged(gang, WORKERS), budget="enqueue")
+            stage.window("no leader fits")
+        _resize(stage, pool, ENOUGH if volcano else ALIKE_ENOUGH)
+        stage.wait("the minimum is bound", all_bound(gang, MINIMUM), budget="bind")
+    stage.delete(gang)
+
+
+def _without_minimum(stage: Stage, spec: GangSpec) -> Handle:
+    """Submit the Job without minAvailable, which admission must fill in."""
+    job = stage.dialect.write(spec)
     job["spec"]["minAvailable"] = MINIMUM - 1
     # Accepted without a word: that roles are not gated then is for a diagnosis to say.
     stage.submit(job, role="dry-run", dry_run=True, case="minimum-below-roles")
     del job["spec"]["minAvailable"]
-    gang = stage.submit(job, role="subject")
-    if not gang.ok:
-        return
-    if stage.wait("all members exist", exist(gang, 1 + WORKERS), budget="enqueue"):
-        stage.wait("leader and one worker would fit", judged(gang, 2), budget="enqueue")
-        stage.window("fewer than the minimum fit")
-        pool = _resize(stage, pool, NO_LEADER)
-        stage.wait("four workers would fit", judged(gang, WORKERS), budget="enqueue")
-        stage.window("no leader fits")
-        _resize(stage, pool, ENOUGH)
-        stage.wait("the minimum is bound", all_bound(gang, MINIMUM), budget="bind")
-    stage.delete(gang)
+    return stage.submit(job, role="subject")
 
 
 def _resize(stage: Stage, pool: SlotPool, counts: tuple[int, int]) -> SlotPool:
@@ -81,5 +98,5 @@ minimums = Scenario(
     name="minimums",
     summary="1 leader and 4 workers of which 2 suffice: too few fit, then no leader fits, then the minimum fits",
     run=run,
-    needs=Needs(slot_nodes=2, slots_per_node=7, nodes=2, seconds=4, pods_run=False),
+    needs=Needs(slot_nodes=2, slots_per_node=8, nodes=2, seconds=4, pods_run=False, mixed=True),
 )

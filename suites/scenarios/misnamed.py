@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
+from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, exist, image, told
+from .common import HOLD, exist, image, told, volcano_only
 
 OTHER = "default-scheduler"
 
@@ -31,8 +30,7 @@ def _misnamed(job: dict[str, Any], role: str) -> dict[str, Any]:
 
 def run(stage: Stage) -> None:
     """Create both and wait for their pods: these show whom each name went to."""
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(f"a gang of {stage.dialect.scheduler} names its scheduler in one place only")
+    volcano_only(stage, "Jobs that name their scheduler in two places")
     told(stage, cases=FIELDS)
     jobs = []
     for role in FIELDS:

@@ -5,11 +5,10 @@ The sizes are such that the gate under test is the one that decides (recorded fo
 
 import dataclasses
 
-from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
+from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, exist, image, podgroup_of, told
+from .common import HOLD, all_bound, exist, image, looked_at, told, volcano_only
 
 PER_NODE = 8
 CAPABILITY = 8
@@ -31,19 +30,9 @@ def _gang(stage: Stage, role: str, *, members: int, slots: dict[str, int | str],
     return stage.submit(dialect.write(spec), role=role)
 
 
-def _volcano_only(stage: Stage, what: str) -> None:
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(f"{what} of {stage.dialect.scheduler} are not written yet")
-
-
-def looked_at(handle: Handle, live: Live) -> bool:
-    """Report whether the scheduler has given the gang's PodGroup a phase."""
-    return bool(((podgroup_of(live, handle) or {}).get("status") or {}).get("phase"))
-
-
 def run_over_capability(stage: Stage) -> None:
     """Ask for 3 x 4 slots in a queue that may have 8 of 16; then let 2 x 4 run beside it, there and elsewhere."""
-    _volcano_only(stage, "queues with a capability")
+    volcano_only(stage, "queues with a capability")
     slots = stage.slots(nodes=2, per_node=PER_NODE)
     # CPU and memory are stated too: a capability that leaves them out means zero to old schedulers.
     limits = {slots.resource: CAPABILITY, "cpu": "1000", "memory": "10Ti"}
@@ -63,7 +52,7 @@ def run_over_capability(stage: Stage) -> None:
     gang = _gang(stage, "subject", members=3, slots=four, queue=queue.name)
     if not gang.ok:
         return
-    stage.wait("the scheduler has looked at the gang", lambda live: looked_at(gang, live), budget="enqueue")
+    stage.wait("the scheduler has looked at the gang", looked_at(stage, gang), budget="enqueue")
     stage.window("over-capability")
     control = _gang(stage, "control", members=2, slots=four, queue=queue.name)
     neighbour = _gang(stage, "neighbour", members=2, slots=four)
@@ -81,7 +70,7 @@ def run_over_capability(stage: Stage) -> None:
 
 def run_closed(stage: Stage) -> None:
     """Submit to a queue that does not exist; run a Job in an open queue of ours, close it, and submit again."""
-    _volcano_only(stage, "queues that can be closed")
+    volcano_only(stage, "queues that can be closed")
     told(stage, cases=["unknown-queue", "closed-queue"])
     refused: list[Handle] = []
 
@@ -109,7 +98,7 @@ def run_closed(stage: Stage) -> None:
 
 def run_blocked(stage: Stage) -> None:
     """Enqueue 3 x 5 slots on two nodes of 8, which never fits; see what a fitting gang of another queue does."""
-    _volcano_only(stage, "gates at enqueue")
+    volcano_only(stage, "gates at enqueue")
     slots = stage.slots(nodes=2, per_node=PER_NODE)
     told(stage, resource=slots.resource, currency="slots", total=slots.total)
     queue = stage.queue()
@@ -121,7 +110,7 @@ def run_blocked(stage: Stage) -> None:
     if blocked is not None and blocked.ok:
         stage.wait(
             "the scheduler has looked at the other gang",
-            lambda live: looked_at(blocked, live),
+            looked_at(stage, blocked),
             budget="enqueue",
         )
         stage.window(

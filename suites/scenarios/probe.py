@@ -1,44 +1,66 @@
 """Are the three parts of the declared scheduler there?"""
 
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
 
-from .common import HOLD, image, podgroup_of, told
+from .common import HOLD, image, looked_at, told
 
 
 def run(stage: Stage) -> None:
-    """Ask for the APIs, dry-run a bare Job, then create one and watch its PodGroup get a phase."""
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(f"what the parts of {stage.dialect.scheduler} must answer is not written yet")
+    """Ask for the APIs, dry-run what admission answers, then create a Job and watch what the scheduler makes of it."""
     told(stage, members=1, min_member=1)
-    served = [
-        stage.served("batch.volcano.sh/v1alpha1", "Job"),
-        stage.served("scheduling.volcano.sh/v1beta1", "PodGroup"),
-    ]
-    if not all(served):
-        return
+    asks = {schedulers.VOLCANO: _ask_volcano, schedulers.NATIVE: _ask_native}
+    if stage.dialect.name not in asks:
+        raise WorkloadError(f"{stage.dialect.name} is no gang scheduler with parts of its own")
     spec = GangSpec(
         stage.name,
         roles=(Role("worker", 1, HOLD),),
         resources={stage.profile.gpu_resource: 1},
         image=image(stage, "python"),
     )
+    if not asks[stage.dialect.name](stage, spec):
+        return
+    job = stage.gang(spec)
+    if job.ok:
+        stage.wait("the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue")
+        stage.delete(job)
+
+
+def _ask_volcano(stage: Stage, spec: GangSpec) -> bool:
+    """Ask for Volcano's APIs, and let its admission complete a bare Job; returns whether it is there at all."""
+    served = [
+        stage.served("batch.volcano.sh/v1alpha1", "Job"),
+        stage.served("scheduling.volcano.sh/v1beta1", "PodGroup"),
+    ]
+    if not all(served):
+        return False
     bare = stage.dialect.write(spec)
     # Left out on purpose: admission must put them in.
     for field in ("schedulerName", "minAvailable"):
         del bare["spec"][field]
     del bare["spec"]["tasks"][0]["name"]
     stage.submit(bare, role="dry-run", dry_run=True, case="dry-run")
-    job = stage.submit(stage.dialect.write(spec), role="subject")
-    if not job.ok:
-        return
-    stage.wait(
-        "a PodGroup appears and gets a phase",
-        lambda live: bool(((podgroup_of(live, job) or {}).get("status") or {}).get("phase")),
-        budget="enqueue",
-    )
-    stage.delete(job)
+    return True
+
+
+def _ask_native(stage: Stage, spec: GangSpec) -> bool:
+    """Ask for the API of native gangs, and whether the fields that ask for one are kept; returns whether it is there.
+
+    Where the feature is off the API server drops these fields without a word: a pod, or a Job, then runs alone.
+    """
+    if not stage.served("scheduling.k8s.io/v1beta1", "PodGroup"):
+        return False
+    job = stage.dialect.write(spec)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": spec.name},
+        "spec": {**job["spec"]["template"]["spec"], "schedulingGroup": {"podGroupName": spec.name}},
+    }
+    stage.submit(pod, role="dry-run", dry_run=True, case="dry-run")
+    stage.submit(job, role="dry-run", dry_run=True, case="dry-run-job")
+    return True
 
 
 probe = Scenario(

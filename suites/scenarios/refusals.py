@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import Needs, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
+from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, image, podgroup_of, told
+from .common import HOLD, all_bound, image, looked_at, told, volcano_only
 
 Manifest = dict[str, Any]
 
@@ -20,9 +20,7 @@ def run_over_large(stage: Stage) -> None:
     if gang.ok:
         stage.wait(
             "the scheduler has looked at the gang",
-            lambda live: bool(
-                live.pods_of(gang) or ((podgroup_of(live, gang) or {}).get("status") or {}).get("phase")
-            ),
+            _seen(stage, gang),
             budget="enqueue",
         )
         stage.window("over-large")
@@ -33,6 +31,13 @@ def run_over_large(stage: Stage) -> None:
     if control.ok:
         stage.wait("the control is bound", all_bound(control, 4), budget="bind")
         stage.delete(control)
+
+
+def _seen(stage: Stage, gang: Handle) -> Callable[[Live], bool]:
+    """Report whether the scheduler has looked at a gang; one that makes pods for it has, too."""
+    looked = looked_at(stage, gang)
+    volcano = stage.dialect.name == schedulers.VOLCANO
+    return lambda live: looked(live) or (volcano and bool(live.pods_of(gang)))
 
 
 def _gang(stage: Stage, name: str, resource: str, members: int) -> GangSpec:
@@ -74,10 +79,7 @@ INVALID: dict[str, Callable[[Manifest], None]] = {
 
 def run_invalid(stage: Stage) -> None:
     """Create each invalid Job for real, so that an accepted one shows what it would have made."""
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(
-            f"which Jobs the admission of {stage.dialect.scheduler} must reject is not written yet"
-        )
+    volcano_only(stage, "the invalid Jobs that must be rejected")
     told(stage, cases=sorted(INVALID))
     for case, spoil in INVALID.items():
         spec = GangSpec(

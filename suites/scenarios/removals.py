@@ -6,9 +6,9 @@ They run side by side and ask for no GPU: what is judged is what the controllers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
+from pytest_gpucluster.workload import GangSpec, Role
 
 from .common import HOLD, begun, image, job_phase, past_enqueue, phase, told
 from .endings import ended
@@ -44,11 +44,16 @@ def _restarting(stage: Stage, role: str, *, evicted_restarts: bool) -> Handle:
     return handle
 
 
-def _finishing(stage: Stage) -> tuple[Handle, Handle]:
-    """Submit the Jobs whose first member ends while the second goes on: a batch Job, and a Volcano Job."""
+def _finishing(stage: Stage, *, volcano: bool) -> tuple[Handle, ...]:
+    """Submit the Jobs whose first member ends while the second goes on: a batch Job, and a Volcano Job.
+
+    Without Volcano the batch Job alone, as the declared scheduler wants it.
+    """
     batch = GangSpec(
         f"{stage.name}-batch", roles=(Role("worker", 2, FIRST_INDEX_ENDS),), image=image(stage, "python")
     )
+    if not volcano:
+        return (stage.gang(batch, role="subject"),)
     gang = GangSpec(
         f"{stage.name}-volcano",
         roles=(Role("first", 1, HOLD), Role("second", 1, ("sh", "-c", "exit 0"))),
@@ -111,14 +116,14 @@ def _made_again_alone(handle: Handle) -> Callable[[Live], str]:
 
 def run(stage: Stage) -> None:
     """Take a member from each Job, suspend one and resume it, and wait for the ends."""
-    if stage.dialect.kind != names.VC_JOB:
-        raise WorkloadError(f"{stage.dialect.scheduler} has no Job with lifecycle policies")
     told(stage)
-    deleted = _restarting(stage, "deleted", evicted_restarts=True)
-    evicted = _restarting(stage, "evicted", evicted_restarts=True)
-    paused = _restarting(stage, "suspended", evicted_restarts=False)
-    finishing = [job for job in _finishing(stage) if job.ok]
-    small = [job for job in (deleted, evicted, paused) if job.ok]
+    # Policies and commands are Volcano's; a finished member of a batch Job can be taken away anywhere.
+    volcano = stage.dialect.name == schedulers.VOLCANO
+    deleted = _restarting(stage, "deleted", evicted_restarts=True) if volcano else None
+    evicted = _restarting(stage, "evicted", evicted_restarts=True) if volcano else None
+    paused = _restarting(stage, "suspended", evicted_restarts=False) if volcano else None
+    finishing = [job for job in _finishing(stage, volcano=volcano) if job.ok]
+    small = [job for job in (deleted, evicted, paused) if job is not None and job.ok]
     stage.wait("every Job has its pods", begun([*small, *finishing]), budget="enqueue")
     going = [
         job
@@ -126,12 +131,12 @@ def run(stage: Stage) -> None:
         if past_enqueue(stage.live, job)
         and stage.wait(f"{job.name} runs", _running(job, 2), budget="start", unless=_ended_early(job))
     ]
-    if deleted in going:
+    if deleted is not None and deleted in going:
         stage.remove_pod(_in_phase(stage.live, deleted, "Running")[0])
-    if evicted in going:
+    if evicted is not None and evicted in going:
         stage.evict(_in_phase(stage.live, evicted, "Running")[0])
     resumable = False
-    if paused in going and stage.command(paused, "AbortJob"):
+    if paused is not None and paused in going and stage.command(paused, "AbortJob"):
         resumable = stage.wait(f"{paused.name} is suspended", _suspended(paused), budget="finish")
     for job in finishing:
         if past_enqueue(stage.live, job) and stage.wait(
@@ -139,7 +144,7 @@ def run(stage: Stage) -> None:
         ):
             _remove(stage, job)
     stage.window("after the removals")
-    if resumable:
+    if paused is not None and resumable:
         stage.command(paused, "ResumeJob")
     for job in going:
         if job is not paused or resumable:

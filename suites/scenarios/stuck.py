@@ -1,9 +1,22 @@
 """Gangs that cannot go on: a rendezvous that nobody hosts, a name that nobody has, ranks that stand still."""
 
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, PayloadCommand, exist, image, job_ended, payloads_of, told
+from .common import (
+    LOGS,
+    NAMES,
+    PAYLOAD,
+    PayloadCommand,
+    exist,
+    finished,
+    headless,
+    image,
+    job_ended,
+    payloads_of,
+    told,
+)
 
 WITHIN = 1.0
 """Seconds that each member tries to find, and then to reach, its rendezvous."""
@@ -18,8 +31,20 @@ BOUND = 1.0
 """Seconds that a rank may stay in one place."""
 
 
-def unreachable_gang(name: str, image: str, payload: str, *args: str) -> GangSpec:
-    """Return a gang of which no member hosts the rendezvous."""
+def unreachable_gang(
+    name: str, image: str, payload: str, *args: str, service: str = "", subdomain: str = ""
+) -> GangSpec:
+    """Return a gang of which no member hosts the rendezvous.
+
+    Args:
+        name: its name.
+        image: its image.
+        payload: ConfigMap with its program.
+        args: further arguments.
+        service: Service under which its members look for their master, "" where the pytorch plugin tells them.
+        subdomain: the Service under which they have names.
+    """
+    told = {"MASTER_ADDR": f"master-0.{service}", "MASTER_PORT": "23456"} if service else {}
     join = ("join", "--members=2", *args)
     return GangSpec(
         name,
@@ -28,8 +53,10 @@ def unreachable_gang(name: str, image: str, payload: str, *args: str) -> GangSpe
             Role("worker", 1, PayloadCommand, (*join, f"--within={WITHIN:g}")),
         ),
         image=image,
-        plugins={"pytorch": ("--master=master", "--worker=worker")},
+        plugins={} if service else {"pytorch": ("--master=master", "--worker=worker")},
         payload=payload,
+        subdomain=subdomain,
+        env=told,
     )
 
 
@@ -37,14 +64,26 @@ def run_unreachable(stage: Stage) -> None:
     """Let one gang try a port on which nobody listens, and one a name under a subdomain that has no Service."""
     told(stage, within=WITHIN + LONGER)
     payload, python = payloads_of(stage, "gang.py"), image(stage, "python")
-    closed = stage.dialect.write(
-        unreachable_gang(f"{stage.name}-port", python, payload, f"--port={CLOSED_PORT}")
-    )
-    nameless = stage.dialect.write(unreachable_gang(f"{stage.name}-name", python, payload))
-    for task in nameless["spec"]["tasks"]:
-        task["template"]["spec"]["subdomain"] = WRONG_SUBDOMAIN
-    jobs = [stage.submit(closed, role="endpoint"), stage.submit(nameless, role="subdomain")]
-    _to_their_end(stage, jobs, "both gangs have ended by themselves")
+    port, name, closed = f"{stage.name}-port", f"{stage.name}-name", f"--port={CLOSED_PORT}"
+    if stage.dialect.name == schedulers.VOLCANO:
+        nameless = stage.dialect.write(unreachable_gang(name, python, payload))
+        for task in nameless["spec"]["tasks"]:
+            task["template"]["spec"]["subdomain"] = WRONG_SUBDOMAIN
+        jobs = [
+            stage.gang(unreachable_gang(port, python, payload, closed), role="endpoint"),
+            stage.submit(nameless, role="subdomain"),
+        ]
+    else:
+        specs = {
+            "endpoint": unreachable_gang(port, python, payload, closed, service=port, subdomain=port),
+            "subdomain": unreachable_gang(name, python, payload, service=name, subdomain=WRONG_SUBDOMAIN),
+        }
+        for spec in specs.values():
+            stage.dialect.write(spec)  # Whether it can be written at all, before anything is made.
+        for service in (port, name):
+            headless(stage, service, {names.LABEL_GANG: service})
+        jobs = [stage.gang(spec, role=role) for role, spec in specs.items()]
+    _to_their_end(stage, jobs, 2, "both gangs have ended by themselves")
 
 
 def run_stalled(stage: Stage) -> None:
@@ -58,15 +97,17 @@ def run_stalled(stage: Stage) -> None:
         Role(f"rank-{rank}", 1, command, (*args, f"--rank={rank}")) for rank in range(1 + len(STALLS))
     )
     spec = GangSpec(stage.name, roles=ranks, image=image(stage, "python"), payload=payload)
-    jobs = [stage.submit(stage.dialect.write(spec), role="stalled")]
-    _to_their_end(stage, jobs, "every rank has ended by itself")
+    jobs = [stage.gang(spec, role="stalled")]
+    _to_their_end(stage, jobs, len(ranks), "every rank has ended by itself")
 
 
-def _to_their_end(stage: Stage, jobs: list[Handle], what: str) -> None:
+def _to_their_end(stage: Stage, jobs: list[Handle], members: int, what: str) -> None:
     made = [job for job in jobs if job.ok]
     for job in made:
         stage.follow(job)
-    there, ends = [exist(job, 1) for job in made], [job_ended(job) for job in made]
+    there = [exist(job, 1) for job in made]
+    # Pods in a PodGroup of ours have no Job that ends.
+    ends = [finished(job, members) if job.kind == names.NATIVE_POD_GROUP else job_ended(job) for job in made]
     if len(made) == len(jobs) and stage.wait(
         "members exist", lambda live: all(each(live) for each in there), budget="enqueue"
     ):
@@ -79,12 +120,12 @@ unreachable = Scenario(
     name="unreachable",
     summary="two gangs whose rendezvous cannot be reached: a closed port, a subdomain without a Service",
     run=run_unreachable,
-    needs=Needs(seconds=4, pods_run=True, permissions=PAYLOAD + LOGS),
+    needs=Needs(seconds=4, pods_run=True, mixed=True, permissions=PAYLOAD + LOGS + NAMES),
 )
 
 stalled = Scenario(
     name="stalled",
     summary="three of four ranks stand still in an import, a checkpoint and a data loader",
     run=run_stalled,
-    needs=Needs(seconds=4, pods_run=True, permissions=PAYLOAD + LOGS),
+    needs=Needs(seconds=4, pods_run=True, mixed=True, permissions=PAYLOAD + LOGS),
 )

@@ -59,7 +59,7 @@ class StubApi(objects.Objects):
             "metadata": {**manifest["metadata"], "uid": f"uid-{manifest['metadata']['name']}"},
         }
 
-    def delete(self, info, name, namespace=None, *, uid=None, grace=None):
+    def delete(self, info, name, namespace=None, *, uid=None, grace=None, foreground=False):
         """Take the request."""
         self.asked.append(("delete", info.key, name))
         return {}

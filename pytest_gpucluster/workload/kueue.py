@@ -1,0 +1,56 @@
+"""A gang behind Kueue: an Indexed Job that names a LocalQueue, suspended until its quota is there.
+
+Kueue admits a Job as a whole, by quota. It does not look at nodes: where quota exceeds capacity a gang is half placed,
+and no minimum below all members is known.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.workload import jobs
+from pytest_gpucluster.workload.spec import GangSpec, Manifest, WorkloadError
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""Label by which a Job names its LocalQueue."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KueueDialect:
+    """Jobs as users submit them: with the label of a queue, and not suspended, which is Kueue's matter."""
+
+    queue: str = "default"
+    name: str = schedulers.KUEUE
+    scheduler: str = schedulers.DEFAULT
+    kind: str = names.BATCH_JOB
+    mixed: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ("ClusterQueue", "LocalQueue")
+    kinds: tuple[str, ...] = (
+        "Pod", names.BATCH_JOB, names.KUEUE_WORKLOAD, "ClusterQueue", "LocalQueue", "Event", "Service",
+    )  # fmt: skip
+    answers_on: str = names.KUEUE_WORKLOAD
+    gates: tuple[str, ...] = (schedulers.QUOTA, schedulers.PLACEMENT)
+    scarce: str = schedulers.QUOTA
+    index: str = jobs.INDEX
+
+    def write(self, spec: GangSpec) -> Manifest:
+        """Return the Job with the label of its queue.
+
+        Raises:
+            WorkloadError: several roles, plugins, policies, or a minimum, which Kueue admits no Job by.
+        """
+        if spec.minimum != spec.members:
+            raise WorkloadError(f"gang {spec.name!r}: Kueue admits a Job with all its members or not at all")
+        job = jobs.indexed_job(spec, self.scheduler)
+        job["metadata"]["labels"] = {QUEUE_LABEL: self.queue}
+        return job
+
+    def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)
+        """Return none: the Job controller makes the pods, once the Job is admitted."""
+        return ()
+
+    def looked_at(self, obj: Mapping[str, Any]) -> bool:
+        """Report whether a Workload says whether its quota is reserved."""
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        return any(c.get("type") == "QuotaReserved" for c in conditions)

@@ -1,0 +1,84 @@
+"""The pods of a gang, and a pod that only holds room."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.workload.spec import PAYLOAD_DIR, GangSpec, Manifest, Role, Sidecar
+
+
+def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
+    """Return the pod spec of a role's members."""
+    env: list[Manifest] = [{"name": key, "value": value} for key, value in {**spec.env, **role.env}.items()]
+    for name, path in {"GPUCLUSTER_POD": "metadata.name", **role.field_env}.items():
+        env.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+    mounts = [{"name": "payload", "mountPath": PAYLOAD_DIR}] if spec.payload else []
+    asked = spec.resources if role.resources is None else role.resources
+    main: dict[str, Any] = {
+        "name": "main",
+        "image": role.image or spec.image,
+        "command": list(role.command),
+        "env": [*env, {"name": "GPUCLUSTER_CONTAINER", "value": "main"}],
+        "resources": {
+            # Small CPU and memory requests: a member without any request is best-effort, which the gang
+            # plugin does not protect.
+            "requests": {"cpu": "10m", "memory": "16Mi"},
+            "limits": {name: str(count) for name, count in asked.items()},
+        },
+    }
+    main["resources"]["requests"].update(main["resources"]["limits"])
+    if role.args:
+        main["args"] = list(role.args)
+    containers = [main, *(_sidecar(spec, role, sidecar, env) for sidecar in role.sidecars)]
+    pod: dict[str, Any] = {
+        "schedulerName": scheduler,
+        "restartPolicy": role.restart_policy,
+        "terminationGracePeriodSeconds": spec.grace,
+        "containers": containers,
+    }
+    if spec.subdomain:
+        pod["subdomain"] = spec.subdomain
+    if mounts:
+        for container in containers:
+            container["volumeMounts"] = [dict(mount) for mount in mounts]
+        pod["volumes"] = [{"name": "payload", "configMap": {"name": spec.payload}}]
+    return pod
+
+
+def _sidecar(spec: GangSpec, role: Role, sidecar: Sidecar, env: list[Manifest]) -> Manifest:
+    return {
+        "name": sidecar.name,
+        "image": sidecar.image or role.image or spec.image,
+        "command": list(sidecar.command),
+        "env": [*env, {"name": "GPUCLUSTER_CONTAINER", "value": sidecar.name}],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+    }
+
+
+def filler(name: str, resources: Mapping[str, int | str], image: str, command: tuple[str, ...]) -> Manifest:
+    """Return a bare pod of the default scheduler that holds room.
+
+    It is no Volcano pod of the queue under test, so that the queue's quota stays out of the question
+    (Volcano counts its own pods at enqueue; recorded: the same shortfall made by a Volcano Job of the same queue is
+    refused before the gang gate).
+    """
+    held = {key: str(value) for key, value in resources.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {
+                    "name": "main",
+                    "image": image,
+                    "command": list(command),
+                    "resources": {
+                        "requests": {"cpu": "10m", "memory": "16Mi", **held},
+                        "limits": held,
+                    },
+                }
+            ],
+        },
+    }

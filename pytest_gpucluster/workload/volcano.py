@@ -1,0 +1,79 @@
+"""A gang as a Volcano Job (batch.volcano.sh/v1alpha1)."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.workload.pods import pod_spec
+from pytest_gpucluster.workload.spec import GangSpec, Manifest, Role, WorkloadError
+
+FINAL = ("Completed", "Failed", "Terminated", "Aborted")
+"""Phases that a Job does not leave by itself."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VolcanoDialect:
+    """Gangs of Volcano: roles, plugins, policies and queues."""
+
+    queue: str = "default"
+    name: str = schedulers.VOLCANO
+    scheduler: str = "volcano"
+    kind: str = names.VC_JOB
+    mixed: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ("Queue",)
+    kinds: tuple[str, ...] = ("Pod", names.VC_JOB, names.POD_GROUP, "Queue", "Event", "Service")
+    answers_on: str = names.POD_GROUP
+    gates: tuple[str, ...] = (schedulers.ENQUEUE, schedulers.PLACEMENT)
+    scarce: str = schedulers.CAPACITY
+    index: str = "VC_TASK_INDEX"
+
+    def write(self, spec: GangSpec) -> Manifest:
+        """Return the Volcano Job; schedulerName is set on the Job and on every task template."""
+        if spec.subdomain:
+            raise WorkloadError(f"gang {spec.name!r}: names under a Service are the svc plugin's matter")
+        body: dict[str, Any] = {
+            "schedulerName": self.scheduler,
+            "queue": self.queue,
+            "minAvailable": spec.minimum,
+            "tasks": [self._task(spec, role) for role in spec.roles],
+        }
+        if spec.plugins:
+            body["plugins"] = {name: list(args) for name, args in spec.plugins.items()}
+        if spec.policies:
+            body["policies"] = [{"event": event, "action": action} for event, action in spec.policies]
+        if spec.max_retry is not None:
+            body["maxRetry"] = spec.max_retry
+        if spec.time_to_live is not None:
+            body["ttlSecondsAfterFinished"] = spec.time_to_live
+        return {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": spec.name},
+            "spec": body,
+        }
+
+    def _task(self, spec: GangSpec, role: Role) -> Manifest:
+        task: dict[str, Any] = {
+            "name": role.name,
+            "replicas": role.replicas,
+            "template": {"spec": pod_spec(spec, role, self.scheduler)},
+        }
+        if role.min_available is not None:
+            task["minAvailable"] = role.min_available
+        if role.ends_job:
+            task["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+        return task
+
+    def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)
+        """Return none: Volcano's controllers make the pods."""
+        return ()
+
+    def looked_at(self, obj: Mapping[str, Any]) -> bool:
+        """Report whether a PodGroup has a phase."""
+        return bool((obj.get("status") or {}).get("phase"))
+
+
+def ended(obj: Mapping[str, Any]) -> bool:
+    """Report whether the phase of a Volcano Job is one that it does not leave."""
+    return str(((obj.get("status") or {}).get("state") or {}).get("phase", "")) in FINAL
