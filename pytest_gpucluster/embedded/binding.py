@@ -32,7 +32,8 @@ def bind(store: Store, namespace: str, name: str, node: str, *, uid: str | None 
             "pods/binding", "", name, f"pod {name} is already assigned to node {bound!r}".replace("'", '"')
         )
     pod["spec"]["nodeName"] = node
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    pod.setdefault("status", {}).pop("nominatedNodeName", None)
+    conditions = pod["status"].setdefault("conditions", [])
     scheduled: Obj = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     set_condition(conditions, scheduled, store.now())
     return store.update("Pod", pod, subresource="binding")

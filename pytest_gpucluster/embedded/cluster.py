@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.embedded import default_scheduler
+from pytest_gpucluster.embedded import default_scheduler, native
 from pytest_gpucluster.embedded.access import aggregation, bootstrap
 from pytest_gpucluster.embedded.controllers import batch_job, garbage, lost_pods, namespaces, pod_admission
+from pytest_gpucluster.embedded.native.gates import Gates
 from pytest_gpucluster.embedded.resources import build_table
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.store import Store
@@ -19,8 +20,10 @@ def build(config: Mapping[str, Any]) -> Runtime:
     """
     with_volcano = bool(config.get("volcano", True))
     with_kueue = config.get("kueue") not in (None, False)
-    runtime = Runtime(Store(build_table(volcano=with_volcano, kueue=with_kueue)), config)
+    table = build_table(volcano=with_volcano, kueue=with_kueue, native=Gates.of(config).groups)
+    runtime = Runtime(Store(table), config)
     pod_admission.install(runtime)
+    native.install(runtime)
     namespaces.create_first_objects(runtime.store)
     bootstrap.create_first_roles(runtime.store)
     if with_volcano:

@@ -1,9 +1,11 @@
-"""The default scheduler: one pod at a time, in the order of arrival, each on the emptiest node that fits."""
+"""The default scheduler: one pod at a time, in the order of arrival, each on the emptiest node that fits.
 
-from pytest_gpucluster.embedded.binding import bind
-from pytest_gpucluster.embedded.errors import ApiError
-from pytest_gpucluster.embedded.events import Recorder
-from pytest_gpucluster.embedded.feed import ADDED, DELETED
+Pods that belong to a group are left to `native.groups`.
+"""
+
+import asyncio
+
+from pytest_gpucluster.embedded.feed import ADDED, DELETED, Subscription
 from pytest_gpucluster.embedded.fitting import (
     ENDED,
     Misfit,
@@ -14,33 +16,13 @@ from pytest_gpucluster.embedded.fitting import (
     requests_of,
     rooms_of,
 )
-from pytest_gpucluster.embedded.objects import (
-    Obj,
-    controller_of,
-    get_condition,
-    is_deleting,
-    name_of,
-    namespace_of,
-    set_condition,
-    uid_of,
-)
+from pytest_gpucluster.embedded.native.groups import Groups
+from pytest_gpucluster.embedded.objects import Obj, controller_of, namespace_of, uid_of
+from pytest_gpucluster.embedded.placing import NAME, Placer, look, waits_for
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.plain.names import kind_key
 
-NAME = "default-scheduler"
 GANG_AWARE = "default-scheduler.gang-aware"
-
-
-def waits_for(pod: Obj, scheduler: str) -> bool:
-    """Report whether a pod is a scheduler's to place."""
-    spec = pod["spec"]
-    return (
-        spec.get("schedulerName") == scheduler
-        and not spec.get("nodeName")
-        and not spec.get("schedulingGates")
-        and not is_deleting(pod)
-        and pod.get("status", {}).get("phase") not in ENDED
-    )
 
 
 class DefaultScheduler:
@@ -49,27 +31,47 @@ class DefaultScheduler:
     def __init__(self, runtime: Runtime) -> None:
         """Schedule on the store of a runtime."""
         self._store = runtime.store
-        self._events = Recorder(runtime.store, NAME, legacy=False)
+        self._placer = Placer(runtime.store)
         self._gang_aware = runtime.has(GANG_AWARE)
+        self._groups = Groups(runtime, self._placer)
+        self._alarm: asyncio.TimerHandle | None = None
         self._queue: dict[str, Obj] = {}
         self._told: dict[str, str] = {}
 
     async def run(self) -> None:
         """Follow pods and nodes until cancelled; new pods are tried at once, refused ones when room appears."""
-        with self._store.subscribe(["Node", "Pod"]) as changes:
-            while batch := await changes.batch():
-                fresh: list[str] = []
-                room_appeared = False
-                for kind, key, obj in batch:
-                    if key == "Node":
-                        room_appeared = room_appeared or kind != DELETED
-                    elif self._enqueue(kind, obj):
-                        fresh.append(uid_of(obj))
-                    else:
-                        room_appeared = room_appeared or _frees(kind, obj)
-                # A pod that waits is tried again before those that have just come, as it came first.
-                everyone = room_appeared or (self._gang_aware and bool(fresh))
-                self._schedule(list(self._queue) if everyone else fresh)
+        with self._store.subscribe(["Node", "Pod", *self._groups.followed]) as changes:
+            while not changes.closed:
+                await changes.wait()
+                self._take_in(changes)
+                self._groups.try_due(self._rooms)
+                self._set_alarm(changes)
+
+    def _take_in(self, changes: Subscription) -> None:
+        fresh: list[str] = []
+        room_appeared = False
+        for kind, key, obj in changes.pending():
+            if key == "Node":
+                room_appeared = room_appeared or kind != DELETED
+            elif not self._gang_aware and self._groups.note(kind, key, obj):
+                continue
+            elif key == "Pod" and self._enqueue(kind, obj):
+                fresh.append(uid_of(obj))
+            elif key == "Pod":
+                room_appeared = room_appeared or _frees(kind, obj)
+        # A pod that waits is tried again before those that have just come, as it came first.
+        everyone = room_appeared or (self._gang_aware and bool(fresh))
+        self._schedule(list(self._queue) if everyone else fresh)
+
+    def _set_alarm(self, changes: Subscription) -> None:
+        """Wake up when the back-off of a group ends."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        due = self._groups.next_due()
+        self._alarm = None if due is None else asyncio.get_running_loop().call_at(due, changes.nudge)
+
+    def _rooms(self) -> list[NodeRoom]:
+        return rooms_of(self._store.peek_all("Node"), self._store.peek_all("Pod"))
 
     def _enqueue(self, kind: str, pod: Obj) -> bool:
         """Take a pod in or out of the queue; True when it is new there."""
@@ -85,61 +87,25 @@ class DefaultScheduler:
     def _schedule(self, uids: list[str]) -> None:
         if not uids:
             return
-        rooms = rooms_of(self._store.peek_all("Node"), self._store.peek_all("Pod"))
+        rooms = self._rooms()
         for uid in uids:
             pod = self._queue.get(uid)
             if pod is not None and not (self._gang_aware and self._held(pod, rooms)):
                 self._place(pod, rooms)
 
     def _place(self, pod: Obj, rooms: list[NodeRoom]) -> None:
-        requests = requests_of(pod)
-        misfits: list[Misfit] = []
-        fitting: list[NodeRoom] = []
-        for room in rooms:
-            why = misfit(pod, requests, room)
-            if why is None:
-                fitting.append(room)
-            else:
-                misfits.append(why)
-        if not fitting:
+        best, misfits = look(pod, rooms)
+        if best is None:
             self._refuse(pod, refusal_text(misfits))
-            return
-        best = min(fitting, key=lambda r: preference(requests, r))
-        try:
-            bound = bind(self._store, namespace_of(pod), name_of(pod), best.name, uid=uid_of(pod))
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
-            return  # it was deleted or bound by someone else; the watch will say so
-        best.take(requests)
-        self._queue.pop(uid_of(pod), None)
-        text = f"Successfully assigned {namespace_of(pod)}/{name_of(pod)} to {best.name}"
-        self._events.event(
-            {**bound, "metadata": pod["metadata"]}, "Normal", "Scheduled", text, action="Binding"
-        )
+        elif self._placer.bind(pod, best.name):
+            best.place(pod)
+            self._queue.pop(uid_of(pod), None)
 
     def _refuse(self, pod: Obj, text: str) -> None:
-        """Tell why a pod is not placed: a condition and an event, once per reason."""
-        uid = uid_of(pod)
-        if self._told.get(uid) == text:
-            return
-        self._told[uid] = text
-        condition: Obj = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": text,
-            "lastProbeTime": None,
-            "observedGeneration": pod["metadata"].get("generation", 1),
-        }
-
-        def change(obj: Obj) -> None:
-            conditions = obj.setdefault("status", {}).setdefault("conditions", [])
-            set_condition(conditions, condition, self._store.now())
-
-        if get_condition(pod, "PodScheduled") != condition:
-            self._store.mutate("Pod", namespace_of(pod), name_of(pod), change, subresource="status")
-        self._events.event(pod, "Warning", "FailedScheduling", text)
+        """Tell why a pod is not placed, once per reason."""
+        if self._told.get(uid_of(pod)) != text:
+            self._told[uid_of(pod)] = text
+            self._placer.refuse(pod, text)
 
     # -- the defect default-scheduler.gang-aware -----------------------------------------------------
 

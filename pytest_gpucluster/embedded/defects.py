@@ -16,9 +16,10 @@ CORE_DEFECTS: Mapping[str, str] = {
 def all_defects() -> dict[str, str]:
     """Return every defect of the control plane with its description."""
     from pytest_gpucluster.embedded.kueue.defects import DEFECTS as KUEUE
+    from pytest_gpucluster.embedded.native.defects import DEFECTS as NATIVE
     from pytest_gpucluster.embedded.volcano.defects import DEFECTS as VOLCANO
 
-    return {**CORE_DEFECTS, **VOLCANO, **KUEUE}
+    return {**CORE_DEFECTS, **NATIVE, **VOLCANO, **KUEUE}
 
 
 def unknown_defects(asked: Iterable[str]) -> list[str]:

@@ -66,9 +66,13 @@ class NodeRoom:
         return name_of(self.node)
 
     def take(self, requests: Amounts) -> None:
-        """Count a pod as bound here."""
+        """Count what a pod asks for as bound here."""
         _add(self.used, requests)
         self.pods += 1
+
+    def place(self, pod: Obj) -> None:
+        """Count a pod as bound here."""
+        self.take(requests_of(pod))
 
     def copy(self) -> "NodeRoom":
         """Return a copy on which a placement can be tried."""
@@ -183,13 +187,20 @@ def _expression(expression: Obj, values: dict[str, str]) -> bool:
     return False
 
 
+def filter_text(misfits: list[Misfit]) -> str:
+    """Return why no node fits a pod of a group, for which no preemption of its own is tried."""
+    if not misfits:
+        return "no nodes available to schedule pods"
+    counted = Counter(r for m in misfits for r in m.reasons)
+    reasons = ", ".join(sorted(f"{n} {reason}" for reason, n in counted.items()))
+    return f"0/{len(misfits)} nodes are available: {reasons}."
+
+
 def refusal_text(misfits: list[Misfit]) -> str:
     """Return the text of a FailedScheduling event, with the words of Kubernetes."""
     if not misfits:
-        return "no nodes available to schedule pods"
+        return filter_text(misfits)
     total = len(misfits)
-    counted = Counter(r for m in misfits for r in m.reasons)
-    reasons = ", ".join(sorted(f"{n} {reason}" for reason, n in counted.items()))
     helpful = sum(1 for m in misfits if m.preemptible)
     parts: list[str] = []
     if total - helpful:
@@ -197,7 +208,7 @@ def refusal_text(misfits: list[Misfit]) -> str:
     if helpful:
         parts.append(f"{helpful} No preemption victims found for incoming pod")
     return (
-        f"0/{total} nodes are available: {reasons}. no new claims to deallocate, preemption: "
+        f"{filter_text(misfits)} no new claims to deallocate, preemption: "
         f"0/{total} nodes are available: {', '.join(sorted(parts))}."
     )
 

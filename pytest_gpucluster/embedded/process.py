@@ -14,11 +14,12 @@ from pytest_gpucluster.embedded.access.users import Tokens
 from pytest_gpucluster.embedded.api.faults import Faults
 from pytest_gpucluster.embedded.defects import all_defects, unknown_defects
 from pytest_gpucluster.embedded.kueue import settings as kueue_settings
+from pytest_gpucluster.embedded.native.gates import Gates
 
 KNOWN_KEYS = frozenset({
     "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
     "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds", "volcano_scheduler_conf",
-    "tokens", "tls", "kueue",
+    "tokens", "tls", "kueue", "feature_gates",
 })  # fmt: skip
 
 SHUTDOWN_SECONDS = 1.0
@@ -52,6 +53,7 @@ def read_config(line: str) -> dict[str, Any]:
         Faults.of(config.get("faults"))
         Tokens.of(config.get("tokens"))
         kueue_settings.Settings.of(config.get("kueue"))
+        Gates.of(config)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return config

@@ -251,6 +251,15 @@ def kueue_rows() -> list[ResourceType]:
     ]  # fmt: skip
 
 
-def build_table(*, volcano: bool = True, kueue: bool = False) -> ResourceTable:
-    """Return the table of a cluster with or without Volcano and Kueue."""
-    return ResourceTable(core_rows() + (volcano_rows() if volcano else []) + (kueue_rows() if kueue else []))
+def native_rows() -> list[ResourceType]:
+    """Return the types of gangs of Kubernetes itself, which are served where their gate is on."""
+    return [
+        _row("scheduling.k8s.io/v1beta1", "workloads", "Workload"),
+        _row("scheduling.k8s.io/v1beta1", "podgroups", "PodGroup", subresources=_STATUS),
+    ]
+
+
+def build_table(*, volcano: bool = True, kueue: bool = False, native: bool = False) -> ResourceTable:
+    """Return the table of a cluster with or without Volcano, Kueue and native gangs."""
+    rows = core_rows() + (native_rows() if native else [])
+    return ResourceTable(rows + (volcano_rows() if volcano else []) + (kueue_rows() if kueue else []))

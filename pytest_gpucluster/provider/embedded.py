@@ -32,6 +32,8 @@ NUMA_PER_NODE = 2
 CONTEXT = "embedded"
 VERSION = "v1.37.0"
 SUBNET = "10.88.0.0/16"
+FEATURE_GATES = {"GenericWorkload": True, "WorkloadWithJob": True}
+"""As in the configuration of a kind cluster: Kubernetes 1.37 itself has both off."""
 
 SCHEDULER_CONF = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -245,6 +247,7 @@ def control_plane_config(
         "version": VERSION,
         "owner_pid": owner_pid,
         "volcano": True,
+        "feature_gates": FEATURE_GATES,
         "volcano_scheduler_conf": SCHEDULER_CONF,
         "kueue": kueue_config(loaded),
         "tokens": [] if tokens is None else tokens.rows(),

@@ -131,6 +131,19 @@ def _job_duration(job: Obj, now: datetime) -> str:
     return human_duration((end - parse_time(status["startTime"])).total_seconds())
 
 
+def _policy(group: Obj, now: datetime) -> str:
+    del now
+    return "Gang" if group["spec"]["schedulingPolicy"].get("gang") is not None else "Basic"
+
+
+def _group_status(group: Obj, now: datetime) -> str:
+    del now
+    said = get_condition(group, "PodGroupInitiallyScheduled")
+    if said is None:
+        return "Pending"
+    return "Scheduled" if said["status"] == "True" else "Unschedulable"
+
+
 def _last_seen(event: Obj, now: datetime) -> str:
     series = event.get("series") or {}
     stamp = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
@@ -200,6 +213,13 @@ def columns_of(row: ResourceType) -> list[Column]:
                 Column("Running", _at("status.running", 0), type="integer"),
                 AGE,
                 Column("Queue", _at("spec.queue"), 1),
+            ]
+        case "PodGroup.scheduling.k8s.io":
+            more = [
+                Column("Policy", _policy),
+                Column("Workload", _at("spec.workloadRef.workloadName", "<none>")),
+                Column("Status", _group_status),
+                AGE,
             ]
         case "Queue":
             more = [

@@ -20,6 +20,7 @@ from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.events import SPAM_BURST, Recorder
 from pytest_gpucluster.embedded.feed import DELETED, Subscription
 from pytest_gpucluster.embedded.kinds.jobs import BACKOFF_LIMIT
+from pytest_gpucluster.embedded.native.job_groups import JobGroups
 from pytest_gpucluster.embedded.objects import (
     Obj,
     clone,
@@ -59,6 +60,7 @@ class JobController:
         """Control the Jobs of a runtime's store."""
         self._store = runtime.store
         self._events = Recorder(runtime.store, NAME, legacy=True, burst=SPAM_BURST)
+        self._groups = JobGroups(runtime, self._events)
         self._forgets = runtime.has("lifecycle.job-forgets-finished")
         self._backoff = float(runtime.config.get("job_backoff_seconds") or BACKOFF_SECONDS)
         self._dirty: dict[Key, None] = {}
@@ -125,6 +127,9 @@ class JobController:
         counts = tally(job, pods)
         if _finished(job):
             self._untrack(p for p in pods if is_tracked(p) and p not in counts.active)
+            return
+        if not self._groups.ensure(job, pods):
+            self._later(key, self._backoff)
             return
         status = clone(job.get("status") or {})
         status["uncountedTerminatedPods"] = {}
@@ -268,7 +273,9 @@ class JobController:
 
     def _create(self, job: Obj, counts: Tally, index: int | None) -> bool:
         try:
-            pod = self._store.create("Pod", make_pod(job, index))
+            new = make_pod(job, index)
+            self._groups.join(job, new)
+            pod = self._store.create("Pod", new)
         except ApiError as error:
             self._events.event(job, "Warning", "FailedCreate", f"Error creating: {error.message}")
             return False

@@ -6,7 +6,7 @@ was asked for, from that. The n-th pod of a name lives the n-th recorded life of
 
 import asyncio
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,20 +25,34 @@ class Life:
     from_delete: list[Step] = field(default_factory=list)
 
 
-def lives(stream: Iterable[Mapping[str, Any]]) -> dict[str, list[Life]]:
+def _key(pod: Mapping[str, Any]) -> str:
+    return str(pod["metadata"].get("generateName") or pod["metadata"]["name"])
+
+
+def lives(
+    stream: Iterable[Mapping[str, Any]],
+    key: Callable[[Mapping[str, Any]], str] = _key,
+    *,
+    only_bound: bool = False,
+) -> dict[str, list[Life]]:
     """Return the recorded lives by name of the pod (without what was generated of it), in order."""
     found: dict[str, list[Life]] = {}
     by_uid: dict[str, list[Mapping[str, Any]]] = {}
     for line in stream:
         if line.get("kind") == "Pod":
             by_uid.setdefault(line["object"]["metadata"]["uid"], []).append(line)
-    for lines in by_uid.values():
-        found.setdefault(_key(lines[0]["object"]), []).append(_life(lines))
+    each = [*by_uid.values()]
+    if only_bound:
+        each = sorted(
+            (lines for lines in each if _bound_at(lines) is not None), key=lambda ls: _bound_at(ls) or 0.0
+        )
+    for lines in each:
+        found.setdefault(key(lines[0]["object"]), []).append(_life(lines))
     return found
 
 
-def _key(pod: Mapping[str, Any]) -> str:
-    return str(pod["metadata"].get("generateName") or pod["metadata"]["name"])
+def _bound_at(lines: list[Mapping[str, Any]]) -> float | None:
+    return next((line["t"] for line in lines if line["object"]["spec"].get("nodeName")), None)
 
 
 def _life(lines: list[Mapping[str, Any]]) -> Life:
@@ -69,11 +83,25 @@ def _life(lines: list[Mapping[str, Any]]) -> Life:
 class RecordedKubelet:
     """Plays the lives of a recording."""
 
-    def __init__(self, runtime: Runtime, stream: Iterable[Mapping[str, Any]]) -> None:
-        """Play on a runtime's store."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        stream: Iterable[Mapping[str, Any]],
+        alike: Callable[[Mapping[str, Any]], str] | None = None,
+    ) -> None:
+        """Play on a runtime's store.
+
+        Args:
+            runtime: Where to play.
+            stream: The recording.
+            alike: Names what pods can stand for each other: the n-th of them that is bound lives the n-th recorded life
+                of one that was bound. By default pods of one name, in the order in which they are created.
+        """
         self._runtime = runtime
         self._store = runtime.store
-        self._left = lives(stream)
+        self._alike = alike
+        self._key = alike or _key
+        self._left = lives(stream, self._key, only_bound=alike is not None)
         self._lives: dict[str, Life] = {}
         self._playing: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[str] = set()
@@ -86,8 +114,8 @@ class RecordedKubelet:
                 if kind == "DELETED":
                     self._end(uid)
                     continue
-                if uid not in self._lives:
-                    recorded = self._left.get(_key(pod)) or [Life()]
+                if uid not in self._lives and (self._alike is None or pod["spec"].get("nodeName")):
+                    recorded = self._left.get(self._key(pod)) or [Life()]
                     self._lives[uid] = recorded.pop(0) if len(recorded) > 1 else recorded[0]
                 if not pod["spec"].get("nodeName"):
                     continue

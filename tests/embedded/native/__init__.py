@@ -1,0 +1,1 @@
+"""Tests of native gangs on the embedded control plane."""
