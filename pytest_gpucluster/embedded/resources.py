@@ -184,7 +184,7 @@ def core_rows() -> list[ResourceType]:
         _row("v1", "pods", "Pod", "po", generation=True, categories=("all",), fields=_POD_FIELDS,
              subresources=frozenset({"status", "binding", "eviction", "log"}),
              default=default_pod, validate=validate_pod, prune=prune_pod),
-        _row("v1", "nodes", "Node", "no", namespaced=False, subresources=_STATUS,
+        _row("v1", "nodes", "Node", "no", namespaced=False, subresources=frozenset({"status", "proxy"}),
              fields=("spec.unschedulable",), keeps_status=True, default=default_node),
         _row("v1", "events", "Event", "ev", fields=_EVENT_FIELDS),
         _row("v1", "services", "Service", "svc", subresources=_STATUS, categories=("all",),

@@ -18,7 +18,8 @@ from pytest_gpucluster.node import config, defects, relay, sandbox
 EPILOG = """\
 keys of the configuration line:
   nodes        list of {"name", "gpus": 8, "numa": 2, "cpus": 96, "memory": "512Gi", "pods": 110,
-               "labels": {}, "extra": {}, "topology_policy": "none"}            (required)
+               "labels": {}, "extra": {}, "topology_policy": "none", "topology_scope": "container",
+               "cpu_policy": "none"}                                            (required)
   state_dir    existing folder for logs and the kubelet socket                  (required)
   api_socket   Unix socket of the API server                                    (this or api_url is required)
   api_url      http://HOST:PORT or https://HOST:PORT; with api_token, api_ca, api_cert, api_key, api_insecure

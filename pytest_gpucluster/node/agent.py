@@ -9,11 +9,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from pytest_gpucluster.node import registration
+from pytest_gpucluster.node import machine, registration
 from pytest_gpucluster.node.api import Api, ApiError, Reflector
 from pytest_gpucluster.node.config import AgentConfig
 from pytest_gpucluster.node.defects import DNS_SILENT, SLOW_START
-from pytest_gpucluster.node.devices import DeviceManager
 from pytest_gpucluster.node.dns import DnsServer, Zone
 from pytest_gpucluster.node.network import Addresses, Network
 from pytest_gpucluster.node.pod import PodWorker
@@ -66,13 +65,13 @@ class Agent:
         await asyncio.to_thread(_mount_work, work)
         addresses = Addresses(config.subnet, len(config.nodes))
         self._nodes = {
-            spec.name: PlayedNode(spec, addresses.node(i), DeviceManager(spec, config.gpu_resource))
+            spec.name: PlayedNode(spec, addresses.node(i), machine.admission(spec, config))
             for i, spec in enumerate(config.nodes)
         }
         api = await self._stack.enter_async_context(
             Api(socket=config.api_socket, url=config.api_url, token=config.api_token)
         )
-        await self._stack.enter_async_context(KubeletServer(config.kubelet_socket, self._find))
+        await self._stack.enter_async_context(KubeletServer(config.kubelet_socket, self._find, self._configz))
         network = Network(work / "namespaces", addresses, config.subnet.prefixlen, len(config.nodes))
         layout, _ = await asyncio.gather(
             asyncio.to_thread(probe_layout, work / "image"), self._stack.enter_async_context(network)
@@ -127,6 +126,10 @@ class Agent:
     def _find(self, namespace: str, name: str) -> PodWorker | None:
         return self._by_name.get((namespace, name))
 
+    def _configz(self, node: str) -> Object | None:
+        played = self._nodes.get(node)
+        return None if played is None else machine.configz(played.spec, self._config)
+
     def _on_service(self, _kind: str, _service: Object) -> None:
         if self._zone is not None:
             self._zone.changed()
@@ -135,7 +138,7 @@ class Agent:
         played = self._nodes.get(node["metadata"]["name"])
         if played is None or kind == "DELETED" or self._runtime is None:
             return
-        managed = registration.managed_resources(played.spec, self._config.gpu_resource)
+        managed = registration.managed_resources(played.spec, self._config)
         change = registration.unmanaged_difference(node, managed)
         if change:
             self._spawn(self._copy_capacity(self._runtime.api, played.spec.name, change))

@@ -13,6 +13,8 @@ from pytest_gpucluster.plain.names import did_you_mean
 from pytest_gpucluster.plain.quantities import QuantityError, parse_quantity
 
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+TOPOLOGY_SCOPES = ("container", "pod")
+CPU_POLICIES = ("none", "static")
 # sockaddr_un.sun_path holds 108 bytes including the final zero.
 SOCKET_PATH_LIMIT = 107
 
@@ -35,6 +37,8 @@ class NodeSpec:
         labels: Labels of the Node object beside those a kubelet sets.
         extra: Further managed resources, name -> quantity (for instance `rdma/hca`).
         topology_policy: Topology Manager policy.
+        topology_scope: Whether the Topology Manager looks at each container or at the pod as a whole.
+        cpu_policy: CPU Manager policy; `static` gives whole CPUs of Guaranteed pods to them alone.
     """
 
     name: str
@@ -46,6 +50,8 @@ class NodeSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
     topology_policy: str = "none"
+    topology_scope: str = "container"
+    cpu_policy: str = "none"
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,13 @@ _KEYS = (
     "api_socket", "api_url", "api_token", "api_ca", "api_cert", "api_key", "api_insecure", "nodes", "state_dir",
     "subnet", "dns_domain", "gpu_resource", "images", "defects", "owner_pid", "topology_policy", "lease_seconds",
 )  # fmt: skip
-_NODE_KEYS = ("name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy")
+_NODE_KEYS = (
+    "name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy", "topology_scope",
+    "cpu_policy",
+)  # fmt: skip
+_CHOICES = {
+    "topology policy": TOPOLOGY_POLICIES, "topology scope": TOPOLOGY_SCOPES, "CPU policy": CPU_POLICIES,
+}  # fmt: skip
 _IMAGE_KEYS = ("entrypoint", "path", "env")
 
 
@@ -171,11 +183,10 @@ def _node(raw: Any, default_policy: str) -> NodeSpec:
         raise ConfigError(f"a node must be an object with a name, got {raw!r}")
     _known("node key", raw, _NODE_KEYS)
     spec = NodeSpec(**{"topology_policy": default_policy, **raw})
-    if spec.topology_policy not in TOPOLOGY_POLICIES:
-        raise ConfigError(
-            f"unknown topology policy {spec.topology_policy!r} of node {spec.name}"
-            f"{did_you_mean(spec.topology_policy, TOPOLOGY_POLICIES)}"
-        )
+    chosen = (spec.topology_policy, spec.topology_scope, spec.cpu_policy)
+    for (what, allowed), value in zip(_CHOICES.items(), chosen, strict=True):
+        if value not in allowed:
+            raise ConfigError(f"unknown {what} {value!r} of node {spec.name}{did_you_mean(value, allowed)}")
     if spec.gpus < 0 or spec.numa < 1 or spec.pods < 1 or spec.cpus < 1:
         raise ConfigError(f"node {spec.name}: gpus must be >= 0; numa, cpus and pods must be >= 1")
     try:

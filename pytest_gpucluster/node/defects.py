@@ -11,6 +11,15 @@ DEVICE_UNHEALTHY = "node.device-unhealthy"
 KEEPS_EXIT_ZERO = "node.keeps-exit-zero"
 KEEPS_REFERENCES = "node.keeps-references"
 SLOW_START = "node.slow-start"
+TOPOLOGY_NONE = "node.topology-none"
+TOPOLOGY_BEST_EFFORT = "node.topology-best-effort"
+TOPOLOGY_RESTRICTED = "node.topology-restricted"
+TOPOLOGY_CONTAINER = "node.topology-container-scope"
+TOPOLOGY_STALE = "node.topology-stale"
+ONE_NUMA_NODE = "node.one-numa-node"
+PLUGIN_WITHOUT_NUMA = "node.plugin-without-numa"
+MISALIGNED = "node.misaligned"
+SHORT_ONE_GPU = "node.short-one-gpu"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "what comes in to a TCP port that a pod declares (the job plugins do) is dropped",
@@ -20,6 +29,15 @@ DEFECTS: dict[str, str] = {
     KEEPS_EXIT_ZERO: "a container's non-zero exit code is reported as 0",
     KEEPS_REFERENCES: "references to variables in a container's arguments are not expanded",
     SLOW_START: "one pod of each gang is started 3 s late",
+    TOPOLOGY_NONE: "the last node runs the Topology Manager policy none",
+    TOPOLOGY_BEST_EFFORT: "the last node runs the Topology Manager policy best-effort",
+    TOPOLOGY_RESTRICTED: "the last node runs the Topology Manager policy restricted",
+    TOPOLOGY_CONTAINER: "the last node's Topology Manager looks at each container by itself",
+    TOPOLOGY_STALE: "the last node's kubelet says what it was configured with, and still runs the policy best-effort",
+    ONE_NUMA_NODE: "the machines have one NUMA node, and the device plugin reports two",
+    PLUGIN_WITHOUT_NUMA: "the device plugin reports no NUMA node",
+    MISALIGNED: "devices of a pod that fits one NUMA node are taken from both",
+    SHORT_ONE_GPU: "the device plugin of the last node finds one GPU less than the others",
 }
 
 SLOW_START_SECONDS = 3.0

@@ -4,20 +4,21 @@ import asyncio
 import logging
 import shutil
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.node import status
+from pytest_gpucluster.node.admission import Grant, demands
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
 from pytest_gpucluster.node.defects import BLOCKS_PORT, SLOW_START_SECONDS
-from pytest_gpucluster.node.devices import AdmissionError, Device
+from pytest_gpucluster.node.devices import AdmissionError
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.runtime import PlayedNode, Runtime
 from pytest_gpucluster.node.volumes import VolumeError, Volumes
 from pytest_gpucluster.node.writer import StatusWriter, delete_pod
-from pytest_gpucluster.plain.quantities import parse_quantity
 from pytest_gpucluster.plain.times import format_time, now
 
 log = logging.getLogger(__name__)
@@ -101,11 +102,12 @@ class PodWorker:
 
     async def _live_and_end(self) -> None:
         try:
-            devices = self._node.devices.admit(self.uid, self._gpus_wanted())
+            wanted = demands(self.pod, self._runtime.config.gpu_resource)
+            granted = self._node.admission.admit(self.uid, wanted)
         except AdmissionError as error:
             await self._reject(error)
             return
-        self._make_loops(devices)
+        self._make_loops(granted)
         live = asyncio.create_task(self._live())
         stop = asyncio.create_task(self._stop.wait())
         timer = self._start_deadline()
@@ -128,24 +130,17 @@ class PodWorker:
         if not self._writer.gone:
             await self._writer.flush()
 
-    def _gpus_wanted(self) -> dict[str, int]:
-        resource = self._runtime.config.gpu_resource
-        wanted = {}
-        for container in self.pod["spec"]["containers"]:
-            resources = container.get("resources") or {}
-            limits = resources.get("limits") or resources.get("requests") or {}
-            wanted[container["name"]] = int(parse_quantity(limits.get(resource, "0")))
-        return wanted
-
-    def _make_loops(self, devices: dict[str, list[Device]]) -> None:
-        everything = [device for held in devices.values() for device in held]
+    def _make_loops(self, granted: Mapping[str, Grant]) -> None:
         spec = self.pod["spec"]
         for init, containers in ((True, spec.get("initContainers") or []), (False, spec["containers"])):
             for container in containers:
-                # Init containers use the devices that the others will have, as with a kubelet.
-                own = everything if init else devices.get(container["name"], [])
                 loop = ContainerLoop(
-                    self._runtime, self.pod, container, init=init, devices=own, changed=self.refresh
+                    self._runtime,
+                    self.pod,
+                    container,
+                    init=init,
+                    devices=granted[container["name"]].devices,
+                    changed=self.refresh,
                 )
                 if spec.get("initContainers"):
                     loop.state.state = status.waiting("PodInitializing")
@@ -293,7 +288,7 @@ class PodWorker:
 
     async def _release(self) -> None:
         """Give back devices and network before the end is told, so that a successor finds them free."""
-        self._node.devices.release(self.uid)
+        self._node.admission.release(self.uid)
         if self._network is not None:
             try:
                 network = await self._network

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from pytest_gpucluster.node import defects
+from pytest_gpucluster.node import machine
 from pytest_gpucluster.node.api import Api, ApiError
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.plain.names import ANNOTATION_KUBELET_SOCKET
@@ -27,31 +27,31 @@ PRESSURES = {
 }
 
 
-def managed_resources(spec: NodeSpec, gpu_resource: str) -> dict[str, str]:
+def managed_resources(spec: NodeSpec, config: AgentConfig) -> dict[str, str]:
     """Return the resources that the node itself reports, name -> quantity."""
     found = {"cpu": str(spec.cpus), "memory": spec.memory, "pods": str(spec.pods), **spec.extra}
     if spec.gpus:
-        found[gpu_resource] = str(spec.gpus)
+        found[config.gpu_resource] = str(len(machine.reported(spec, config)))
     return found
 
 
 def usable_resources(spec: NodeSpec, config: AgentConfig) -> dict[str, str]:
     """Return what pods can ask for: what the node reports, without devices that are unhealthy."""
-    found = managed_resources(spec, config.gpu_resource)
-    if defects.DEVICE_UNHEALTHY in config.defects and spec == config.nodes[-1] and spec.gpus:
-        found[config.gpu_resource] = str(spec.gpus - 1)
+    found = managed_resources(spec, config)
+    if spec.gpus:
+        found[config.gpu_resource] = str(len(machine.admission(spec, config).devices.healthy))
     return found
 
 
 def node_object(spec: NodeSpec, config: AgentConfig, ip: str) -> Object:
     """Return the Node object of one node, Ready."""
     moment = format_time(now())
-    resources = managed_resources(spec, config.gpu_resource)
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    resources = managed_resources(spec, config)
+    architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     labels = {
         "kubernetes.io/hostname": spec.name,
         "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": machine,
+        "kubernetes.io/arch": architecture,
         **spec.labels,
     }
     common = {"lastHeartbeatTime": moment, "lastTransitionTime": moment}
@@ -86,7 +86,7 @@ def node_object(spec: NodeSpec, config: AgentConfig, ip: str) -> Object:
                 {"type": "Hostname", "address": spec.name},
             ],
             "nodeInfo": {
-                "architecture": machine, "operatingSystem": "linux", "kubeletVersion": KUBELET_VERSION,
+                "architecture": architecture, "operatingSystem": "linux", "kubeletVersion": KUBELET_VERSION,
                 "kernelVersion": os.uname().release, "osImage": "host processes in a sandbox",
                 "containerRuntimeVersion": "process://1", "kubeProxyVersion": "", "machineID": spec.name,
                 "systemUUID": spec.name, "bootID": spec.name,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_gpucluster.node.admission import Admission
 from pytest_gpucluster.node.api import Api
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
-from pytest_gpucluster.node.devices import DeviceManager
 from pytest_gpucluster.node.network import Addresses, Network
 from pytest_gpucluster.node.rootfs import HostLayout
 from pytest_gpucluster.node.writer import EventWriter
@@ -46,11 +46,11 @@ class Runtime:
 
 @dataclass(frozen=True)
 class PlayedNode:
-    """One node: what it has, its address, and who holds its GPUs."""
+    """One node: what it has, its address, and who decides which pods it takes and what they get."""
 
     spec: NodeSpec
     ip: str
-    devices: DeviceManager
+    admission: Admission
 
 
 async def first_of(event: asyncio.Event, work: Coroutine[Any, Any, Any]) -> bool:

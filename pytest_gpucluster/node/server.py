@@ -1,4 +1,4 @@
-"""The kubelet's HTTP side on a Unix socket: container logs."""
+"""The kubelets' HTTP side on a Unix socket: container logs, and what each kubelet was configured with."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,27 +11,34 @@ from pytest_gpucluster.node.pod import PodWorker
 from pytest_gpucluster.plain.times import parse_time
 
 Find = Callable[[str, str], PodWorker | None]
+Configz = Callable[[str], dict[str, Any] | None]
 NO_EXEC = "these nodes do not serve exec, attach or port-forward; let the pod run the command itself\n"
 
 
 class KubeletServer:
-    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER` for the pods of all nodes; an async context manager."""
+    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER` and `/configz`; an async context manager.
 
-    def __init__(self, socket: str, find: Find) -> None:
+    All nodes share the socket. Where it matters whose kubelet is meant, the request's Host names the node.
+    """
+
+    def __init__(self, socket: str, find: Find, configz: Configz) -> None:
         """Describe; nothing listens yet.
 
         Args:
             socket: Path of the Unix socket.
             find: Returns the worker of a pod by namespace and name.
+            configz: Returns a node's configuration by the node's name, None where there is no such node.
         """
         self._socket = Path(socket)
         self._find = find
+        self._configz = configz
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
         """Listen."""
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        app.router.add_get("/configz", self._tell_configuration)
         app.router.add_get("/healthz", _healthz)
         for verb in ("exec", "attach", "portForward", "run"):
             app.router.add_route("*", f"/{verb}/{{tail:.*}}", _not_served)
@@ -47,6 +54,12 @@ class KubeletServer:
         if self._runner is not None:
             await self._runner.cleanup()
         self._socket.unlink(missing_ok=True)
+
+    async def _tell_configuration(self, request: web.Request) -> web.Response:
+        found = self._configz(request.host)
+        if found is None:
+            return web.Response(status=404, text=f"no node {request.host}\n")
+        return web.json_response(found)
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         namespace, pod, name = (request.match_info[key] for key in ("namespace", "pod", "container"))

@@ -280,7 +280,7 @@ def node_config(
     *,
     count: int = NODE_COUNT,
 ) -> dict[str, Any]:
-    """Return the configuration line of the nodes, each with two NUMA halves."""
+    """Return the configuration line of the nodes, each with two NUMA halves that a pod must not straddle."""
     profile = loaded.profile
     return {
         "api_socket": str(folder / "api.sock"),
@@ -291,6 +291,9 @@ def node_config(
                 "numa": NUMA_PER_NODE,
                 "cpus": 96,
                 "memory": "512Gi",
+                "topology_policy": "single-numa-node",
+                "topology_scope": "pod",
+                "cpu_policy": "static",
                 "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
             }
             for index in range(count)

@@ -15,12 +15,14 @@ class Target:
         namespace: Its namespace; None for a cluster-scoped type or all namespaces.
         name: Name of one object, None for the collection.
         subresource: Such as `status`, None for the object itself.
+        rest: What follows the sub-resource `proxy`.
     """
 
     row: ResourceType
     namespace: str | None
     name: str | None
     subresource: str | None
+    rest: str = ""
 
 
 def no_such_path() -> ApiError:
@@ -45,14 +47,15 @@ def parse_path(table: ResourceTable, path: str) -> Target:
     if rest[0] == "namespaces" and len(rest) > 2 and table.find(group, version, rest[2]):
         namespace, rest = rest[1], rest[2:]
     row = table.find(group, version, rest[0])
-    if row is None or len(rest) > 3:
+    proxied = rest[2:3] == ["proxy"]
+    if row is None or (len(rest) > 3 and not proxied):
         raise no_such_path()
     name = rest[1] if len(rest) > 1 else None
     subresource = rest[2] if len(rest) > 2 else None
     scoped_wrongly = row.namespaced == (namespace is None) and (name is not None or not row.namespaced)
     if scoped_wrongly or (subresource is not None and subresource not in row.subresources):
         raise no_such_path()
-    return Target(row, namespace, name, subresource)
+    return Target(row, namespace, name, subresource, "/".join(rest[3:]))
 
 
 def template_of(target: Target, path: str) -> str:

@@ -16,6 +16,7 @@ from pytest_gpucluster.embedded.api.bodies import answer, read_body, refuse
 from pytest_gpucluster.embedded.api.faults import Faults
 from pytest_gpucluster.embedded.api.logs import serve_log
 from pytest_gpucluster.embedded.api.paths import Target, parse_path, template_of
+from pytest_gpucluster.embedded.api.proxy import serve_proxy
 from pytest_gpucluster.embedded.api.rendering import Rendering, rendering_of
 from pytest_gpucluster.embedded.api.watch import WatchOptions, hang, refuse_watch, serve_watch
 from pytest_gpucluster.embedded.errors import ApiError
@@ -162,6 +163,8 @@ class ApiServer:
         match request.method, target.name is not None, target.subresource:
             case "GET", True, "log":
                 return await serve_log(request, store, verbs.need(store, target))
+            case "GET", True, "proxy":
+                return await serve_proxy(verbs.need(store, target), target.rest)
             case "GET", True, None | "status":
                 return answer(form.one(target.row, verbs.need(store, target)))
             case "GET", False, None:

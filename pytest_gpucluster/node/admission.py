@@ -1,0 +1,133 @@
+"""Admission of a pod by its node: what its containers ask for, where it may lie, and who hands it out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_gpucluster.node import topology
+from pytest_gpucluster.node.cpus import CpuManager
+from pytest_gpucluster.node.devices import AdmissionError, Device, DeviceManager
+from pytest_gpucluster.plain.quantities import parse_quantity
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one container asks for.
+
+    Attributes:
+        container: Its name.
+        gpus: How many GPUs.
+        cpus: How many whole CPUs of its own: a whole number of a Guaranteed pod, else 0.
+        init: Whether it is an init container that ends, so that others use again what it held.
+    """
+
+    container: str
+    gpus: int
+    cpus: int = 0
+    init: bool = False
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What one container was given."""
+
+    devices: tuple[Device, ...] = ()
+    cpus: frozenset[int] = frozenset()
+
+
+def demands(pod: Object, resource: str) -> list[Demand]:
+    """Return what the containers of a pod ask for, init containers first, as they are admitted."""
+    spec = pod["spec"]
+    guaranteed = (pod.get("status") or {}).get("qosClass") == "Guaranteed"
+    found = []
+    for init, containers in ((True, spec.get("initContainers") or []), (False, spec["containers"])):
+        for container in containers:
+            resources = container.get("resources") or {}
+            limits = resources.get("limits") or resources.get("requests") or {}
+            cpus = parse_quantity((resources.get("requests") or limits).get("cpu", "0"))
+            whole = guaranteed and cpus.denominator == 1
+            found.append(
+                Demand(
+                    container["name"],
+                    int(parse_quantity(limits.get(resource, "0"))),
+                    int(cpus) if whole else 0,
+                    init and container.get("restartPolicy") != "Always",
+                )
+            )
+    return found
+
+
+class Admission:
+    """Topology Manager of one node, over its device manager and its CPU manager."""
+
+    def __init__(
+        self, policy: str, scope: str, devices: DeviceManager, cpus: CpuManager, machine: Sequence[int]
+    ) -> None:
+        """Take policy, scope (`container` or `pod`), managers and the NUMA nodes of the machine."""
+        self.policy = policy
+        self.scope = scope
+        self.devices = devices
+        self.cpus = cpus
+        self._machine = tuple(machine)
+
+    def admit(self, uid: str, wanted: Sequence[Demand]) -> dict[str, Grant]:
+        """Give the containers of a pod what they ask for, all or none.
+
+        Args:
+            uid: The pod.
+            wanted: What its containers ask for, in the order of admission.
+
+        Returns:
+            Container name -> what it was given.
+
+        Raises:
+            AdmissionError: when the Topology Manager or a shortage refuses the pod.
+        """
+        try:
+            return self._admit(uid, wanted)
+        except AdmissionError:
+            self.release(uid)
+            raise
+
+    def release(self, uid: str) -> None:
+        """Take back what a pod holds; a pod that holds nothing is no error."""
+        self.devices.release(uid)
+        self.cpus.release(uid)
+
+    def _admit(self, uid: str, wanted: Sequence[Demand]) -> dict[str, Grant]:
+        whole: topology.Hint | None = None
+        if self.scope == "pod" and self.policy != "none":
+            whole = self._hint(
+                self.devices.hints(_peak([(d.gpus, d.init) for d in wanted])),
+                self.cpus.hints(_peak([(d.cpus, d.init) for d in wanted])),
+            )
+        given: dict[str, Grant] = {}
+        again: list[Device] = []
+        cpus_again: set[int] = set()
+        for demand in wanted:
+            hint = whole or self._hint(
+                self.devices.hints(demand.gpus, again), self.cpus.hints(demand.cpus, cpus_again)
+            )
+            devices = self.devices.allocate(uid, demand.gpus, hint, again) if demand.gpus else []
+            cpus = self.cpus.allocate(uid, demand.cpus, hint, cpus_again)
+            given[demand.container] = Grant(tuple(devices), cpus)
+            if demand.init:
+                again += [d for d in devices if d not in again]
+                cpus_again |= cpus
+            else:
+                again = [d for d in again if d not in devices]
+                cpus_again -= cpus
+        return given
+
+    def _hint(self, *offers: topology.Hints) -> topology.Hint:
+        admitted, hint = topology.admit(self.policy, offers, self._machine)
+        if not admitted:
+            raise AdmissionError(topology.AFFINITY_REASON, topology.AFFINITY_MESSAGE)
+        return hint
+
+
+def _peak(amounts: Sequence[tuple[int, bool]]) -> int:
+    """Return the most that a pod needs at one time: each init container alone, then all others together."""
+    return max([sum(n for n, init in amounts if not init), *(n for n, init in amounts if init)])

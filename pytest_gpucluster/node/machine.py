@@ -1,0 +1,71 @@
+"""The machine under one node: its NUMA nodes and GPUs, who hands them out, and what its kubelet says of itself."""
+
+import dataclasses
+from typing import Any
+
+from pytest_gpucluster.node import defects
+from pytest_gpucluster.node.admission import Admission
+from pytest_gpucluster.node.config import AgentConfig, NodeSpec
+from pytest_gpucluster.node.cpus import CpuManager
+from pytest_gpucluster.node.devices import Device, DeviceManager, node_devices
+
+_POLICIES = {
+    defects.TOPOLOGY_NONE: "none",
+    defects.TOPOLOGY_BEST_EFFORT: "best-effort",
+    defects.TOPOLOGY_RESTRICTED: "restricted",
+}
+
+
+def configured(spec: NodeSpec, config: AgentConfig) -> NodeSpec:
+    """Return what a node is told to be, planted departures included: they hit the last node."""
+    if spec.name != config.nodes[-1].name:
+        return spec
+    for defect, policy in _POLICIES.items():
+        if defect in config.defects:
+            spec = dataclasses.replace(spec, topology_policy=policy)
+    if defects.TOPOLOGY_CONTAINER in config.defects:
+        spec = dataclasses.replace(spec, topology_scope="container")
+    return spec
+
+
+def reported(spec: NodeSpec, config: AgentConfig) -> tuple[Device, ...]:
+    """Return the devices that the node's device plugin reports to the kubelet."""
+    found = node_devices(spec)
+    if defects.PLUGIN_WITHOUT_NUMA in config.defects:
+        found = tuple(Device(device.id, None) for device in found)
+    if defects.SHORT_ONE_GPU in config.defects and spec.name == config.nodes[-1].name:
+        found = found[:-1]
+    return found
+
+
+def admission(spec: NodeSpec, config: AgentConfig) -> Admission:
+    """Return who decides which pods a node takes, and hands out its devices and CPUs."""
+    told = configured(spec, config)
+    machine = range(1 if defects.ONE_NUMA_NODE in config.defects else spec.numa)
+    devices = DeviceManager(
+        reported(spec, config),
+        config.gpu_resource,
+        machine,
+        scattered=defects.MISALIGNED in config.defects,
+    )
+    if defects.DEVICE_UNHEALTHY in config.defects and spec.name == config.nodes[-1].name and spec.gpus:
+        devices.unhealthy = frozenset({node_devices(spec)[-1].id})
+    policy = told.topology_policy
+    if defects.TOPOLOGY_STALE in config.defects and spec.name == config.nodes[-1].name:
+        policy = "best-effort"
+    cpus = CpuManager(spec.cpus, machine, static=told.cpu_policy == "static")
+    return Admission(policy, told.topology_scope, devices, cpus, machine)
+
+
+def configz(spec: NodeSpec, config: AgentConfig) -> dict[str, Any]:
+    """Return what the kubelet answers on `/configz`, as far as anybody asks."""
+    told = configured(spec, config)
+    return {
+        "kubeletconfig": {
+            "topologyManagerPolicy": told.topology_policy,
+            "topologyManagerScope": told.topology_scope,
+            "cpuManagerPolicy": told.cpu_policy,
+            "memoryManagerPolicy": "None",
+            "maxPods": spec.pods,
+        }
+    }
