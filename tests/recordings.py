@@ -11,6 +11,7 @@ import yaml
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest, read
 from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.judge import (
+    aligned,
     arguments,
     configuration,
     defaults,
@@ -21,6 +22,7 @@ from pytest_gpucluster.judge import (
     identity,
     in_place,
     inventory,
+    kubelets,
     kueue,
     lifecycle,
     lost,
@@ -52,6 +54,7 @@ FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
 VOLCANO = FOLDER / "volcano" / "v1.14.4"
 NATIVE = FOLDER / "kubernetes" / "v1.37.2"
 KUEUE = FOLDER / "kueue" / "v0.17.0"
+KUBELET = FOLDER / "kubelet"
 
 JUDGES = {
     "INV-001": inventory.scheduler_answers,
@@ -114,6 +117,11 @@ JUDGES = {
     "KUE-005": kueue.status_and_pods_agree,
     "KUE-008": kueue.label_decides,
     "KUE-009": kueue.half_placed_by_quota_control,
+    "NUMA-001": kubelets.policy_set,
+    "NUMA-002": aligned.misfit_rejected,
+    "NUMA-003": aligned.on_one_numa_node,
+    "NUMA-005": kubelets.told_apart,
+    "NUMA-006": aligned.topology_reported,
 }
 
 

@@ -74,6 +74,7 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("kueue.x-k8s.io/v1beta2", "ClusterQueue:clusterqueues! LocalQueue:localqueues Workload:workloads"),
     *_rows("kueue.x-k8s.io/v1beta2", "ResourceFlavor:resourceflavors!"),
     *_rows("scheduling.k8s.io/v1beta1", "PodGroup:podgroups Workload:workloads"),
+    *_rows("topology.node.k8s.io/v1alpha2", "NodeResourceTopology:noderesourcetopologies!"),
 )
 """Kinds known beforehand; `!` marks cluster-scoped ones. No two rows have the same kind key."""
 

@@ -4,6 +4,7 @@ from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.load import BUILT_IN, NOT_BUILT, LoadedProfile, known_names, load
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
+from pytest_gpucluster.profile.numa import Numa
 
 __all__ = [
     "BUDGETS",
@@ -12,6 +13,7 @@ __all__ = [
     "Connection",
     "Kueue",
     "LoadedProfile",
+    "Numa",
     "Profile",
     "ProfileError",
     "Waiver",

@@ -40,6 +40,7 @@ EMBEDDED: Mapping[str, Any] = {
     "scheduler": "volcano",
     "further_schedulers": ["native"],
     "kueue": {},
+    "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed", "cpus": 1},
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,

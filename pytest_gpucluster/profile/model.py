@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from pytest_gpucluster.plain import components, schedulers, versions
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
 from pytest_gpucluster.profile.kueue import Kueue
+from pytest_gpucluster.profile.numa import Numa
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
@@ -134,6 +135,9 @@ class Profile(Frozen):
     )
     kueue: Kueue | None = Field(
         default=None, description="That Kueue is installed, and how it is set up; none: it is not"
+    )
+    numa: Numa | None = Field(
+        default=None, description="That nodes align pods to NUMA nodes, and how; none: not declared"
     )
     queue: Text = Field(description="Queue into which training is submitted")
     gpu_resource: ResourceName = Field(description="Name of the GPU resource, such as nvidia.com/gpu")

@@ -20,6 +20,7 @@ from pytest_gpucluster.profile.model import (
     Profile,
     Waiver,
 )
+from pytest_gpucluster.profile.numa import Numa
 
 _WHOLE = {"[key]"}
 _SUBJECT = {"window_shortened": ["window"], "kueue_undeclared": ["kueue"]}
@@ -73,6 +74,7 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         "kueue": Kueue,
         "kind": Kind,
         "addons": Addon,
+        "numa": Numa,
     }
     if path == ["addons"]:
         return ADDONS

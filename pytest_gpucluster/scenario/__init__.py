@@ -27,6 +27,7 @@ From a script, without pytest (profile and cluster are what `pytest_gpucluster.p
 """
 
 from pytest_gpucluster.scenario.live import Live
+from pytest_gpucluster.scenario.outcome import NotApplicable
 from pytest_gpucluster.scenario.session import Session
 from pytest_gpucluster.scenario.slots import SlotPool
 from pytest_gpucluster.scenario.spec import KINDS, Needs, Scenario
@@ -39,6 +40,7 @@ __all__ = [
     "Handle",
     "Live",
     "Needs",
+    "NotApplicable",
     "RunStore",
     "Scenario",
     "Session",

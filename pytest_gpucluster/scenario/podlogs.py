@@ -110,6 +110,11 @@ class LogReader:
                 self._complete.add(key)
             self._note(pod, key, error)
 
+    def heard(self, uid: str) -> int:
+        """Return how many lines of a pod were taken down so far."""
+        with self._site.log.condition:
+            return sum(lines for key, lines in self._taken.items() if key[0] == uid)
+
     # -- fetching ----------------------------------------------------------------------------------------------------
 
     def fetch(self, pods: Iterable[Mapping[str, Any]]) -> None:

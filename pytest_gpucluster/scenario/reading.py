@@ -12,6 +12,8 @@ T = TypeVar("T")
 
 MISSING = frozenset({403, 404})
 """Answers that are facts about the cluster: not permitted, not there. Judges decide what they mean."""
+SILENT_NODE = frozenset({502, 503, 504})
+"""Answers of an API server that works, about a node whose kubelet does not answer it."""
 
 
 class Reader:
@@ -47,11 +49,25 @@ class Reader:
         ask = connections.Ask("get", "version", "GET", "/version", "get the server's version")
         return self._ask("get /version", case, "object", lambda: self._site.api.connection.call(ask))
 
-    def _ask(self, request: str, case: str, part: str, ask: Callable[[], T]) -> T | None:
+    def kubelet_config(self, node: str, case: str) -> Obj | None:
+        """Return the configuration that a node's kubelet runs with."""
+        path = f"/api/v1/nodes/{node}/proxy/configz"
+        ask = connections.Ask("get", "Node/proxy", "GET", path, f"get configz of node {node}", read=10.0)
+        return self._ask(
+            f"get {path}",
+            case,
+            "object",
+            lambda: self._site.api.connection.call(ask),
+            facts=MISSING | SILENT_NODE,
+        )
+
+    def _ask(
+        self, request: str, case: str, part: str, ask: Callable[[], T], facts: frozenset[int] = MISSING
+    ) -> T | None:
         try:
             answer = ask()
         except errors.ApiError as error:
-            if error.code not in MISSING:
+            if error.code not in facts:
                 raise
             self._record(request, case, {"code": error.code, "status": dict(error.body)})
             return None

@@ -266,6 +266,14 @@ class Stage:
         """List a kind that no watch follows and record the answer under `case`; None as in `read`."""
         return self._asker.every(self._site.api.info(api_version, kind), namespace, case)
 
+    def kubelet_config(self, node: str, *, case: str) -> Obj | None:
+        """Ask a node's kubelet, through the API server, how it is configured, and record the answer under `case`.
+
+        Needs get on nodes/proxy, which many operators do not grant: whoever has it may read all logs of the node. No
+        run requires it; None as in `read`.
+        """
+        return self._asker.kubelet_config(node, case)
+
     def server_version(self, *, case: str) -> Obj | None:
         """Ask the API server for its own version and record the answer under `case`."""
         return self._asker.version(case)
@@ -319,6 +327,10 @@ class Stage:
         request per container, the same as `logs`, which then only adds what was not followed.
         """
         self._reader.follow(handle.uid)
+
+    def heard(self, pod: Mapping[str, Any]) -> int:
+        """Return how many lines of a pod that is followed were taken down so far; waits may ask it."""
+        return self._reader.heard(live.uid_of(pod))
 
     def logs(self, target: "str | Handle | Mapping[str, Any]") -> None:
         """Fetch the logs of a pod (uid or object) or of all pods of a handle; lines already fetched stay once.

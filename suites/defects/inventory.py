@@ -38,6 +38,9 @@ _NOTHING_RUNS: Mapping[str, str] = {
 }
 """A part of the scheduler is absent: INV-001 says so, the others name the prerequisite that was not met."""
 
+_NOT_FREE: Mapping[str, str] = {"NUMA-002": "inconclusive", "NUMA-005": "inconclusive"}
+"""A node offers no devices, so that a pod may have been rejected for want of them."""
+
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "admission.down": {
         "INV-001": "fail",
@@ -60,6 +63,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "controllers.down": {**_NOTHING_RUNS, "GANG-006": "inconclusive", "REF-008": "inconclusive"},
     "scheduler.down": _NOTHING_RUNS,
     "node.device-unhealthy": {"INV-002": "fail", "INV-008": "fail"},
+    "node.short-one-gpu": {"INV-002": "fail", "INV-008": "fail"},
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
@@ -76,9 +80,9 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-005": "inconclusive",
         "REF-007": "inconclusive",
     },
-    "inventory.plugin-gone": {"INV-002": "fail", "INV-008": "fail"},
-    "inventory.gpus-shared": {"INV-002": "fail"},
-    "inventory.never-reported": {"INV-002": "inconclusive", "INV-008": "inconclusive"},
+    "inventory.plugin-gone": {"INV-002": "fail", "INV-008": "fail", **_NOT_FREE},
+    "inventory.gpus-shared": {"INV-002": "fail", **_NOT_FREE},
+    "inventory.never-reported": {"INV-002": "inconclusive", "INV-008": "inconclusive", **_NOT_FREE},
     "inventory.node-not-ready": {"INV-002": "environment"},
     "inventory.nodes-not-watched": {
         "INV-002": "inconclusive",

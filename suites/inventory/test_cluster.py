@@ -15,7 +15,7 @@ from ..scenarios.inventory import inventory
     scenario=inventory,
     judge=nodes.gpus_as_declared,
     presupposes=[nodes.nodes_listed, nodes.gpu_nodes_report],
-    defects=["node.device-unhealthy", "inventory.plugin-gone", "inventory.gpus-shared"],
+    defects=["node.device-unhealthy", "node.short-one-gpu", "inventory.plugin-gone", "inventory.gpus-shared"],
 )
 def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], None]) -> None:
     """Every GPU node offers the declared number of GPUs.

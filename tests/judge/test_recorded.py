@@ -81,7 +81,7 @@ DECIDED: dict[str, dict[str, str]] = {
     "r3-real-kubelet-evicted-and-failed-policies": {"GANG-001": PASS},
     "r4-real-kubelet-podfailed-maxretry": {"GANG-001": PASS},
     "r5-real-kubelet-over-capacity": {},
-    "r6-real-kubelet-topology-affinity-error": {"GANG-001": PASS},
+    "r6-real-kubelet-topology-affinity-error": {"GANG-001": PASS, "NUMA-002": PASS},
     "r7-real-kubelet-indexed-job-headless-service": {"GANG-001": PASS},
     "native-basic-policy-partial": {"GANG-001": FAIL, "GANG-002": FAIL, "GANG-008": PASS, "REF-001": FAIL},
     "native-gang-fits": {"GANG-001": PASS},

@@ -1,0 +1,97 @@
+"""What a container sees of its devices and of the NUMA nodes that it may use.
+
+Standard library only. Prints one line `GPUCONF1 {json}` in one write of less than 4096 bytes, then ends; with `--hold`
+it holds what it was given until it is ended.
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import sys
+import time
+
+TOLD = "GPUCLUSTER_DEVICES"
+"""Where a device plugin that tells NUMA nodes puts them: `ID@NUMA,ID@NUMA`, without `@NUMA` where it reports none."""
+IDS = "NVIDIA_VISIBLE_DEVICES"
+"""Where the vendor's plugin puts the ids of a container's devices."""
+ENOUGH = 16
+"""Devices that one line names; more would not fit into one write."""
+
+
+def say(event: str, **fields: object) -> None:
+    """Write one event as one line in one write of less than 4096 bytes."""
+    told = {
+        "run": os.environ.get("GPUCLUSTER_RUN", ""),
+        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
+        "event": event,
+        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
+        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
+        "t": time.time(),
+        **fields,
+    }
+    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
+
+
+def read(path: str) -> str:
+    """Return the text of a file without the line's end, empty where it cannot be read."""
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def told() -> dict[str, object]:
+    """Return what the device plugin told: id -> NUMA node, None where it told an id alone."""
+    text = os.environ.get(TOLD) or os.environ.get(IDS) or ""
+    found: dict[str, object] = {}
+    for word in text.split(","):
+        name, _, numa = word.strip().partition("@")
+        if name and name not in ("none", "void", "all"):
+            found[name] = int(numa) if numa.isdigit() else None
+    return found
+
+
+def on_the_bus() -> dict[str, int]:
+    """Return what the machine itself says: UUID of a GPU that is visible here -> NUMA node of its PCI device."""
+    found: dict[str, int] = {}
+    for path in pathlib.Path("/proc/driver/nvidia/gpus").glob("*/information"):
+        uuid = re.search(r"GPU UUID:\s*(\S+)", read(str(path)))
+        numa = read(f"/sys/bus/pci/devices/{path.parent.name.lower()}/numa_node")
+        if uuid and re.fullmatch(r"-?\d+", numa):
+            found[uuid[1]] = int(numa)
+    return found
+
+
+def allowed(field: str) -> str:
+    """Return a list of the process's status, such as `0-3`."""
+    match = re.search(rf"^{field}:\s*(\S+)", read("/proc/self/status"), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def main() -> int:
+    """Tell devices, CPUs and memory; hold them where asked to."""
+    plugin, bus = told(), on_the_bus()
+    ids = list(plugin)[:ENOUGH]
+    say(
+        "devices",
+        devices=[
+            {"id": name, "numa": plugin[name], **({"bus": bus[name]} if name in bus else {})} for name in ids
+        ],
+        count=len(plugin),
+        by=TOLD if os.environ.get(TOLD) else IDS if os.environ.get(IDS) else "",
+        cpus=allowed("Cpus_allowed_list"),
+        mems=allowed("Mems_allowed_list"),
+        nodes=read("/sys/devices/system/node/online"),
+    )
+    if "--hold" in sys.argv[1:]:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        while True:
+            signal.pause()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

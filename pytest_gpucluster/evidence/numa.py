@@ -1,0 +1,297 @@
+"""Pods that try how a node aligns: what each asked for and what its kubelet made of it; what kubelets say of it."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from pytest_gpucluster.evidence import answers, fields, held, owners
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.pods import PodStory, pods
+
+CONFIG = "configz"
+"""Case of a kubelet's answer; after a colon the node's name."""
+TOPOLOGIES = "numa-topologies"
+NRT = "NodeResourceTopology"
+NRT_VERSION = "topology.node.k8s.io/v1alpha2"
+
+REJECTED, RAN, OPEN = "rejected", "ran", "open"
+AFFINITY = "topologyaffinityerror"
+
+_COUNT = r'"{resource}":\s*"?(\d+)'
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One pod that asks for devices.
+
+    Attributes:
+        pod: its story.
+        node: where it was bound, "" where it was not.
+        asked: devices that it needs at one time.
+        each: devices of each of its regular containers that asks for any.
+        cpus: whole CPUs that are its own, as a Guaranteed pod may have them.
+        outcome: `rejected` by its kubelet, `ran`, or `open`: neither was seen.
+        reason: reason of the rejection.
+        since: when that was seen, in seconds.
+        fitted: whether so many devices were free in numbers; None where it cannot be told.
+        free: devices that were free on the node when it was bound; None where it cannot be told.
+        beside: devices that other pods of the evidence held there.
+        holds: what its containers hold.
+        key: of the line that decided.
+    """
+
+    pod: PodStory
+    node: str
+    asked: int
+    each: tuple[int, ...]
+    cpus: int
+    outcome: str
+    reason: str
+    since: float
+    fitted: bool | None
+    free: int | None
+    beside: int
+    holds: tuple[held.Held, ...]
+    key: str
+
+    @property
+    def topology(self) -> bool:
+        """Report whether the kubelet rejected it for want of a NUMA node; 1.16 wrote the reason with spaces."""
+        return self.outcome == REJECTED and normal(self.reason) == AFFINITY
+
+    @property
+    def title(self) -> str:
+        """Return `numa-misfit-0 (5 GPUs on gpu-0)`."""
+        place = f" on {self.node}" if self.node else ""
+        return f"{self.pod.name} ({self.asked} GPUs{place})"
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """Return the NUMA nodes on which its devices lie, as far as known."""
+        return frozenset(numa for each in self.holds for numa in each.nodes)
+
+    @property
+    def known(self) -> bool:
+        """Report whether the NUMA node of each of its devices is known."""
+        return bool(self.holds) and all(each.whole for each in self.holds if each.devices)
+
+    @property
+    def devices(self) -> dict[str, int | None]:
+        """Return its devices with their NUMA nodes."""
+        return {name: numa for each in self.holds for name, numa in each.devices.items()}
+
+
+def normal(reason: str) -> str:
+    """Return a reason without spaces and case."""
+    return re.sub(r"\s+", "", reason).lower()
+
+
+def resource_of(given: Mapping[str, Any]) -> str:
+    """Return the declared GPU resource."""
+    return str(given.get("gpu_resource") or "nvidia.com/gpu")
+
+
+def trials(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Trial, ...]:
+    """Return the pods that ask for devices, in order of first appearance."""
+    resource = resource_of(given)
+    layout = fields.sub(given, "numa", "layout")
+    holding = held.held(evidence, {str(k): v for k, v in layout.items() if isinstance(v, int)})
+    return tuple(
+        _trial(evidence, given, pod, holding.get(pod.uid, ()))
+        for pod in pods(evidence)
+        if wanted(pod.last, resource)[0] > 0
+    )
+
+
+def wanted(pod: fields.Object, resource: str) -> tuple[int, tuple[int, ...]]:
+    """Return (what a pod needs of a resource at one time, what each of its regular containers asks for)."""
+    each = tuple(n for c in fields.containers(pod) if (n := _asked(c, resource)) > 0)
+    init = [_asked(c, resource) for c in fields.items(pod, "spec", "initContainers")]
+    return max([sum(each), *init]), each
+
+
+def _asked(container: fields.Object, resource: str) -> int:
+    for part in ("limits", "requests"):
+        value = fields.sub(container, "resources", part).get(resource)
+        if value is not None:
+            return int(fields.quantity(value))
+    return 0
+
+
+def whole_cpus(pod: fields.Object) -> int:
+    """Return how many CPUs would be a pod's own under the static policy: whole requests of a Guaranteed pod."""
+    if fields.text(pod, "status", "qosClass") != "Guaranteed":
+        return 0
+    asked = [
+        fields.quantity(fields.sub(c, "resources", "requests").get("cpu", 0)) for c in fields.containers(pod)
+    ]
+    return sum(int(cpus) for cpus in asked if cpus > 0 and Fraction(cpus).denominator == 1)
+
+
+def _trial(
+    evidence: Evidence, given: Mapping[str, Any], pod: PodStory, holds: tuple[held.Held, ...]
+) -> Trial:
+    asked, each = wanted(pod.last, resource_of(given))
+    outcome, reason, line = _outcome(evidence, pod)
+    free, beside = _free(evidence, given, pod)
+    fitted = None if free is None else free >= asked
+    if fitted is None and _scheduled(evidence, pod):
+        fitted = True
+    return Trial(
+        pod=pod,
+        node=pod.node,
+        asked=asked,
+        each=each,
+        cpus=whole_cpus(pod.last),
+        outcome=outcome,
+        reason=reason,
+        since=evidence.end if line is None else line.t,
+        fitted=fitted,
+        free=free,
+        beside=beside,
+        holds=holds,
+        key=pod.keys["created"] if line is None else line.key,
+    )
+
+
+def _outcome(evidence: Evidence, pod: PodStory) -> tuple[str, str, Line | None]:
+    """Return what became of a pod: that a container ran once outweighs what its status says later."""
+    rejected: tuple[str, Line] | None = None
+    for line in evidence.history(pod.uid):
+        if line.type == "DELETED":
+            continue
+        if started(line.object):
+            return RAN, "", line
+        reason = fields.text(line.object, "status", "reason")
+        if rejected is None and fields.text(line.object, "status", "phase") == "Failed" and reason:
+            rejected = reason, line
+    if rejected is not None:
+        return REJECTED, rejected[0], rejected[1]
+    return OPEN, "", None
+
+
+def started(pod: fields.Object) -> bool:
+    """Report whether a container of a pod ran: also one that was over before anybody looked."""
+    if fields.text(pod, "status", "phase") in ("Running", "Succeeded"):
+        return True
+    statuses = [
+        s
+        for part in ("initContainerStatuses", "containerStatuses")
+        for s in fields.items(pod, "status", part)
+    ]
+    return any(fields.sub(s, "state", "running") or fields.sub(s, "state", "terminated") for s in statuses)
+
+
+def _scheduled(evidence: Evidence, pod: PodStory) -> bool:
+    """Report whether a scheduler placed the pod: it counted what is free there."""
+    history = evidence.history(pod.uid)
+    unbound = bool(history) and not fields.text(history[0].object, "spec", "nodeName")
+    about = owners.said_about(evidence, "Pod", pod.namespace, pod.name, pod.uid)
+    said = any(one.reason == "Scheduled" for one in about)
+    return pod.bound is not None and (unbound or said)
+
+
+def _free(evidence: Evidence, given: Mapping[str, Any], pod: PodStory) -> tuple[int | None, int]:
+    """Return (devices free on the node when a pod was bound, None where nobody says; what others held there)."""
+    if pod.bound is None:
+        return None, 0
+    resource = resource_of(given)
+    taken = 0
+    for other in pods(evidence):
+        if other.uid == pod.uid or other.node != pod.node or other.bound is None or other.bound > pod.bound:
+            continue
+        ends = [when for when in (other.finished, other.deleted) if when is not None]
+        if not ends or min(ends) > pod.bound:
+            taken += wanted(other.last, resource)[0]
+    offered = offers(evidence, given, pod.node, pod.bound)
+    return (None if offered is None else offered - taken), taken
+
+
+def offers(evidence: Evidence, given: Mapping[str, Any], node: str, t: float) -> int | None:
+    """Return how many devices a node offered at a time, None where nobody says."""
+    resource = resource_of(given)
+    lines = [line for line in evidence.of_kind("Node") if line.name == node]
+    before = [line for line in lines if line.t <= t] or lines[:1]
+    if before:
+        return int(fields.quantity(fields.sub(before[-1].object, "status", "allocatable").get(resource, 0)))
+    for note in evidence.notes():
+        match = re.search(_COUNT.format(resource=re.escape(resource)), str(note.data.get("text") or ""))
+        if match:
+            return int(match[1])
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Stated:
+    """What somebody says of how a node's kubelet is configured.
+
+    Attributes:
+        node: the node.
+        policy: Topology Manager policy, "" where it is not said.
+        scope: Topology Manager scope, "" where it is not said.
+        cpu_policy: CPU Manager policy, "" where it is not said.
+        denied: why nothing is known, "" where something is.
+        key: of the line of evidence.
+    """
+
+    node: str
+    policy: str = ""
+    scope: str = ""
+    cpu_policy: str = ""
+    denied: str = ""
+    key: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Report whether the policy is said."""
+        return bool(self.policy)
+
+
+def by_kubelet(evidence: Evidence) -> dict[str, Stated]:
+    """Return node -> what its kubelet answered."""
+    found = {}
+    for answer in answers.read(evidence, CONFIG):
+        node = answer.case.partition(":")[2]
+        told = fields.sub(answer.object, "kubeletconfig")
+        if not answer.ok or not told:
+            why = f"HTTP {answer.code}" if not answer.ok else "an answer without a configuration"
+            found[node] = Stated(node, denied=f"{why} on configz", key=answer.line.key)
+            continue
+        found[node] = Stated(
+            node,
+            policy=str(told.get("topologyManagerPolicy") or "none"),
+            scope=str(told.get("topologyManagerScope") or "container"),
+            cpu_policy=str(told.get("cpuManagerPolicy") or "none"),
+            key=answer.line.key,
+        )
+    return found
+
+
+def by_exporter(evidence: Evidence) -> dict[str, Stated]:
+    """Return node -> what its NodeResourceTopology says; whoever writes it may be wrong."""
+    answer = answers.one(evidence, TOPOLOGIES)
+    found = {}
+    for item in answer.items if answer is not None and answer.ok else ():
+        node = fields.text(item, "metadata", "name")
+        told = {str(a.get("name")): str(a.get("value")) for a in fields.items(item, "attributes")}
+        policy, scope = told.get("topologyManagerPolicy", ""), told.get("topologyManagerScope", "")
+        if not policy:
+            policy, scope = _deprecated(item)
+        found[node] = Stated(node, policy=policy, scope=scope, key=answer.line.key if answer else "")
+    return found
+
+
+def _deprecated(item: fields.Object) -> tuple[str, str]:
+    """Read `topologyPolicies`, such as `SingleNUMANodePodLevel`."""
+    listed = item.get("topologyPolicies")
+    word = str(listed[0]) if isinstance(listed, list) and listed else ""
+    for name, policy in (
+        ("SingleNUMANode", "single-numa-node"),
+        ("Restricted", "restricted"),
+        ("BestEffort", "best-effort"),
+    ):
+        if word.startswith(name):
+            return policy, "pod" if word.endswith("PodLevel") else "container"
+    return ("none", "") if word == "None" else ("", "")

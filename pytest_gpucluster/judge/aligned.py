@@ -1,0 +1,320 @@
+"""NUMA-002, NUMA-003, NUMA-006: what fits no NUMA node is rejected, what fits is aligned, devices tell theirs."""
+
+from collections.abc import Iterable, Sequence
+
+from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.numa import RAN, REJECTED, Trial
+from pytest_gpucluster.judge import numa, say, terms
+from pytest_gpucluster.requirement import Finding, Number, Presupposed, Verdict
+
+MISFIT = "that asks for more GPUs than a NUMA node has"
+FITS = "that fits one NUMA node"
+
+
+def misfit_rejected(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge NUMA-002."""
+    told = numa.of(evidence, given)
+    required = (
+        f"a pod {MISFIT}{'' if told.share is None else f' ({told.share})'} and no more than the node has is rejected "
+        "with TopologyAffinityError and never runs"
+    )
+    other = numa.undeclared(told, required, single=True)
+    if other is not None:
+        return other
+    tried = numa.misfits(told, reading.trials(evidence, given))
+    ran = [t for t in tried if t.outcome == RAN]
+    if ran:
+        return _ran(evidence, required, tried, ran, told)
+    nothing = numa.undecided(tried, required, MISFIT)
+    if nothing is not None:
+        return nothing
+    odd = numa.refused_otherwise(tried)
+    if odd:
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            required,
+            say.listed([numa.why_refused(t) for t in odd], 4),
+            where=numa.where(odd),
+            causes=(numa.SHORTAGE,),
+            evidence=numa.keys(odd),
+            repeat=numa.repeat(odd),
+        )
+    gap = _unseen(evidence, tried)
+    if gap:
+        return say.finding(Verdict.INCONCLUSIVE, required, gap, evidence=numa.keys(tried))
+    refused = [t for t in tried if t.topology]
+    open_ = [t for t in tried if t.outcome == reading.OPEN]
+    text = f"rejected with TopologyAffinityError, no container started: {numa.listed(refused)}"
+    if open_:
+        text += f"; not decided: {numa.listed(open_)}"
+    return say.finding(
+        Verdict.PASS,
+        required,
+        text,
+        where=numa.where(refused),
+        evidence=numa.keys(refused),
+        numbers=_numbers(told, refused),
+        repeat=numa.repeat(refused),
+        facts={"rejected": {t.node: t.asked for t in refused}},
+    )
+
+
+def _ran(
+    evidence: Evidence, required: str, tried: Sequence[Trial], ran: Sequence[Trial], told: numa.Terms
+) -> Finding:
+    causes = dict.fromkeys(cause for trial in ran for cause in numa.causes_of_running(evidence, trial))
+    return say.finding(
+        Verdict.FAIL,
+        required,
+        f"{len(ran)} of {say.count(len(tried), 'such pod')} ran: {numa.listed(ran)}",
+        violation=True,
+        where=numa.where(ran),
+        causes=tuple(causes),
+        evidence=numa.keys(ran),
+        numbers=_numbers(told, ran),
+        repeat=numa.repeat(ran),
+        facts={"ran": {t.node: t.asked for t in ran}},
+    )
+
+
+def _numbers(told: numa.Terms, tried: Iterable[Trial]) -> tuple[Number, ...]:
+    asked = max((trial.asked for trial in tried), default=None)
+    if asked is None or told.share is None:
+        return ()
+    return (Number("GPUs that the pod asks for", asked, told.resource, told.share, "GPUs of one NUMA node"),)
+
+
+def _unseen(evidence: Evidence, tried: Iterable[Trial]) -> str:
+    """Return where the watch of pods was not in sync between a rejection and the end: a pod could have run there."""
+    for trial in tried:
+        for start, end in evidence.gaps("Pod", trial.pod.created, trial.pod.deleted or evidence.end):
+            span = f"from t={start:.2f} s to {end:.2f} s"
+            return f"the watch of pods was not in sync {span}: {trial.title} may have run then"
+    return ""
+
+
+def on_one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge NUMA-003."""
+    told = numa.of(evidence, given)
+    required = "a pod that fits one NUMA node is admitted, and all its devices lie on one"
+    other = numa.undeclared(told, required)
+    if other is not None:
+        return other
+    every = reading.trials(evidence, given)
+    tried = numa.fitting(told, every)
+    apart = [t for t in tried if len(t.nodes) > 1]
+    if apart:
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"{len(apart)} of {say.count(len(tried), 'pod')} hold devices of several NUMA nodes: {numa.listed(apart)}",
+            violation=True,
+            where=numa.where(apart),
+            causes=(numa.POLICY, numa.ONE_NUMA),
+            evidence=numa.keys(apart),
+            repeat=numa.repeat(apart),
+            facts={"apart": {t.pod.name: t.devices for t in apart}},
+        )
+    wronged = [t for t in tried if t.topology and _had_room(told, every, t)]
+    if wronged:
+        return _wronged(required, wronged)
+    nothing = numa.undecided(tried, required, FITS)
+    if nothing is not None:
+        return nothing
+    ran = [t for t in tried if t.outcome == RAN]
+    if not ran:
+        refusals = [numa.why_refused(t) for t in tried if t.outcome == REJECTED]
+        text = f"no pod {FITS} was admitted: {say.listed(refusals, 4)}"
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            required,
+            text,
+            where=numa.where(tried),
+            causes=(numa.SHORTAGE,),
+            evidence=numa.keys(tried),
+        )
+    return _aligned(required, ran)
+
+
+def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
+    """Judge pods that ran, none of which is known to straddle."""
+    unknown = [t for t in ran if not t.known]
+    if unknown:
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            required,
+            f"on which NUMA node its devices lie is not known of {numa.listed(unknown)}",
+            where=numa.where(unknown),
+            causes=(numa.NO_TOPOLOGY,),
+            evidence=numa.keys(unknown),
+        )
+    several = [t for t in ran if t.asked > 1]
+    served = sorted({node for trial in several for node in trial.nodes})
+    if len(served) < numa.TWO:
+        text = (
+            "one pod of several devices" if len(several) == 1 else f"{len(several)} pods of several devices"
+        )
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            required,
+            f"{text} lie on NUMA node {', '.join(map(str, served)) or '?'} alone: that the other one serves pods as "
+            "well was not shown, as on a machine that has one",
+            where=numa.where(ran),
+            causes=(numa.ONE_NUMA,),
+            evidence=numa.keys(ran),
+        )
+    text = f"{say.count(len(ran), 'pod')} hold devices of one NUMA node each ({', '.join(map(str, served))})"
+    return say.finding(
+        Verdict.PASS,
+        required,
+        f"{text}: {numa.listed(ran)}",
+        where=numa.where(ran),
+        evidence=numa.keys(ran),
+        numbers=(
+            Number(
+                "NUMA nodes that the devices of one pod lie on",
+                max(len(t.nodes) for t in ran),
+                "NUMA nodes",
+                1,
+                "required",
+            ),
+        ),
+        facts={"devices": {t.pod.name: t.devices for t in ran}},
+    )
+
+
+def _had_room(told: numa.Terms, every: Sequence[Trial], trial: Trial) -> bool:
+    """Report whether some NUMA node could have served a pod that was rejected.
+
+    So it is where nothing of ours lay on the node, and where what the others hold leaves one NUMA node enough: their
+    number alone shows it only where all of them fit on the other NUMA nodes.
+    """
+    if trial.fitted is not True:
+        return False
+    if trial.beside == 0:
+        return True
+    if told.share is None:
+        return False
+    begun = trial.pod.bound or trial.since
+    others = [
+        t for t in every if t is not trial and t.node == trial.node and t.outcome == RAN and _there(t, begun)
+    ]
+    if not others or not all(t.known for t in others):
+        return False
+    used = [sum(1 for t in others for at in t.devices.values() if at == node) for node in range(told.nodes)]
+    return any(told.share - taken >= trial.asked for taken in used)
+
+
+def _there(trial: Trial, t: float) -> bool:
+    ends = [when for when in (trial.pod.finished, trial.pod.deleted) if when is not None]
+    return trial.pod.bound is not None and trial.pod.bound <= t and (not ends or min(ends) > t)
+
+
+def _wronged(required: str, wronged: Sequence[Trial]) -> Finding:
+    return say.finding(
+        Verdict.FAIL,
+        required,
+        f"{numa.listed(wronged)} rejected with TopologyAffinityError although one NUMA node had enough free",
+        violation=True,
+        where=numa.where(wronged),
+        causes=(numa.ONE_NUMA, numa.SHORTAGE),
+        evidence=numa.keys(wronged),
+        repeat=numa.repeat(wronged),
+    )
+
+
+def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge NUMA-006.
+
+    A rejection for topology proves that the node's devices carry NUMA nodes: those that carry none are never rejected.
+    """
+    told = numa.of(evidence, given)
+    required = "the device plugin of every GPU node reports on which NUMA node each device lies"
+    other = numa.undeclared(told, required)
+    if other is not None:
+        return other
+    tried = reading.trials(evidence, given)
+    holding = [t for t in tried if t.devices and any(each.told for each in t.holds)]
+    without = [t for t in holding if None in t.devices.values()]
+    if without:
+        few = [t for t in without if t.nodes]
+        text = "some devices" if few else "no device"
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"{text} of {say.listed(sorted({t.node for t in without}), 4)} "
+            f"{'are' if few else 'is'} reported {'without' if few else 'with'} a NUMA node: {numa.listed(without)}",
+            violation=True,
+            where=numa.where(without),
+            causes=(numa.NO_TOPOLOGY,),
+            evidence=numa.keys(without),
+            repeat=numa.repeat(without),
+        )
+    placed = {t.node for t in tried if t.nodes}
+    large = [t for t in numa.misfits(told, tried) if t.outcome == RAN and t.node not in placed]
+    blind = [t for t in large if _strict(evidence, t)]
+    if blind:
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"{numa.listed(blind)} ran although the kubelet says {numa.SINGLE}: no device of it carries a NUMA node",
+            where=numa.where(blind),
+            causes=(numa.NO_TOPOLOGY, numa.NOT_RESTARTED),
+            evidence=numa.keys(blind),
+            repeat=numa.repeat(blind),
+        )
+    return _reported(required, tried, holding)
+
+
+def _strict(evidence: Evidence, trial: Trial) -> bool:
+    said = reading.by_kubelet(evidence).get(trial.node)
+    return said is not None and said.policy == numa.SINGLE
+
+
+def _reported(required: str, tried: Sequence[Trial], holding: Sequence[Trial]) -> Finding:
+    shown = {
+        t.node: t for t in (*[t for t in tried if t.topology and t.fitted], *[t for t in holding if t.known])
+    }
+    nodes = {t.node for t in tried if t.node}
+    silent = sorted(nodes - set(shown))
+    if not shown or silent:
+        text = f"nobody said so on {say.listed(silent, 4)}" if silent else "no pod held a device"
+        return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys(tried))
+    return say.finding(
+        Verdict.PASS,
+        required,
+        f"devices of {say.listed(sorted(shown), 4)} carry NUMA nodes",
+        where=numa.where(shown.values()),
+        evidence=numa.keys(shown.values()),
+        numbers=(
+            Number(
+                "nodes whose devices carry NUMA nodes",
+                len(shown),
+                "nodes",
+                len(nodes),
+                "nodes that were tried",
+            ),
+        ),
+    )
+
+
+def every_node_tried(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the scenario came to try the nodes that it chose; a recording chose whatever it shows."""
+    name = "nodes were tried"
+    chosen = given.get("tried")
+    if not isinstance(chosen, list | tuple):
+        return say.presupposed(name, held=True, observed="a recording")
+    if not chosen:
+        return say.presupposed(
+            name,
+            held=False,
+            observed="no node offers enough GPUs for a pod that is too large for a NUMA node",
+            causes=(numa.NO_ROOM,),
+        )
+    vain = terms.timed_out(evidence)
+    if vain is not None:
+        return say.presupposed(name, held=None, observed=f"waited in vain: {vain[0]}", evidence=(vain[1],))
+    return say.presupposed(
+        name, held=True, observed=f"{say.count(len(chosen), 'node')}: {say.listed(list(map(str, chosen)), 4)}"
+    )

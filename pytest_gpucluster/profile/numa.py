@@ -1,0 +1,27 @@
+"""What is declared of the alignment of pods to NUMA nodes."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pytest_gpucluster.profile.base import Frozen
+
+
+class Numa(Frozen):
+    """That the nodes align pods to NUMA nodes, and how; an empty mapping declares it with its defaults."""
+
+    policy: Literal["single-numa-node", "restricted", "best-effort"] = Field(
+        default="single-numa-node", description="Topology Manager policy of every GPU node"
+    )
+    scope: Literal["pod", "container"] = Field(
+        default="pod", description="Topology Manager scope of every GPU node"
+    )
+    nodes: Annotated[int, Field(strict=True, ge=1)] = Field(
+        default=2, description="NUMA nodes of a GPU node, over which its GPUs are spread evenly"
+    )
+    qos: Literal["Guaranteed", "Burstable", "BestEffort"] | None = Field(
+        default=None, description="QoS class that training pods have; none: not declared"
+    )
+    cpus: Annotated[int, Field(strict=True, ge=1)] | None = Field(
+        default=None, description="Whole CPUs that a training pod asks for and gets; none: not declared"
+    )

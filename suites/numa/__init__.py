@@ -1,0 +1,1 @@
+"""How nodes align pods to NUMA nodes."""

@@ -1,0 +1,116 @@
+"""Nodes align pods to NUMA nodes, by what their kubelets say and by what they do."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import aligned, kubelets
+from pytest_gpucluster.judge import numa as presupposed
+
+from ..scenarios.numa import numa
+
+
+@requirement(
+    "NUMA-001",
+    level="must",
+    documents="P",
+    scenario=numa,
+    judge=kubelets.policy_set,
+    presupposes=[],
+    defects=[
+        "node.topology-container-scope",
+        "node.topology-stale",
+        "numa.kubelets-silent",
+        "numa.exporter-disagrees",
+        "numa.says-container-scope",
+        "numa.split-admitted",
+    ],
+)
+def test_every_gpu_node_runs_the_declared_policy(settle: Callable[[], None]) -> None:
+    """Every GPU node runs the declared Topology Manager policy.
+
+    Every GPU node MUST run the Topology Manager policy and scope that the profile declares (single-numa-node for whole
+    pods), by what its kubelet says and by what it does with pods; what may not be read is unknown, never assumed.
+    """
+    settle()
+
+
+@requirement(
+    "NUMA-002",
+    level="must",
+    documents="P",
+    scenario=numa,
+    judge=aligned.misfit_rejected,
+    presupposes=[aligned.every_node_tried],
+    defects=[
+        "node.topology-best-effort",
+        "node.topology-restricted",
+        "node.topology-none",
+        "numa.misfit-ran",
+    ],
+)
+def test_a_pod_too_large_for_a_numa_node_is_rejected(settle: Callable[[], None]) -> None:
+    """A pod that fits no NUMA node is rejected and never runs.
+
+    A pod that asks for more GPUs than one NUMA node has, for no more than the node has and for no whole CPUs, MUST be
+    rejected by the kubelet with TopologyAffinityError, and none of its containers may ever start.
+    """
+    settle()
+
+
+@requirement(
+    "NUMA-003",
+    level="must",
+    documents="P",
+    scenario=numa,
+    judge=aligned.on_one_numa_node,
+    presupposes=[aligned.every_node_tried, presupposed.two_numa_nodes],
+    defects=["node.misaligned", "node.one-numa-node", "node.topology-none", "numa.straddles"],
+)
+def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], None]) -> None:
+    """The devices of a pod that fits lie on one NUMA node.
+
+    A pod that one NUMA node can serve MUST be admitted, and all its devices MUST lie on one NUMA node, on whichever of
+    the node's NUMA nodes there is room.
+    """
+    settle()
+
+
+@requirement(
+    "NUMA-005",
+    level="must",
+    documents="P",
+    scenario=numa,
+    judge=kubelets.told_apart,
+    presupposes=[aligned.every_node_tried, presupposed.two_numa_nodes],
+    defects=[
+        "node.topology-best-effort",
+        "node.topology-restricted",
+        "node.topology-none",
+        "numa.fits-rejected",
+    ],
+)
+def test_other_policies_are_told_apart(settle: Callable[[], None]) -> None:
+    """The policies restricted and best-effort are told apart from single-numa-node.
+
+    Every node that is tried MUST behave as the declared policy does and as no other: of a pod that fits no NUMA node
+    and one of what it leaves, single-numa-node admits the second alone, restricted the first alone, others both.
+    """
+    settle()
+
+
+@requirement(
+    "NUMA-006",
+    level="must",
+    documents="P",
+    scenario=numa,
+    judge=aligned.topology_reported,
+    presupposes=[aligned.every_node_tried],
+    defects=["node.plugin-without-numa", "numa.device-without-numa"],
+)
+def test_the_device_plugin_reports_numa_nodes(settle: Callable[[], None]) -> None:
+    """The device plugin reports the NUMA node of every device.
+
+    The device plugin of every GPU node MUST report on which NUMA node each of its devices lies: without that no policy
+    ever acts, and pods straddle NUMA nodes without any sign.
+    """
+    settle()
