@@ -29,6 +29,8 @@ class Needs:
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
             `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
             `create,delete queues.scheduling.volcano.sh`. `gpucluster rbac` grants what stands here and no more.
+        wishes: what it also asks for, in the same form, and goes on without where it is refused; not granted by
+            `gpucluster rbac`, since it says more than most operators want to show.
     """
 
     slot_nodes: int = 0
@@ -44,6 +46,7 @@ class Needs:
     mixed: bool = False
     queue: bool = False
     permissions: tuple[str, ...] = ()
+    wishes: tuple[str, ...] = ()
 
 
 KINDS: tuple[str, ...] = ("Pod", "Event", "Service", "ConfigMap", "Node")

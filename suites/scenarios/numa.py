@@ -229,6 +229,13 @@ numa = Scenario(
     name="numa",
     summary="kubelets are asked how they align pods, then tried with pods that fit one NUMA node and that do not",
     run=run,
-    needs=Needs(gpus=24, seconds=2, gpu_seconds=48, gang=False, permissions=PAYLOAD + LOGS + FILLER),
+    needs=Needs(
+        gpus=24,
+        seconds=2,
+        gpu_seconds=48,
+        gang=False,
+        permissions=PAYLOAD + LOGS + FILLER,
+        wishes=("get nodes/proxy", "list noderesourcetopologies.topology.node.k8s.io"),
+    ),
     kinds=("Pod", "Event", "Node"),
 )
