@@ -6,7 +6,10 @@ BIN := $(VENV)/bin
 REPORTS ?= reports
 PYTEST_ARGS ?=
 
-.PHONY: conformance test lint defects cells bench wheel clean help
+# Where dev/kind made what kind needs, the shell is told; elsewhere kind and Docker are used as they are there.
+KIND_ENV = set -e; settings=$$(dev/kind/env --if-made --site-packages $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')); eval "$$settings"
+
+.PHONY: conformance test kind-lab kind-down lint defects cells bench wheel clean help
 
 help:
 	@echo "make conformance   run the suite on the embedded cluster; the page is $(REPORTS)/latest/report.html"
@@ -14,6 +17,8 @@ help:
 	@echo "make lint          ruff, mypy, import rules"
 	@echo "make defects       run the suite under every planted defect, and every mutant; compare with the tables"
 	@echo "make cells         the same, but under each defect only the rows that declare it"
+	@echo "make kind-lab      make a Docker engine and a node image from nothing (dev/kind/README.md)"
+	@echo "make kind-down     stop that engine"
 	@echo "make bench         print the benchmarks"
 
 $(VENV)/.ready: pyproject.toml
@@ -28,6 +33,13 @@ conformance: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+
+# Debian and root only, see dev/kind/README.md; who has Docker needs neither.
+kind-lab:
+	dev/kind/up
+
+kind-down:
+	dev/kind/down
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
