@@ -237,5 +237,5 @@ numa = Scenario(
         permissions=PAYLOAD + LOGS + FILLER,
         wishes=("get nodes/proxy", "list noderesourcetopologies.topology.node.k8s.io"),
     ),
-    kinds=("Pod", "Event", "Node"),
+    kinds=("Pod", "Event", "Node", "ConfigMap"),
 )
