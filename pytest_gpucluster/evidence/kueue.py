@@ -27,12 +27,6 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 """Label of a Workload: the uid of its Job."""
 
-CONFIG = "config:kueue"
-"""Case of the answer that holds Kueue's own configuration."""
-
-CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
-"""Where the documented installation keeps it."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Reserved:
@@ -162,16 +156,15 @@ class Held:
 
     @property
     def loose(self) -> tuple[float, bool, str] | None:
-        """Return when it was first seen unsuspended although no quota was held for it; of a Job that was just made.
+        """Return when it was first seen unsuspended although no quota was held for it.
 
-        Kueue lifts the suspension after the reservation; the watches of the two kinds are not in step, hence a
-        moment's tolerance.
+        A Job that was just made cannot have any. Later Kueue lifts the suspension after the reservation; the watches
+        of the two kinds are not in step, hence a moment's tolerance.
         """
-        for t, suspended, key in self.suspended:
-            first = (t, suspended, key) == self.suspended[0]
-            if suspended or (first and not self.fresh):
+        for number, (t, suspended, key) in enumerate(self.suspended):
+            if suspended or (number == 0 and not self.fresh):
                 continue
-            if not any(one.start <= t + SKEW and t - SKEW < one.end for one in self.reserved):
+            if number == 0 or not any(one.start <= t + SKEW and t - SKEW < one.end for one in self.reserved):
                 return t, suspended, key
         return None
 

@@ -7,7 +7,7 @@ from pytest_gpucluster.judge.kueue_labels import label_decides
 from pytest_gpucluster.judge.kueue_quota import over_quota_held
 from pytest_gpucluster.judge.kueue_ready import evicts_what_is_not_ready
 from pytest_gpucluster.judge.kueue_teams import take_turns
-from pytest_gpucluster.judge.kueue_terms import control_ran
+from pytest_gpucluster.judge.kueue_terms import control_ran, pods_can_run
 
 __all__ = [
     "control_ran",
@@ -15,6 +15,7 @@ __all__ = [
     "half_placed_by_quota_control",
     "label_decides",
     "over_quota_held",
+    "pods_can_run",
     "runs_once_admitted",
     "status_and_pods_agree",
     "take_turns",

@@ -121,7 +121,12 @@ def _in_part(evidence: Evidence, job: Held) -> Finding | None:
 
 def _asked(evidence: Evidence, job: Held, t: float) -> int:
     """Return how many pods a Job asked for when quota was reserved for it."""
-    then = evidence.at(job.gang.uid, t) or {}
+    lines = evidence.history(job.gang.uid)
+    then = [line.object for line in lines if line.t <= t][-1:] or [lines[0].object]
+    return _size(then[0])
+
+
+def _size(then: fields.Object) -> int:
     if fields.sub(then, "metadata", "annotations").get(MAY_SHRINK):
         return 0
     parallelism = fields.number(then, "spec", "parallelism") or 0

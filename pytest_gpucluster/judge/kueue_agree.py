@@ -64,7 +64,7 @@ def _all_well(evidence: Evidence) -> Finding:
         for job in jobs
         for workload in job.workloads
         for told in workload.when("Evicted")
-        if (held := workload.holding(told.t)) is not None and held.end < evidence.end
+        if (held := workload.holding(told.t)) is not None and held.end < kueue_terms.story_end(evidence, job)
     ]
     if not done:
         names = say.listed([job.gang.name for job in jobs], 4)

@@ -4,6 +4,7 @@ from pytest_gpucluster.evidence import kueue, machines
 from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
 REQUIRED = (
@@ -122,7 +123,7 @@ def _held(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
         causes = kueue_terms.silence(job)
         return say.finding(verdict, REQUIRED, text, job.gang, causes=causes, repeat=repeat, currency="quota")
     last = named[-1]
-    unseen = kueue_terms.gap(evidence, job.created, end, "Pod", "Job")
+    unseen = kueue_terms.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
     if unseen or end - job.created < limits.window - limits.grain:
         why = (
             unseen

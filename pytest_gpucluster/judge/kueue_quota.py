@@ -5,6 +5,7 @@ from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Refusal, Verdict
 
 REQUIRED = (
@@ -45,7 +46,7 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, short: list[str]) 
         return _unattributed(evidence, job, short, said)
     limits = terms.of(evidence, given)
     since = attributed[0].t
-    watched = kueue_terms.gap(evidence, job.created, end, "Pod", "Job")
+    watched = kueue_terms.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
     if watched or end - since < limits.window - limits.grain:
         why = (
             watched

@@ -1,6 +1,6 @@
 """KUE-004: waitForPodsReady takes a gang that cannot become ready off the quota, and queues it again."""
 
-from pytest_gpucluster.evidence import kueue
+from pytest_gpucluster.evidence import fields, kueue, quota
 from pytest_gpucluster.evidence.kueue import Held, Workload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
@@ -16,6 +16,9 @@ RECONCILE = 5.0
 """Seconds that Kueue may take beyond the timeout (recorded: 0.5 s less than it, by arithmetic in whole seconds)."""
 
 TIMEOUT = "PodsReadyTimeout"
+
+WAIT = "wait_for_pods_ready"
+"""Key of the profile's part on Kueue: the declared timeout in seconds."""
 
 NOT_CONFIGURED = Cause(
     "Kueue's configuration has no waitForPodsReady, or a longer timeout than the profile says",
@@ -37,7 +40,7 @@ def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    limit = terms.seconds(given, "wait_for_pods_ready")
+    limit = terms.seconds(given, WAIT) or terms.seconds(fields.sub(given, "kueue"), WAIT)
     named = kueue_terms.named(evidence, given, "subject")
     watched = any(one.type.startswith("PodsReady=") for w in kueue.workloads(evidence) for one in w.said)
     if limit is None and not watched:
@@ -73,12 +76,12 @@ def _carried_out(evidence: Evidence, job: Held, workload: Workload, first: Said,
     """Judge what followed an eviction: no pods, no quota, back in the queue."""
     expired = terms.timed_out(evidence, first.t)
     missing = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
-    held = workload.holding(first.t)
-    released = evidence.end if held is None else min(held.end, workload.end)
+    held, stop = workload.holding(first.t), kueue_terms.story_end(evidence, job)
+    released = first.t if held is None else min(held.end, workload.end)
     pods = [pod for pod in job.gang.pods if pod.created <= first.t]
-    stay = [pod for pod in pods if pod.deleting is None and pod.deleted is None and pod.finished is None]
-    if released > evidence.end or stay:
-        kept = f"its quota is kept {evidence.end - first.t:.1f} s later" if released > evidence.end else ""
+    stay = [pod for pod in pods if quota.leaves(pod) >= stop]
+    if released >= stop or stay:
+        kept = f"its quota is kept {stop - first.t:.1f} s later" if released >= stop else ""
         left = f"{say.count(len(stay), 'pod')} of it stay" if stay else ""
         text = f"{job.gang.title} was evicted at t={first.t:.2f} s, but {' and '.join(p for p in (kept, left) if p)}"
         return _finding(missing, text, job, first, causes=(KEPT,), numbers=(number,))
@@ -107,8 +110,7 @@ def _carried_out(evidence: Evidence, job: Held, workload: Workload, first: Said,
 
 def _inactive(workload: Workload) -> bool:
     """Report whether a Workload was deactivated."""
-    spec = workload.last.get("spec")
-    return isinstance(spec, dict) and spec.get("active") is False
+    return fields.sub(workload.last, "spec").get("active") is False
 
 
 def _not_evicted(

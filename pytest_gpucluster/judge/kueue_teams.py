@@ -88,6 +88,7 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     if unseen:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
     waited = [one for workload in second.workloads for one in workload.refusals if one.t < span[0]]
+    keys = tuple(job.reserved[0].key if job.reserved else job.suspended[0][2] for job in (first, second))
     ended = max((quota.leaves(pod) for pod in first.gang.pods), default=math.inf)
     text = (
         f"{first.gang.name} ran whole and its last pod ended at t={ended:.2f} s; {second.gang.name} waited without a "
@@ -100,7 +101,7 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     )
     return say.finding(
         Verdict.PASS, REQUIRED, text, second.gang, numbers=(handover,), currency="quota",
-        repeat=kueue_terms.repeat(second), evidence=(first.reserved[0].key, second.reserved[0].key),
+        repeat=kueue_terms.repeat(second), evidence=keys,
         where=say.places((*first.gang.pods, *second.gang.pods)),
     )  # fmt: skip
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, kueue, quota
+from pytest_gpucluster.evidence import fields, jobs, kueue, quota
 from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import presupposed, say, terms
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
@@ -123,6 +123,11 @@ def gap(evidence: Evidence, start: float, end: float, *kinds: str) -> str:
     return ""
 
 
+def story_end(evidence: Evidence, job: Held) -> float:
+    """Return when a Job's story ends: with the scenario or the evidence, or when the Job itself was taken away."""
+    return min(job.gone, jobs.end_of_story(evidence))
+
+
 def refusals(job: Held) -> str:
     """Return why quota was not reserved for a Job, as its Workload said last."""
     said = [one for workload in job.workloads for one in workload.refusals]
@@ -160,20 +165,28 @@ def together(job: Held) -> tuple[float, float] | None:
     return next((span for gen in job.gang.generations if (span := gen.together()) is not None), None)
 
 
+def pods_can_run(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether no pod was kept from running by its image or kubelet; where none was made nothing stands on it."""
+    state = presupposed.pods_ran(evidence, given)
+    return (
+        state if state.held is not None else say.presupposed(state.name, held=True, observed=state.observed)
+    )
+
+
 def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether a Job that fits ran on the queue that refused another."""
     name = "a fitting Job ran on the same queue"
     refused = named(evidence, given, "over-quota")
-    jobs = refused if refused is not None else tuple(j for j in labelled(evidence) if over(evidence, j))
-    if not jobs:
+    large = refused if refused is not None else tuple(j for j in labelled(evidence) if over(evidence, j))
+    if not large:
         return say.presupposed(name, held=None, observed="no Job above its queue's quota in the evidence")
     tried = ""
     for job in labelled(evidence):
-        same = quota.cluster_queue_of(evidence, job) == quota.cluster_queue_of(evidence, jobs[0])
-        if job in jobs or not same:
+        same = quota.cluster_queue_of(evidence, job) == quota.cluster_queue_of(evidence, large[0])
+        if job in large or not same:
             continue
         span = together(job)
-        if span is not None and span[1] > jobs[0].created:
+        if span is not None and span[1] > large[0].created:
             text = f"{job.gang.name} ran whole at t={span[0]:.2f} s"
             return say.presupposed(
                 name, held=True, observed=text, evidence=(job.gang.job.key,) if job.gang.job else ()

@@ -57,6 +57,16 @@ class Acts:
             lambda: self._site.api.create(manifest, namespace=self._site.namespace),
         )
 
+    def stop_queue(self, queue: submit.Handle, policy: str) -> bool:
+        """Set a ClusterQueue's stopPolicy; see `Stage.stop_queue`."""
+        self._note("commanded", action=policy, kind=queue.kind, name=queue.name, uid=queue.uid)
+        change = {"spec": {"stopPolicy": policy}}
+        return self._asked(
+            "stop-queue",
+            f"stopPolicy {policy} of {queue.kind}/{queue.name}",
+            lambda: self._site.api.patch(objects.table_row(queue.kind), queue.name, change),
+        )
+
     def _asked(self, case: str, request: str, act: Any) -> bool:
         """Do something and record the answer; False when the API server refused it."""
         fields: dict[str, Any] = {"request": request, "case": case}

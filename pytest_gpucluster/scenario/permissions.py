@@ -49,6 +49,8 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     """
     from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (half of it is templates that nobody here needs)
 
+    if scenario.needs.kueue and getattr(profile, "kueue", None) is None:
+        return set()  # it does not apply, and asks for nothing
     found: set[Permission] = set()
     for key in scenario.watched(profile):
         found |= _on_key(key, "list", "watch")
@@ -63,11 +65,11 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
         found |= set(kube.parse(text))
     if namespace:
         # In our own namespace these go with it, without a request each.
-        inert = {info.plural for info in kinds.TABLE if info.key in INERT}
+        inert = {(info.group, info.plural) for info in kinds.TABLE if info.key in INERT}
         found |= {
-            Permission("", each.resource, "delete")
+            Permission(each.group, each.resource, "delete")
             for each in found
-            if each.verb == "create" and not each.group and each.resource in inert
+            if each.verb == "create" and (each.group, each.resource) in inert
         }
     return found
 

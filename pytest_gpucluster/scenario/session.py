@@ -324,11 +324,13 @@ class Session:
         """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage.
 
         Raises:
-            NotApplicable: the profile declares nodes on which no pod runs.
+            NotApplicable: the profile declares nodes on which no pod runs, or no Kueue.
             WorkloadError: the declared scheduler is one that no gang can be written for.
             EnvironmentProblem: pods do not run on this cluster and the scenario needs them to, or something that it
                 will ask for is not permitted.
         """
+        if scenario.needs.kueue and getattr(self._profile, "kueue", None) is None:
+            raise outcome.NotApplicable("the profile does not declare Kueue (key kueue)")
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
             if getattr(self._profile, "nodes", "") == "simulated":

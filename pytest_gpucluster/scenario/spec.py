@@ -26,6 +26,7 @@ class Needs:
             watched too.
         mixed: whether members of its gangs differ, so that a native gang is a PodGroup and pods of ours.
         queue: whether the queues of the declared scheduler are watched although it creates no gang.
+        kueue: whether it is about Kueue: where the profile does not declare it, the scenario does not apply.
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
             `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
             `create,delete queues.scheduling.volcano.sh`. `gpucluster rbac` grants what stands here and no more.
@@ -45,6 +46,7 @@ class Needs:
     gang: bool = True
     mixed: bool = False
     queue: bool = False
+    kueue: bool = False
     permissions: tuple[str, ...] = ()
     wishes: tuple[str, ...] = ()
 

@@ -1,5 +1,6 @@
 """The stage: what a scenario may do to the cluster, and how it waits."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from pytest_gpucluster.scenario import (
     podlogs,
     priorities,
     queues,
+    quotas,
     reading,
     slots,
     submit,
@@ -170,6 +172,44 @@ class Stage:
         if made.ok:
             self.wait(f"queue {name} is Open", queue_is(name, queues.OPEN), budget="start")
         return made
+
+    def cluster_queue(
+        self,
+        quota: Mapping[str, Any],
+        *,
+        teams: Sequence[str] = ("team",),
+        suffix: str = "",
+        cohort: str = "",
+    ) -> quotas.Quota:
+        """Make a ClusterQueue of Kueue of our own with its flavor and LocalQueues; wait until they are Active.
+
+        Args:
+            quota: resource -> what its Jobs may hold together; CPU and memory are plenty unless named.
+            teams: names of the LocalQueues, in our namespace, that lead to it.
+            suffix: what tells two of one scenario apart.
+            cohort: queues of one cohort borrow from each other.
+        """
+        name = queues.name_of(self.name, self._site.run_id, suffix)
+        local = {team: names.safe_name(self.name, *([suffix] if suffix else []), team) for team in teams}
+        wanted = quotas.manifests(name, tuple(local.values()), quota, cohort=cohort)
+        made = [self.submit(one, role="queue") for one in wanted]
+        found = quotas.Quota(name, local, ok=all(one.ok for one in made), handle=made[1])
+        if found.ok:
+            ready = quotas.active(name, tuple(local.values()))
+            there = self.wait(f"ClusterQueue {name} is Active", ready, budget="start")
+            found = dataclasses.replace(found, ok=there)
+        return found
+
+    def stop_queue(self, queue: quotas.Quota, policy: str) -> bool:
+        """Set a ClusterQueue's stopPolicy: `Hold`, `HoldAndDrain` (evicts what was admitted) or `None`.
+
+        Returns:
+            Whether the API server took it; a refusal is recorded under the case `stop-queue`.
+
+        Raises:
+            EnvironmentProblem: the API server is in trouble of its own.
+        """
+        return self._acts.stop_queue(queue.handle, policy)
 
     def close_queue(self, handle: Handle) -> bool:
         """Close a queue of ours, by Command or, where that is refused, by its status; wait until it is.
@@ -355,7 +395,15 @@ class Stage:
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def wait(self, what: str, predicate: Predicate, *, budget: str, unless: Unless | None = None) -> bool:
+    def wait(
+        self,
+        what: str,
+        predicate: Predicate,
+        *,
+        budget: str,
+        unless: Unless | None = None,
+        extra: float = 0.0,
+    ) -> bool:
         """Wait until `predicate(live)` holds; it is asked after each change, never by polling.
 
         Args:
@@ -363,6 +411,7 @@ class Stage:
             predicate: cheap and without side effects; it runs with the log's lock held.
             budget: name of the time allowed, from the profile.
             unless: what makes waiting pointless; a returned text says why.
+            extra: seconds beyond the budget: what the cluster itself is told to wait before it acts.
 
         Returns:
             True when it came true. False when the time ran out (note `timed-out`) or `unless` held (note `aborted`).
@@ -370,7 +419,7 @@ class Stage:
         Raises:
             EnvironmentProblem: a watched kind may not be watched, or the API server is gone.
         """
-        seconds = self._site.budget(budget)
+        seconds = self._site.budget(budget) + extra
         ended: list[bool | str] = []
 
         def check() -> bool:

@@ -7,11 +7,11 @@ prerequisite that failed. The matrix tests compare exactly.
 
 from collections.abc import Iterable, Mapping
 
-from . import contention, gang, inventory, lifecycle, numa, plugins, refusal, rendezvous, watch
+from . import contention, gang, inventory, kueue, lifecycle, numa, plugins, refusal, rendezvous, watch
 
 Table = Mapping[str, Mapping[str, str]]
 
-_AREAS = (contention, inventory, gang, refusal, plugins, lifecycle, rendezvous, numa, watch)
+_AREAS = (contention, inventory, gang, refusal, plugins, lifecycle, rendezvous, kueue, numa, watch)
 
 
 def _one(tables: Iterable[Table]) -> Table:

@@ -59,6 +59,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "gang.short-min-member": {"GANG-001": "fail", "GANG-006": "fail"},
     "gang.binds-apart": {
+        "KUE-004": "fail",
         "GANG-001": "fail",
         "GANG-002": "fail",
         "GANG-003": "fail",
@@ -66,7 +67,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-005": "fail",
         "GANG-007": "fail",
     },
-    "gang.starts-apart": {"GANG-007": "fail"},
+    "gang.starts-apart": {"KUE-004": "fail", "GANG-007": "fail"},
     "gang.schedulers-agree": {"GANG-011": "inconclusive"},
     "gang.pods-renamed": {"GANG-011": "fail"},
     "gang.short-unsaid": {"GANG-009": "fail"},

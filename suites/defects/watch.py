@@ -20,6 +20,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "watch.cut": {
+        **dict.fromkeys(("KUE-002", "KUE-003", "KUE-005", "KUE-008"), "inconclusive"),
         "REF-006": "inconclusive",
         "REF-009": "inconclusive",
         "LIFE-013": "inconclusive",

@@ -1,0 +1,28 @@
+"""Defects of admission by quota."""
+
+from collections.abc import Mapping
+
+ROWS = ("KUE-001", "KUE-002", "KUE-003", "KUE-004", "KUE-005", "KUE-008", "KUE-009")
+
+FLIPS: Mapping[str, Mapping[str, str]] = {}
+
+MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "kueue.admitted-in-part": {"KUE-001": "fail", "KUE-009": "inconclusive"},
+    "kueue.blames-nothing": {"KUE-002": "inconclusive", "KUE-008": "inconclusive"},
+    "kueue.both-at-once": {"KUE-003": "fail"},
+    "kueue.evicted-keeps-quota": {"KUE-004": "fail", "KUE-005": "fail"},
+    "kueue.holds-unlabelled": {"KUE-008": "fail"},
+    "kueue.never-evicted": {"KUE-004": "fail"},
+    "kueue.never-handed-over": {"KUE-003": "fail"},
+    "kueue.not-queued-again": {"KUE-004": "fail"},
+    "kueue.not-served": dict.fromkeys(ROWS, "fail"),
+    "kueue.pod-for-a-moment": {"KUE-002": "fail", "KUE-008": "fail"},
+    "kueue.pods-without-quota": {
+        "KUE-001": "fail",
+        "KUE-004": "inconclusive",
+        "KUE-005": "fail",
+        "KUE-009": "inconclusive",
+    },
+    "kueue.room-after-all": {"KUE-009": "inconclusive"},
+    "kueue.stored-unsuspended": {"KUE-001": "fail"},
+}

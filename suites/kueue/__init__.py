@@ -1,0 +1,1 @@
+"""Admission by quota: what Kueue holds back, lets go and takes back."""

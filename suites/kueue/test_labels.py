@@ -1,0 +1,26 @@
+"""What the queue label decides."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import kueue
+
+from ..scenarios.kueue import labels
+
+
+@requirement(
+    "KUE-008",
+    level="should",
+    documents="P",
+    scenario=labels,
+    judge=kueue.label_decides,
+    presupposes=[kueue.pods_can_run],
+    defects=["kueue.holds-unlabelled", "kueue.pod-for-a-moment"],
+)
+def test_the_queue_label_decides(settle: Callable[[], None]) -> None:
+    """The queue label decides.
+
+    A Job without the queue label runs outside of the quota, and the finding SHOULD say so; one that names a LocalQueue
+    which does not exist SHOULD stay suspended, without a pod, and its Workload SHOULD say that the queue is not there.
+    """
+    settle()

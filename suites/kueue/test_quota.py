@@ -1,0 +1,80 @@
+"""What is admitted runs whole, what is above quota never runs, and teams take turns."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import kueue
+
+from ..scenarios.kueue import over_quota, promised, two_teams
+
+
+@requirement(
+    "KUE-001",
+    level="must",
+    documents="P",
+    scenario=over_quota,
+    judge=kueue.runs_once_admitted,
+    presupposes=[kueue.pods_can_run],
+    defects=["kueue.stored-unsuspended", "kueue.admitted-in-part"],
+)
+def test_a_labelled_job_is_held_admitted_whole_and_runs_whole(settle: Callable[[], None]) -> None:
+    """A labelled Job is held, admitted as a whole, and runs as a whole.
+
+    A Job that names its queue and is submitted without suspend MUST be stored suspended and have no pod before its
+    Workload is admitted; it MUST be admitted with all its pods, and then all MUST run together.
+    """
+    settle()
+
+
+@requirement(
+    "KUE-002",
+    level="must",
+    documents="P",
+    scenario=over_quota,
+    judge=kueue.over_quota_held,
+    presupposes=[kueue.control_ran],
+    defects=["kueue.pod-for-a-moment", "kueue.blames-nothing"],
+)
+def test_a_job_above_quota_never_has_a_pod(settle: Callable[[], None]) -> None:
+    """A Job above quota never has a pod.
+
+    A Job that asks for more than its queue can ever give MUST stay suspended for the window, no pod of it MUST exist,
+    not for a moment, and its Workload MUST name the resource that is short; a fitting Job on the same queue MUST run.
+    """
+    settle()
+
+
+@requirement(
+    "KUE-003",
+    level="must",
+    documents="P",
+    scenario=two_teams,
+    judge=kueue.take_turns,
+    presupposes=[kueue.pods_can_run],
+    defects=["kueue.both-at-once", "kueue.never-handed-over"],
+)
+def test_two_teams_take_turns(settle: Callable[[], None]) -> None:
+    """Two teams with quota for one take turns.
+
+    Of two Jobs of two teams that fit the quota singly and not together, one MUST run whole while no pod of the other
+    exists; the other MUST run whole after the first has ended.
+    """
+    settle()
+
+
+@requirement(
+    "KUE-009",
+    level="control",
+    documents="P",
+    scenario=promised,
+    judge=kueue.half_placed_by_quota_control,
+    presupposes=[kueue.pods_can_run],
+    defects=["kueue.room-after-all"],
+)
+def test_quota_above_capacity_half_places_a_gang(settle: Callable[[], None]) -> None:
+    """The contrast: quota above capacity half-places a gang.
+
+    The detector MUST see the documented failure on this very cluster: where the quota promises more than the nodes
+    have, plain Kueue starts part of a gang, and the finding names cause and fix.
+    """
+    settle()

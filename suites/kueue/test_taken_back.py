@@ -1,0 +1,44 @@
+"""What Kueue takes back: a gang that cannot become ready, and what an eviction leaves."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import kueue
+
+from ..scenarios.kueue import drained, promised
+
+
+@requirement(
+    "KUE-004",
+    level="must",
+    documents="P",
+    scenario=promised,
+    judge=kueue.evicts_what_is_not_ready,
+    presupposes=[kueue.pods_can_run],
+    defects=["kueue.never-evicted", "kueue.not-queued-again"],
+)
+def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None]) -> None:
+    """A gang that cannot become ready is taken back and queued again.
+
+    Where waitForPodsReady is configured, an admitted gang of which not all pods become ready MUST be evicted within
+    the timeout: its pods go, its quota is free, and it is queued again.
+    """
+    settle()
+
+
+@requirement(
+    "KUE-005",
+    level="must",
+    documents="+",
+    scenario=drained,
+    judge=kueue.status_and_pods_agree,
+    presupposes=[kueue.pods_can_run],
+    defects=["kueue.evicted-keeps-quota", "kueue.pods-without-quota"],
+)
+def test_status_and_pods_agree(settle: Callable[[], None]) -> None:
+    """Status and pods agree.
+
+    A Workload that is evicted MUST give its quota back once its pods are gone; pods MUST hold places only while quota
+    is held for them; pods together, as Workloads together, MUST hold no more than the quota.
+    """
+    settle()
