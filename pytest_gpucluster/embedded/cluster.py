@@ -5,7 +5,14 @@ from typing import Any
 
 from pytest_gpucluster.embedded import default_scheduler, native
 from pytest_gpucluster.embedded.access import aggregation, bootstrap
-from pytest_gpucluster.embedded.controllers import batch_job, garbage, lost_pods, namespaces, pod_admission
+from pytest_gpucluster.embedded.controllers import (
+    batch_job,
+    finished_jobs,
+    garbage,
+    lost_pods,
+    namespaces,
+    pod_admission,
+)
 from pytest_gpucluster.embedded.native.gates import Gates
 from pytest_gpucluster.embedded.resources import build_table
 from pytest_gpucluster.embedded.runtime import Runtime
@@ -34,6 +41,6 @@ def build(config: Mapping[str, Any]) -> Runtime:
         from pytest_gpucluster.embedded.kueue.installation import install as install_kueue
 
         install_kueue(runtime)
-    for part in (aggregation, garbage, namespaces, lost_pods, batch_job, default_scheduler):
+    for part in (aggregation, garbage, namespaces, lost_pods, batch_job, finished_jobs, default_scheduler):
         part.start(runtime)
     return runtime

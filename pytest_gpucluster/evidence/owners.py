@@ -7,6 +7,9 @@ from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.plain import names
 
+COMPLETED = ("Completed", "Complete")
+"""Phases of Jobs, of Volcano and of Kubernetes, that ended well."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Said:
@@ -92,6 +95,22 @@ class JobStory:
     def plugins(self) -> fields.Object:
         """Return spec.plugins of a Volcano Job."""
         return fields.sub(self.last, "spec", "plugins")
+
+    @property
+    def gang_minimum(self) -> int:
+        """Return how many members a batch Job asks to be placed together (a native gang), 0 where it does not ask."""
+        return fields.number(self.last, "spec", "scheduling", "schedulingPolicy", "gang", "minCount") or 0
+
+    @property
+    def led(self) -> bool:
+        """Report whether a batch Job says that the end of its first member completes it (successPolicy)."""
+        rules = fields.items(self.last, "spec", "successPolicy", "rules")
+        return any(rule.get("succeededIndexes") == "0" for rule in rules)
+
+    @property
+    def completed(self) -> float | None:
+        """Return when the Job was first seen to have ended well, None if never."""
+        return next((t for t, name, _ in self.phases if name in COMPLETED), None)
 
     def phase_time(self, phase: str) -> float | None:
         """Return when a phase was first seen."""

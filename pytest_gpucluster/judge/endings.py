@@ -3,6 +3,7 @@
 from pytest_gpucluster.evidence import fields, jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.owners import COMPLETED
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -25,6 +26,11 @@ NO_COLLECTOR = Cause(
     "check that vc-controller-manager runs with its gc-controller (`--controllers`) and that Kubernetes' garbage "
     "collector answers",
 )
+NO_TTL = Cause(
+    "nobody removes finished Jobs: the ttl-after-finished controller does not run, or what the Job owns is held by "
+    "finalizers",
+    "check kube-controller-manager (`--controllers`), and look for finalizers on the Job and its pods",
+)
 ABORTED_STAYS = Cause(
     "Volcano removes Jobs that are Completed, Failed or Terminated, never an Aborted one, which can be resumed",
     "delete the Job by hand, or let the policy use TerminateJob instead of AbortJob",
@@ -38,8 +44,9 @@ IGNORED = Cause(
 def removed_after_ttl(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-005."""
     return several.decide(
-        evidence, given, ("time-to-live",), lambda gang: _removed(evidence, given, gang), REMOVED
-    )
+        evidence, given, ("time-to-live",), lambda gang: _removed(evidence, given, gang), REMOVED,
+        kinds=(names.VC_JOB, names.BATCH_JOB),
+    )  # fmt: skip
 
 
 def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
@@ -47,7 +54,8 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     ttl = fields.number(job.last, "spec", "ttlSecondsAfterFinished") if job else None
     if job is None or ttl is None:
         return f"{gang.title} has no ttlSecondsAfterFinished"
-    finished = next(((t, name, key) for t, name, key in job.phases if name in jobs.FINAL), None)
+    ends = jobs.FINAL | set(COMPLETED)
+    finished = next(((t, name, key) for t, name, key in job.phases if name in ends), None)
     if finished is None and job.phase == "Aborted":
         text = f"{gang.title} is Aborted, which is no end that the time to live counts from"
         return say.finding(Verdict.INCONCLUSIVE, REMOVED, text, gang, causes=(ABORTED_STAYS,))
@@ -65,6 +73,8 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     number = Number(f"{gang.name} removed after", took, "s", float(ttl), "spec.ttlSecondsAfterFinished")
     start = f"{gang.title} was {phase} at t={t:.2f} s, time to live {ttl} s"
 
+    nobody = NO_TTL if gang.kind == names.BATCH_JOB else NO_COLLECTOR
+
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         keys = (key, *(pod.keys["deleted"] for pod in gang.pods[:3] if "deleted" in pod.keys))
         return say.finding(
@@ -76,7 +86,7 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     if took is None or gone is None:
         limit = several.due(evidence, given, gang, t + ttl)
         if stop >= limit or several.expired(evidence, gang, t):
-            return found(Verdict.FAIL, f"still there {stop - t:.1f} s later", causes=(NO_COLLECTOR,))
+            return found(Verdict.FAIL, f"still there {stop - t:.1f} s later", causes=(nobody,))
         return found(Verdict.INCONCLUSIVE, "the evidence ends before its removal was due")
     if took < ttl - WHOLE_SECONDS - RECEIPT - grain:
         return found(Verdict.FAIL, f"removed {took:.1f} s later, too early", violation=True)
@@ -85,8 +95,8 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
         why = several.expired(evidence, gang, t)
         verdict = Verdict.FAIL if why or stop - gone > several.GONE_SLACK else Verdict.INCONCLUSIVE
         return found(verdict, f"removed {took:.1f} s later, but {say.listed(left, 4)} is still there",
-                     causes=(NO_COLLECTOR,), where=tuple(left[: say.MANY]))  # fmt: skip
-    gaps = [gap for kind in (names.VC_JOB, "Pod") for gap in evidence.gaps(kind, t, gone)]
+                     causes=(nobody,), where=tuple(left[: say.MANY]))  # fmt: skip
+    gaps = [gap for kind in (gang.kind, "Pod") for gap in evidence.gaps(kind, t, gone)]
     if gaps:
         return found(Verdict.INCONCLUSIVE, "the watch has a gap, so when it was removed is not known")
     return found(Verdict.PASS, f"removed {took:.1f} s later with its {say.count(len(gang.pods), 'pod')}")

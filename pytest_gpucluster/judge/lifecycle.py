@@ -6,16 +6,23 @@ from collections.abc import Callable
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.owners import COMPLETED
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 COMPLETES = (
-    "when the task with TaskCompleted -> CompleteJob ends with 0, deletion of every other member is asked for, they "
-    "are gone after their grace, and the Job is Completed"
+    "when the task with TaskCompleted -> CompleteJob (of a batch Job: the index of its successPolicy) ends with 0, "
+    "deletion of every other member is asked for, they are gone after their grace, and the Job is Completed"
 )
-LINGERS = "without TaskCompleted -> CompleteJob the other members keep running after the master has ended"
+LINGERS = (
+    "without TaskCompleted -> CompleteJob (of a batch Job: a successPolicy) the other members keep running after the "
+    "master has ended"
+)
+
+FIRST, OTHERS = "first", "others"
+"""What stands for tasks in an Indexed Job: its first member, and the others."""
 
 ACT_WITHIN = 10.0
 """Seconds in which the controllers act on a completed task where no budget is given; recorded: 0.03 to 0.4 s."""
@@ -26,6 +33,16 @@ GONE_SLACK = 10.0
 POLICY = Cause(
     "no policy tells Volcano that the end of the master ends the Job",
     "give the master task `policies: [{event: TaskCompleted, action: CompleteJob}]`",
+)
+SUCCESS_POLICY = Cause(
+    "nothing tells Kubernetes that the end of the first member ends the Job",
+    "give the Indexed Job `successPolicy: {rules: [{succeededIndexes: '0', succeededCount: 1}]}` (Kubernetes 1.33 and "
+    "later)",
+)
+JOB_CONTROLLER = Cause(
+    "the Job controller did not act on the successPolicy",
+    "check kube-controller-manager and its log, and that the API server is of 1.33 or later (an older one drops the "
+    "field)",
 )
 CONTROLLERS = Cause(
     "the controllers did not act on TaskCompleted",
@@ -61,7 +78,11 @@ def _completes(policies: list[fields.Object]) -> bool:
 
 def policy_of(gang: Gang, task: str) -> bool | None:
     """Return whether the end of a task completes the Job; None where the Job's tasks are not in the evidence."""
-    if gang.job is None or not gang.job.tasks:
+    if gang.job is None:
+        return None
+    if gang.job.kind == names.BATCH_JOB:
+        return gang.job.led and task == FIRST
+    if not gang.job.tasks:
         return None
     if _completes(fields.items(gang.job.last, "spec", "policies")):
         return True
@@ -74,8 +95,9 @@ def ended_tasks(gang: Gang) -> list[Ended]:
     """Return the tasks that ended with 0 while others ran, by time."""
     by_task: dict[str, list[PodStory]] = {}
     for pod in gang.pods:
-        if pod.task:
-            by_task.setdefault(pod.task, []).append(pod)
+        task = _task_of(gang, pod)
+        if task:
+            by_task.setdefault(task, []).append(pod)
     replicas = {
         str(t.get("name")): fields.number(t, "replicas") or 0 for t in (gang.job.tasks if gang.job else [])
     }
@@ -97,17 +119,27 @@ def ended_tasks(gang: Gang) -> list[Ended]:
     return sorted(found, key=lambda one: one.t)
 
 
+def _task_of(gang: Gang, pod: PodStory) -> str:
+    if gang.kind != names.BATCH_JOB:
+        return pod.task
+    return FIRST if pod.slot == "index 0" else OTHERS if pod.slot.startswith("index ") else ""
+
+
 def _jobs(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
     named = terms.cast(evidence, given, "subject")
     gangs = named if named is not None else terms.everyone(evidence)
-    return tuple(gang for gang in gangs if gang.kind == names.VC_JOB)
+    return tuple(gang for gang in gangs if gang.kind in (names.VC_JOB, names.BATCH_JOB))
+
+
+def _cause(gang: Gang, of_volcano: Cause, of_kubernetes: Cause) -> Cause:
+    return of_kubernetes if gang.kind == names.BATCH_JOB else of_volcano
 
 
 def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-001."""
     jobs = _jobs(evidence, given)
     if not jobs:
-        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, terms.nothing(evidence, "Volcano Job"))
+        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, terms.nothing(evidence, "Job"))
     arranged = terms.of(evidence, given).arranged
     findings: list[Finding] = []
     for gang in jobs:
@@ -121,8 +153,14 @@ def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
         return say.telling(findings)
     with_policy = [gang for gang in jobs if _any_policy(gang)]
     if not with_policy:
-        text = f"{jobs[0].title} has no TaskCompleted -> CompleteJob policy"
-        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, jobs[0], causes=(POLICY,))
+        what = (
+            "successPolicy for its first member"
+            if jobs[0].kind == names.BATCH_JOB
+            else ("TaskCompleted -> CompleteJob policy")
+        )
+        text = f"{jobs[0].title} has no {what}"
+        cause = _cause(jobs[0], POLICY, SUCCESS_POLICY)
+        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, jobs[0], causes=(cause,))
     gang = with_policy[0]
     expired = terms.timed_out(evidence) if arranged else None
     if expired and not any(p.phase == "Succeeded" for p in gang.pods):
@@ -136,6 +174,8 @@ def _any_policy(gang: Gang) -> bool:
     if gang.job is None:
         return False
     tasks = gang.job.tasks
+    if gang.job.kind == names.BATCH_JOB:
+        return gang.job.led
     return _completes(fields.items(gang.job.last, "spec", "policies")) or any(
         _completes(fields.items(task, "policies")) for task in tasks
     )
@@ -163,7 +203,8 @@ def _completed(evidence: Evidence, given: terms.Given, one: Ended) -> Finding:
     idle = [name for name, t in asked.items() if t is None or t > until]
     if idle and evidence.end >= until:
         text = f"{say.listed(idle, 4)} left running {evidence.end - one.t:.1f} s later, no deletion asked for"
-        return found(Verdict.FAIL, text, violation=True, causes=(CONTROLLERS,))
+        cause = _cause(one.gang, CONTROLLERS, JOB_CONTROLLER)
+        return found(Verdict.FAIL, text, violation=True, causes=(cause,))
     if idle:
         return found(
             Verdict.INCONCLUSIVE, f"the evidence ends before deletion of {say.listed(idle, 4)} was due"
@@ -175,7 +216,7 @@ def _due(evidence: Evidence, given: terms.Given, one: Ended, budget: float) -> f
     """Return by when deletion must have been asked for: the budget, a window after Completed, or an expired wait."""
     limits = terms.of(evidence, given)
     due = [one.t + budget + limits.grain]
-    completed = one.gang.job.phase_time("Completed") if one.gang.job else None
+    completed = one.gang.job.completed if one.gang.job else None
     if completed is not None:
         due.append(completed + limits.window)
     due += [note.t for note in evidence.notes("timed-out") if note.t >= one.t]
@@ -212,10 +253,11 @@ def _gone(evidence: Evidence, one: Ended, found: Callable[..., Finding]) -> Find
             Verdict.INCONCLUSIVE,
             f"{text}; {say.listed([p.name for p in left], 4)} still terminating at the end",
         )
-    if job is not None and job.phase == "Completed":
-        return found(Verdict.PASS, f"{text}; Job Completed at t={job.phase_time('Completed') or 0.0:.2f} s")
+    if job is not None and job.phase in COMPLETED:
+        return found(Verdict.PASS, f"{text}; Job {job.phase} at t={job.completed or 0.0:.2f} s")
     if job is not None and job.phase in ("Failed", "Aborted", "Terminated"):
-        return found(Verdict.FAIL, f"{text}; but the Job ended {job.phase}", causes=(CONTROLLERS,))
+        cause = _cause(one.gang, CONTROLLERS, JOB_CONTROLLER)
+        return found(Verdict.FAIL, f"{text}; but the Job ended {job.phase}", causes=(cause,))
     expired = terms.timed_out(evidence, one.t)
     if expired:
         return found(Verdict.FAIL, f"{text}; the Job never became Completed (waited for {expired[0]})")
@@ -264,7 +306,7 @@ def lingers_without_policy_control(evidence: Evidence, given: terms.Given) -> Fi
         f"{'shown: ' if shown else ''}{text}{more}",
         one.gang,
         where=say.places(one.others),
-        causes=(POLICY,),
+        causes=(_cause(one.gang, POLICY, SUCCESS_POLICY),),
         evidence=tuple(pod.keys["finished"] for pod in one.pods[:4]),
         numbers=(Number("lingered", stay, "s", limits.window, "three scheduler periods or the window"),),
     )

@@ -258,6 +258,55 @@ def test_two_jobs_created_together_mix():
     run(scene())
 
 
+def test_a_success_policy_ends_the_job_with_its_first_member():
+    """Index 0 succeeds: the others are deleted, and the Job is Complete for that reason."""
+
+    async def scene():
+        async with cluster() as runtime:
+            store = runtime.store
+            rules = [{"succeededIndexes": "0", "succeededCount": 1}]
+            store.create("Job.batch", job("j", 3, successPolicy={"rules": rules}))
+            await until(runtime, lambda: len(pods_of(store)) == 3)
+            first, second = (
+                p["metadata"]["name"] for p in sorted(pods_of(store), key=lambda p: p["spec"]["hostname"])[:2]
+            )
+            end_pod(store, second, "Succeeded")
+            await settle()
+            assert "SuccessCriteriaMet" not in conditions(store)
+            end_pod(store, first, "Succeeded")
+            await until(runtime, lambda: "Complete" in conditions(store))
+            assert conditions(store)["SuccessCriteriaMet"] == ("True", "SuccessPolicy")
+            assert conditions(store)["Complete"] == ("True", "SuccessPolicy")
+            assert not pods_of(store, phase="Pending")
+            assert status(store)["completedIndexes"] == "0,1"
+
+    run(scene())
+
+
+def test_a_finished_job_goes_when_its_time_is_up():
+    """The time to live counts from the end; a Job without one, or one that runs, stays."""
+
+    async def scene():
+        async with cluster() as runtime:
+            store = runtime.store
+            for name, more in (
+                ("j", {"ttlSecondsAfterFinished": 0}),
+                ("runs", {"ttlSecondsAfterFinished": 0}),
+                ("k", {}),
+            ):
+                store.create("Job.batch", job(name, 1, **more))
+            await until(runtime, lambda: len(pods_of(store)) == 3)
+            for pod in pods_of(store):
+                if pod["metadata"]["labels"]["job-name"] != "runs":
+                    end_pod(store, pod["metadata"]["name"], "Succeeded")
+            await until(
+                runtime, lambda: {j["metadata"]["name"] for j in store.list("Job.batch")} == {"k", "runs"}
+            )
+            await until(runtime, lambda: len(pods_of(store)) == 2)
+
+    run(scene())
+
+
 def test_many_created_pods_are_told_in_combined_events():
     """Nine creations get an event each, further ones are combined into one with a count, as recorded."""
 

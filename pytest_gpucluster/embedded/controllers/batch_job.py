@@ -14,6 +14,7 @@ from pytest_gpucluster.embedded.controllers.job_pods import (
     parse_indexes,
     phase_of,
     restarts_of,
+    succeeds_early,
     tally,
 )
 from pytest_gpucluster.embedded.errors import ApiError
@@ -45,6 +46,7 @@ BATCH_SECONDS = 0.05
 Key = tuple[str, str]
 
 _REACHED = ("CompletionsReached", "Reached expected number of succeeded pods")
+_SUCCESS = ("SuccessPolicy", "Matched rules at index 0")
 _BACKOFF = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 _DEADLINE = ("DeadlineExceeded", "Job was active longer than specified deadline")
 
@@ -186,6 +188,10 @@ class JobController:
         failure = self._failure(job, status, counts)
         if failure is not None:
             _condition(conditions, "FailureTarget", "True", failure, now)
+            self._remove(job, counts, counts.active)
+            return False
+        if succeeds_early(job, status):
+            _condition(conditions, "SuccessCriteriaMet", "True", _SUCCESS, now)
             self._remove(job, counts, counts.active)
             return False
         if _complete(job, status, counts):

@@ -104,6 +104,18 @@ def tally(job: Obj, pods: Iterable[Obj]) -> Tally:
     return out
 
 
+def succeeds_early(job: Obj, status: Obj) -> bool:
+    """Report whether the first rule of a Job's successPolicy is met by the indexes that have succeeded."""
+    rules = (job["spec"].get("successPolicy") or {}).get("rules") or []
+    if not rules or not is_indexed(job):
+        return False
+    done = parse_indexes(status.get("completedIndexes") or "")
+    named = rules[0].get("succeededIndexes")
+    counted = done & parse_indexes(named) if named else done
+    wanted = rules[0].get("succeededCount") or len(parse_indexes(named or ""))
+    return bool(wanted) and len(counted) >= int(wanted)
+
+
 def restarts_of(pods: Iterable[Obj]) -> int:
     """Return how often containers were restarted in place."""
     return sum(
