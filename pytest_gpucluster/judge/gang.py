@@ -149,7 +149,7 @@ def half_placed_control(evidence: Evidence, given: terms.Given) -> Finding:
             Verdict.INCONCLUSIVE, CONTRAST, f"{text}; the control does not show the failure", gang
         )
     worst = found[0]
-    causes = say.causes_of_half(worst)
+    causes = say.causes_of_half(worst, terms.of(evidence, given).scheduler)
     return say.finding(
         Verdict.PASS,
         CONTRAST,

@@ -49,7 +49,7 @@ def half_placed(
             worst.gang,
             violation=True,
             where=say.places((*worst.members, *worst.missing)),
-            causes=say.causes_of_half(worst),
+            causes=say.causes_of_half(worst, terms.of(evidence, given).scheduler),
             evidence=tuple(half.key for half in shown[:8]),
             numbers=(
                 Number("members bound", worst.held, "pods", worst.generation.minimum, "minAvailable"),

@@ -1,12 +1,13 @@
 """INV-001: the declared gang scheduler is there, and its three parts answer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import rejected, say, terms
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.judge import native_parts, rejected, say, terms
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -30,8 +31,10 @@ CONTROLLERS = Cause(
 def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-001."""
     declared = str(given.get("scheduler") or "volcano")
-    if declared != "volcano":
-        text = f"what the parts of {declared} must answer is not written yet; this row knows Volcano"
+    if declared == schedulers.NATIVE:
+        return _together(native_parts.answers(evidence, given), native_parts.REQUIRED)
+    if declared != schedulers.VOLCANO:
+        text = f"{declared} is no gang scheduler with parts of its own"
         return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     parts = (
         _apis(evidence),
@@ -39,13 +42,18 @@ def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
         _controllers(evidence, given),
         phase_given(evidence, given),
     )
+    return _together(parts, REQUIRED)
+
+
+def _together(parts: Sequence[Finding], required: str) -> Finding:
+    """Return the one finding of a scheduler's parts, all of which must answer."""
     worst = say.gravest(parts)
     if worst.verdict is Verdict.FAIL:
         return worst
     text = "; ".join(part.observed for part in parts)
     keys = tuple(key for part in parts for key in part.evidence)
     numbers = tuple(number for part in parts for number in part.numbers)
-    return say.finding(worst.verdict, REQUIRED, text, evidence=keys, causes=worst.causes, numbers=numbers)
+    return say.finding(worst.verdict, required, text, evidence=keys, causes=worst.causes, numbers=numbers)
 
 
 def _part(verdict: Verdict, text: str, key: str = "", *causes: Cause, **more: Any) -> Finding:

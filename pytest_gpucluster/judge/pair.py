@@ -60,7 +60,7 @@ def _starving(evidence: Evidence, given: terms.Given, gangs: Sequence[Gang]) -> 
             one.gang,
             violation=True,
             where=say.places((*one.members, *other.members)),
-            causes=(STARVED, *say.causes_of_half(one)),
+            causes=(STARVED, *say.causes_of_half(one, limits.scheduler)),
             evidence=(one.key, other.key),
             numbers=(Number("both half placed for", both, "s", limits.tolerance, "two scheduler periods"),),
             repeat=(*say.repeat(one.gang), *say.repeat(other.gang)),

@@ -97,8 +97,8 @@ def _used(evidence: Evidence) -> set[str]:
 
 def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
     declared = str(given.get("scheduler") or "volcano")
-    if declared == "default-scheduler":
-        text = "the declared scheduler has no queues"
+    if declared in ("default-scheduler", "native"):
+        text = f"the declared scheduler {declared} has no queues"
         return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     missing = [
         line

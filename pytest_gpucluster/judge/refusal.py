@@ -74,7 +74,7 @@ def _something_bound(
             lasting = evidence.end - gen.steps[0].t > terms.of(evidence, given).tolerance
             if others or not short or not lasting:
                 continue
-        causes = (say.NO_GANG_PLUGIN,) if terms.gang_scheduler(gang) else (say.WRONG_SCHEDULER,)
+        causes = (say.cause_of_one_by_one(gang, terms.of(evidence, given).scheduler),)
         return say.finding(
             Verdict.FAIL,
             REQUIRED,

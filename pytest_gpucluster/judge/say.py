@@ -7,6 +7,7 @@ from pytest_gpucluster.evidence import gangs, owners, schedulers
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import schedulers as known
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Refusal, Verdict
 
 MANY = 8
@@ -22,6 +23,22 @@ NO_GANG_PLUGIN = Cause(
     "not the one that it read",
     "put the gang plugin into the first tier of volcano-scheduler.conf (kubectl -n volcano-system get configmap "
     "volcano-scheduler-configmap -o yaml) and restart or reload the scheduler",
+)
+NATIVE_NOT_ASKED = Cause(
+    "no PodGroup of Kubernetes stands for the gang: the feature gates GenericWorkload and WorkloadWithJob are off, so "
+    "that the fields which ask for a gang are dropped without a word, or nothing asked for it",
+    "switch both gates on in kube-apiserver, kube-controller-manager and kube-scheduler, serve "
+    "scheduling.k8s.io/v1beta1, and state spec.scheduling.schedulingPolicy.gang.minCount on the Job",
+)
+NATIVE_BASIC = Cause(
+    "the PodGroup has the basic policy, by which pods are placed one at a time; its condition Scheduled proves nothing",
+    "state spec.scheduling.schedulingPolicy.gang.minCount on the Job (or on the PodGroup): without it the Job "
+    "controller makes a PodGroup of the basic policy",
+)
+NATIVE_NOT_HELD = Cause(
+    "kube-scheduler does not hold the PodGroup to its minCount: its feature gate GenericWorkload is off, or its "
+    "configuration has the plugin GangScheduling disabled",
+    "start kube-scheduler with --feature-gates=GenericWorkload=true and without disabling the plugin GangScheduling",
 )
 SCATTERED = Cause(
     "every pod belongs to a PodGroup of its own with minMember 1: whoever made the pods never told the scheduler "
@@ -95,26 +112,50 @@ def repeat(gang: gangs.Gang) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def causes_of_half(half: Half) -> tuple[Cause, ...]:
-    """Return why a gang is half placed, likeliest first."""
+def _of_native(gang: gangs.Gang, declared: str) -> Cause | None:
+    """Return why a gang that was to be a native one is not placed whole; None where no native gang was asked for."""
+    group = next((one for one in reversed(gang.groups) if one.native), None)
+    asked = declared == known.NATIVE or (gang.job is not None and gang.job.gang_minimum > 0)
+    if group is not None and group.minimum:
+        return NATIVE_NOT_HELD
+    if group is not None and (asked or not declared):
+        return NATIVE_BASIC
+    return NATIVE_NOT_ASKED if asked and gang.scheduler == schedulers.DEFAULT_NAME else None
+
+
+def cause_of_one_by_one(gang: gangs.Gang, declared: str = "") -> Cause:
+    """Return why the members of a gang are placed one by one; `declared` is the scheduler that was to place it."""
+    native = _of_native(gang, declared)
+    if native is not None:
+        return native
+    if gang.scheduler == schedulers.DEFAULT_NAME and not terms.gang_scheduler(gang):
+        return WRONG_SCHEDULER
+    return NO_GANG_PLUGIN
+
+
+def causes_of_half(half: Half, declared: str = "") -> tuple[Cause, ...]:
+    """Return why a gang is half placed, likeliest first; `declared` is the scheduler that was to place it."""
     gang = half.gang
-    causes: list[Cause] = []
-    if gang.scattered:
-        causes.append(SCATTERED)
-    elif gang.scheduler == schedulers.DEFAULT_NAME and not terms.gang_scheduler(gang):
-        causes.append(WRONG_SCHEDULER)
-    else:
-        causes.append(NO_GANG_PLUGIN)
+    causes = [SCATTERED if gang.scattered else cause_of_one_by_one(gang, declared)]
     group = gang.groups[-1] if gang.groups else None
     if group is not None and group.minimum and group.minimum < half.generation.minimum:
         causes.insert(
             0,
-            Cause(
-                f"the PodGroup says minMember {group.minimum} where the gang needs {half.generation.minimum}",
-                "make minAvailable of the Job equal to the sum of its replicas, and let the admission default it",
-            ),
+            _short(group, half.generation.minimum),
         )
     return (*causes, NO_ROOM)
+
+
+def _short(group: owners.GroupStory, needed: int) -> Cause:
+    if group.native:
+        return Cause(
+            f"the PodGroup says minCount {group.minimum} where the gang needs {needed}",
+            "make minCount of the Job's spec.scheduling equal to its parallelism",
+        )
+    return Cause(
+        f"the PodGroup says minMember {group.minimum} where the gang needs {needed}",
+        "make minAvailable of the Job equal to the sum of its replicas, and let the admission default it",
+    )
 
 
 def describe_half(half: Half) -> str:
