@@ -123,6 +123,13 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> ApiErr
     return ApiError(422, "Invalid", text, _details(name, group, kind, causes=list(causes)))
 
 
+def webhook_failed(webhook: str, why: str) -> ApiError:
+    """Return 500 for an admission webhook that does not answer and must."""
+    text = f'failed calling webhook "{webhook}": failed to call webhook: {why}'
+    details = {"causes": [{"message": text}]}
+    return ApiError(500, "InternalError", f"Internal error occurred: {text}", details)
+
+
 def denied(webhook: str, why: str, code: int = 403) -> ApiError:
     """Return the refusal of an admission webhook."""
     text = f'admission webhook "{webhook}" denied the request: {why}'

@@ -167,6 +167,14 @@ def _name(obj: Obj, now: datetime) -> str:
     return name_of(obj)
 
 
+def _is_so(kind: str) -> Callable[[Obj, datetime], Any]:
+    def cell(obj: Obj, now: datetime) -> Any:
+        del now
+        return str((get_condition(obj, kind) or {}).get("status") or "")
+
+    return cell
+
+
 NAME = Column("Name", _name)
 AGE = Column("Age", _age)
 
@@ -229,6 +237,27 @@ def columns_of(row: ResourceType) -> list[Column]:
                 Column("Inqueue", _at("status.inqueue", 0), 1, "integer"),
                 Column("Pending", _at("status.pending", 0), 1, "integer"),
                 Column("Running", _at("status.running", 0), 1, "integer"),
+                AGE,
+            ]
+        case "ClusterQueue":
+            more = [
+                Column("Cohort", _at("spec.cohortName")),
+                Column("Strategy", _at("spec.queueingStrategy"), 1),
+                Column("Pending Workloads", _at("status.pendingWorkloads"), type="integer"),
+                Column("Admitted Workloads", _at("status.admittedWorkloads"), 1, "integer"),
+            ]
+        case "LocalQueue":
+            more = [
+                Column("ClusterQueue", _at("spec.clusterQueue")),
+                Column("Pending Workloads", _at("status.pendingWorkloads"), type="integer"),
+                Column("Admitted Workloads", _at("status.admittedWorkloads"), type="integer"),
+            ]
+        case "Workload":
+            more = [
+                Column("Queue", _at("spec.queueName")),
+                Column("Reserved in", _at("status.admission.clusterQueue")),
+                Column("Admitted", _is_so("Admitted")),
+                Column("Finished", _is_so("Finished")),
                 AGE,
             ]
         case "Namespace":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pytest_gpucluster.embedded.admission import AdmissionHook
-from pytest_gpucluster.embedded.errors import ApiError, denied
+from pytest_gpucluster.embedded.errors import denied, webhook_failed
 from pytest_gpucluster.embedded.kueue import names
 from pytest_gpucluster.embedded.kueue.schema import default_cluster_queue, normalize
 from pytest_gpucluster.embedded.kueue.settings import Settings
@@ -37,7 +37,8 @@ def hooks(runtime: Runtime, settings: Settings) -> list[AdmissionHook]:
         _default_queue(job, store)
         queue = queue_of(job)
         unknown = bool(queue) and store.peek(names.LOCAL_QUEUE, namespace_of(job), queue) is None
-        if (queue or settings.every_job) and not _is_owned(job) and not (forgiving and unknown):
+        managed = bool(queue) or (settings.every_job and namespace_of(job) not in names.UNMANAGED)
+        if managed and not (forgiving and unknown):
             job.setdefault("spec", {})["suspend"] = True
         return job
 
@@ -49,15 +50,26 @@ def hooks(runtime: Runtime, settings: Settings) -> list[AdmissionHook]:
     ]
 
 
-def _is_owned(job: Obj) -> bool:
-    """Report whether a Job belongs to something that manages it."""
-    return any(ref.get("controller") for ref in job["metadata"].get("ownerReferences") or [])
+def unreachable() -> list[AdmissionHook]:
+    """Return webhooks that nobody answers: what they would look at is refused, since their failure policy is Fail."""
+
+    def fail(obj: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001
+        key = "job" if obj["kind"] == "Job" else str(obj["kind"]).lower()
+        group = "batch-v1" if key == "job" else "kueue-x-k8s-io-v1beta2"
+        service = f"kueue-webhook-service.{names.SYSTEM_NAMESPACE}.svc:443"
+        url = f"https://{service}/mutate-{group}-{key}?timeout=10s"
+        raise webhook_failed(
+            f"m{key}.kb.io", f'Post "{url}": dial tcp 10.96.7.7:443: connect: connection refused'
+        )
+
+    kinds = (names.JOB, names.CLUSTER_QUEUE, names.FLAVOR)
+    return [AdmissionHook(kind, "CREATE", fail, "mutating") for kind in kinds]
 
 
 def _default_queue(job: Obj, store: Store) -> None:
     """Give a Job without a queue the LocalQueue `default` of its namespace, where there is one."""
     there = store.peek(names.LOCAL_QUEUE, namespace_of(job), names.DEFAULT_QUEUE) is not None
-    if there and not queue_of(job) and not _is_owned(job):
+    if there and not queue_of(job):
         meta = job["metadata"]
         meta["labels"] = {**labels_of(job), names.QUEUE_LABEL: names.DEFAULT_QUEUE}
 
@@ -147,6 +159,3 @@ def _refuse(webhook: str, problems: list[str]) -> None:
     if problems:
         text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         raise denied(webhook, text)
-
-
-__all__ = ["ApiError", "hooks"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.plain.quantities import format_quantity, parse_quantity
+from pytest_gpucluster.plain.quantities import QuantityError, format_quantity, parse_quantity
 
 Amounts = dict[str, Fraction]
 ZERO = Fraction(0)
@@ -55,8 +55,20 @@ def show_all(values: Mapping[str, Fraction]) -> dict[str, str]:
 
 
 def canonical(name: str, text: object) -> str:
-    """Return a quantity as a client written in Go sends it back."""
-    return show(name, parse_quantity(str(text)))
+    """Return a quantity as a client written in Go sends it back; what is none is left for the schema to refuse."""
+    try:
+        return show(name, parse_quantity(str(text)))
+    except QuantityError:
+        return str(text)
+
+
+def is_quantity(text: object) -> bool:
+    """Report whether a value is a quantity."""
+    try:
+        parse_quantity(str(text))
+    except QuantityError:
+        return False
+    return True
 
 
 def total(parts: Iterable[Mapping[str, Fraction]]) -> Amounts:

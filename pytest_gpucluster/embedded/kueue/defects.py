@@ -7,6 +7,7 @@ from typing import Final
 
 DEFECTS: Final[dict[str, str]] = {
     "kueue.absent": "Kueue does not run: its kinds are served, and nobody looks at them or at Jobs",
+    "kueue.webhook-down": "Kueue does not run, and its webhooks refuse every new Job, because nobody answers them",
     "kueue.starts-before-admission": (
         "the admission of Jobs is absent, and the controller suspends late what runs without having been admitted"
     ),

@@ -24,8 +24,10 @@ def install(runtime: Runtime) -> None:
     if runtime.has("kueue.manages-unlabelled"):
         settings = dataclasses.replace(settings, every_job=True)
     _serve(runtime)
-    down = runtime.has("kueue.absent")
+    down = runtime.has("kueue.absent") or runtime.has("kueue.webhook-down")
     _leave_installation(runtime.store, runtime.config.get("kueue"), up=not down)
+    if runtime.has("kueue.webhook-down"):
+        runtime.admission.extend(admission.unreachable())
     if down:
         return
     runtime.admission.extend(admission.hooks(runtime, settings))

@@ -97,7 +97,7 @@ class JobReconciler:
             for each in self._owned(key):
                 self._let_go(each)
             return
-        if not of.queue_of(job) and not self._settings.every_job:
+        if not self._is_managed(job):
             return
         workload = self._one_workload(job)
         if workload is _WAIT:
@@ -123,6 +123,13 @@ class JobReconciler:
             return
         if not self._follow_pods(job, workload):
             self._steer(job, workload)
+
+    def _is_managed(self, job: Obj) -> bool:
+        queue, place = of.queue_of(job), namespace_of(job)
+        if not queue:
+            return self._settings.every_job and place not in names.UNMANAGED
+        unknown = self._store.peek(names.LOCAL_QUEUE, place, queue) is None
+        return not (unknown and self._has("kueue.unknown-queue-runs"))
 
     def _one_workload(self, job: Obj) -> Obj | None:
         """Return the Workload of a Job as it is now; one that no longer fits is removed, and its Job stopped.

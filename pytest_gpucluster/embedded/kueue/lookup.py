@@ -52,6 +52,16 @@ def why_inactive(store: Store, queue: Obj) -> tuple[str, str] | None:
     if missing:
         listed = ",".join(missing)
         reasons.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {listed}"))
+    checks = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or []
+    if checks:
+        listed = ",".join(sorted(str(check["name"]) for check in checks))
+        reasons.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {listed}"))
+    for flavor in flavors:
+        found = store.peek(names.FLAVOR, None, flavor) or {}
+        topology = (found.get("spec") or {}).get("topologyName")
+        if topology:
+            text = f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
+            reasons.append(("TopologyNotFound", text))
     if not reasons:
         return None
     return reasons[0][0], f"Can't admit new workloads: {', '.join(text for _, text in reasons)}."

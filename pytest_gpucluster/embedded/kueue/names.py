@@ -8,6 +8,9 @@ DEPLOYMENT: Final = "kueue-controller-manager"
 CONFIG_MAP: Final = "kueue-manager-config"
 CONFIG_KEY: Final = "controller_manager_config.yaml"
 
+UNMANAGED: Final = frozenset({"kube-system", SYSTEM_NAMESPACE})
+"""Namespaces whose Jobs are left alone unless they name a queue."""
+
 GROUP: Final = "kueue.x-k8s.io"
 WORKLOAD: Final = "Workload"
 CLUSTER_QUEUE: Final = "ClusterQueue"

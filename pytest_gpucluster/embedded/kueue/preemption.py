@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.kueue import conditions, lookup, names
-from pytest_gpucluster.embedded.kueue.quota import Assignment, FlavorResource, Snapshot
+from pytest_gpucluster.embedded.kueue.quota import Assignment, Snapshot
 from pytest_gpucluster.embedded.kueue.workloads import usage_of
 from pytest_gpucluster.embedded.objects import Obj, get_condition, name_of, uid_of
 from pytest_gpucluster.embedded.runtime import Runtime
@@ -23,13 +23,11 @@ class Preemption:
         self._store = runtime.store
         self._events = Recorder(runtime.store, names.ADMISSION_REPORTER, legacy=True)
 
-    def issue(self, workload: Obj, queue: Obj, assignment: Assignment, now: Snapshot) -> int:
-        """Evict what a refused Workload may take back; return how many, 0 where that would not be enough."""
+    def issue(self, workload: Obj, queue: Obj, assignment: Assignment) -> int:
+        """Evict what a refused Workload may take back; return how many go, 0 where that would not be enough."""
         short = dict(assignment.short)
-        if not short:
-            return 0
         chosen: list[tuple[Obj, str]] = []
-        for victim, why in self._candidates(workload, queue, now):
+        for victim, why in self._candidates(workload, queue) if short else ():
             usage = usage_of(victim)
             if not any(key in usage for key, more in short.items() if more > 0):
                 continue
@@ -37,35 +35,24 @@ class Preemption:
             short = {key: more - usage.get(key, Fraction(0)) for key, more in short.items()}
             if all(more <= 0 for more in short.values()):
                 break
-        if any(more > 0 for more in short.values()):
+        if not chosen or any(more > 0 for more in short.values()):
             return 0
         for victim, why in chosen:
-            self._preempt(victim, workload, why)
+            if not conditions.is_true(victim, names.EVICTED):
+                self._preempt(victim, workload, why)
         return len(chosen)
 
-    def _candidates(self, workload: Obj, queue: Obj, now: Snapshot) -> Iterator[tuple[Obj, str]]:
-        """Yield victims, those of borrowing queues first, the lowest priority and the newest first among them."""
-        rules = queue["spec"].get("preemption") or {}
-        reclaim, within = rules.get("reclaimWithinCohort", "Never"), rules.get("withinClusterQueue", "Never")
-        own, mine = now.queues[name_of(queue)], _priority(workload)
-        found: list[tuple[tuple[object, ...], Obj, str]] = []
+    def _candidates(self, workload: Obj, queue: Obj) -> Iterator[tuple[Obj, str]]:
+        """Yield what may be taken: what goes already, then of borrowing queues, then the least and the newest."""
+        now = lookup.snapshot(self._store)
+        found: list[tuple[tuple[bool, bool, int, _Newest, str], Obj, str]] = []
         for victim in self._store.peek_all(names.WORKLOAD):
             holder = now.queues.get(lookup.holds_in(victim))
-            if holder is None or conditions.is_true(victim, names.EVICTED):
-                continue
-            lower = _priority(victim) < mine
-            if holder is own:
-                allowed, why = within != "Never" and lower, WITHIN
-            else:
-                lends = bool(own.cohort) and holder.cohort == own.cohort
-                borrows = any(holder.borrowed(key) for key in usage_of(victim))
-                allowed, why = (
-                    lends and borrows and (reclaim == "Any" or (reclaim != "Never" and lower)),
-                    RECLAIM,
-                )
-            if allowed:
-                admitted = (get_condition(victim, names.QUOTA_RESERVED) or {}).get("lastTransitionTime", "")
-                rank = (why != RECLAIM, _priority(victim), _Newest(admitted), uid_of(victim))
+            why = "" if holder is None else self._why(workload, queue, victim, now)
+            if why:
+                since = (get_condition(victim, names.QUOTA_RESERVED) or {}).get("lastTransitionTime", "")
+                going = conditions.is_true(victim, names.EVICTED)
+                rank = (not going, why != RECLAIM, _priority(victim), _Newest(since), uid_of(victim))
                 found.append((rank, victim, why))
         for _, victim, why in sorted(found, key=lambda each: each[0]):
             holder = now.queues[lookup.holds_in(victim)]
@@ -73,6 +60,18 @@ class Preemption:
                 continue  # what was taken from it so far was all that it had borrowed
             now.add(holder.name, usage_of(victim), -1)
             yield victim, why
+
+    def _why(self, workload: Obj, queue: Obj, victim: Obj, now: Snapshot) -> str:
+        """Return by what right a Workload may be taken, empty where there is none."""
+        rules = queue["spec"].get("preemption") or {}
+        own, holder = now.queues[name_of(queue)], now.queues[lookup.holds_in(victim)]
+        lower = _priority(victim) < _priority(workload)
+        if holder is own:
+            return WITHIN if rules.get("withinClusterQueue", "Never") != "Never" and lower else ""
+        reclaim = rules.get("reclaimWithinCohort", "Never")
+        shares = bool(own.cohort) and holder.cohort == own.cohort
+        borrows = any(holder.borrowed(key) for key in usage_of(victim))
+        return RECLAIM if shares and borrows and (reclaim == "Any" or (reclaim != "Never" and lower)) else ""
 
     def _preempt(self, victim: Obj, winner: Obj, why: str) -> None:
         owner = (winner["metadata"].get("labels") or {}).get(names.JOB_UID_LABEL, "UNKNOWN")
@@ -99,7 +98,3 @@ class _Newest(str):
 
 def _priority(workload: Obj) -> int:
     return int(workload["spec"].get("priority") or 0)
-
-
-Key = FlavorResource
-"""What quota is counted by."""

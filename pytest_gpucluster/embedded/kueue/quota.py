@@ -94,7 +94,8 @@ class Assignment:
         usage: What it would use.
         problems: Pod set -> why it gets nothing.
         borrows: Whether it fits only with what others lend.
-        short: What would have to be given back, where its own quota would do (for reclaiming).
+        short: What others would have to give back, where its own quota would do.
+        wanted: What it would use then.
         count: Pods that it would get where that is fewer than asked for (a defect); None is all.
     """
 
@@ -102,7 +103,8 @@ class Assignment:
     usage: Usage = field(default_factory=dict)
     problems: dict[str, list[str]] = field(default_factory=dict)
     borrows: bool = False
-    short: dict[FlavorResource, Fraction] = field(default_factory=dict)
+    short: Usage = field(default_factory=dict)
+    wanted: Usage = field(default_factory=dict)
     count: int | None = None
 
     @property
@@ -197,10 +199,19 @@ class Snapshot:
                     out.usage[key] = out.usage.get(key, ZERO) + amount
                     nominal = queue.limits.get(key, Limit(ZERO)).nominal
                     out.borrows |= queue.used.get(key, ZERO) + out.usage[key] > nominal
-                out.short.clear()
                 return []
             why += problems
+        out.short, out.wanted = self._owed(queue, group[1], needed)
         return why
+
+    def _owed(self, queue: Queue, flavors: list[str], needed: Amounts) -> tuple[Usage, Usage]:
+        """Return what is missing, and what is wanted, of the first flavor of which the queue owns enough itself."""
+        for flavor in flavors:
+            wanted = {(flavor, resource): amount for resource, amount in needed.items()}
+            if all(amount <= queue.limits[key].nominal for key, amount in wanted.items()):
+                short = {key: amount - self.available(queue, key) for key, amount in wanted.items()}
+                return {key: more for key, more in short.items() if more > 0}, wanted
+        return {}, {}
 
     def _unfit_for(self, flavor: str, pod: Obj) -> list[str]:
         """Return why pods cannot run on the nodes of a flavor."""
@@ -236,8 +247,6 @@ class Snapshot:
             if before + amount > free:
                 more = show(resource, before + amount - free)
                 why.append(f"insufficient unused quota for {where}, {more} more needed")
-                if queue.used.get(key, ZERO) + before + amount <= queue.limits[key].nominal:
-                    out.short[key] = before + amount - free
         return why
 
 

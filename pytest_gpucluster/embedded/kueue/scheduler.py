@@ -49,6 +49,7 @@ class Scheduler:
         self._preemption = Preemption(runtime)
         self._aside: dict[str, Trait] = {}
         self._held: dict[str, tuple[str, object]] = {}
+        self._shapes: dict[tuple[str, str, str], Trait] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._changes: Subscription | None = None
 
@@ -67,7 +68,16 @@ class Scheduler:
 
     def _note(self, kind: str, key: str, obj: Obj) -> None:
         if key != names.WORKLOAD:
-            self._try_again_later()
+            place = (key, namespace_of(obj), name_of(obj))
+            shape = (
+                uid_of(obj),
+                obj["metadata"].get("generation"),
+                str(labels_of(obj)),
+                lookup.is_active(obj),
+            )
+            if self._shapes.get(place) != shape:
+                self._shapes[place] = shape
+                self._try_again_later()
             return
         uid = uid_of(obj)
         before = self._held.pop(uid, None)
@@ -142,16 +152,15 @@ class Scheduler:
         progress = len(tried) < len(heads)
         for workload, queue, first in tried:
             if not first.fits:
-                given_way = self._preemption.issue(workload, queue, first, now)
-                text = first.message()
-                if given_way:
-                    text += f". Pending the preemption of {given_way} workload(s)"
-                progress |= self._refuse(workload, queue, text)
+                going = self._preemption.issue(workload, queue, first)
+                text = first.message() + (f". Pending the preemption of {going} workload(s)" if going else "")
+                progress |= self._refuse(workload, queue, text, stays=bool(going))
+                if going:
+                    now.add(name_of(queue), first.wanted)  # nobody else gets what others give back for it
                 continue
             again = self._assignment(now, workload, queue)
             if not again.fits:
-                self._say(workload, NO_LONGER)
-                progress = True
+                self._say_once(workload, NO_LONGER)
             elif self._must_wait():
                 self._write(workload, lambda w: conditions.release(w, WAITING, self._store.now()))
                 return False
@@ -200,14 +209,20 @@ class Scheduler:
             for w in self._store.peek_all(names.WORKLOAD)
         )
 
-    def _refuse(self, workload: Obj, queue: Obj, text: str) -> bool:
-        """Say why a Workload gets nothing, and set it aside unless its queue is strict."""
+    def _refuse(self, workload: Obj, queue: Obj, text: str, *, stays: bool) -> bool:
+        """Say why a Workload gets nothing, and set it aside unless its queue is strict or others make room for it."""
+        stays |= queue["spec"].get("queueingStrategy") == "StrictFIFO"
         if not self._has("kueue.silent-refusal"):
-            self._say(workload, text)
-        if queue["spec"].get("queueingStrategy") == "StrictFIFO" and not self._has("kueue.no-second"):
+            (self._say_once if stays else self._say)(workload, text)
+        if stays and not self._has("kueue.no-second"):
             return False  # it stays the first of its queue, and nothing behind it is looked at
         self._aside[uid_of(workload)] = _trait(self._fresh(workload))
         return True
+
+    def _say_once(self, workload: Obj, text: str) -> None:
+        """Say why, unless that was the last that was said."""
+        if (get_condition(workload, names.QUOTA_RESERVED) or {}).get("message") != text:
+            self._say(workload, text)
 
     def _say(self, workload: Obj, text: str) -> None:
         asked = [{"name": n, "resources": show_all(total([a]))} for n, a in requests_of(workload).items()]
@@ -216,15 +231,8 @@ class Scheduler:
             conditions.release(obj, (names.PENDING, text), self._store.now())
             obj["status"]["resourceRequests"] = asked
 
-        before = get_condition(workload, names.QUOTA_RESERVED) or {}
-        strict_again = before.get("message") == text and uid_of(workload) not in self._aside
         self._write(workload, change)
-        if not (strict_again and self._is_strict(workload)):
-            self._events.event(workload, "Warning", names.PENDING, text)
-
-    def _is_strict(self, workload: Obj) -> bool:
-        queue = lookup.cluster_queue_of(self._store, workload) or {}
-        return (queue.get("spec") or {}).get("queueingStrategy") == "StrictFIFO"
+        self._events.event(workload, "Warning", names.PENDING, text)
 
     def _admit(self, workload: Obj, queue: Obj, assignment: Assignment) -> None:
         admission = _admission(name_of(queue), workload, assignment)

@@ -1,9 +1,11 @@
 """What the schemas of Kueue's custom resources fill in and refuse (code 422, reason Invalid)."""
 
+from collections.abc import Iterator
+
 from pytest_gpucluster.embedded.errors import Cause, bad_value, not_supported, required
 from pytest_gpucluster.embedded.kinds.known import prune_fields
 from pytest_gpucluster.embedded.kueue import names
-from pytest_gpucluster.embedded.kueue.amounts import canonical
+from pytest_gpucluster.embedded.kueue.amounts import canonical, is_quantity
 from pytest_gpucluster.embedded.objects import Obj
 
 STOP_POLICIES = (names.NONE, names.HOLD, names.DRAIN)
@@ -18,6 +20,7 @@ WORKLOAD_SPEC = frozenset({
     "active", "maximumExecutionTimeSeconds", "podSets", "preemptionGates", "priority", "priorityClassRef",
     "queueName",
 })  # fmt: skip
+QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 QUANTITIES = ("nominalQuota", "borrowingLimit", "lendingLimit")
 
 
@@ -93,6 +96,7 @@ def validate_cluster_queue(obj: Obj, old: Obj | None = None) -> list[Cause]:  # 
     )
     if borrows and not spec.get("cohortName"):
         out.append(bad_value("spec", "object", "borrowingLimit must be nil when cohort is empty"))
+    out += _not_quantities(groups)
     preemption = spec.get("preemption") or {}
     borrowing = (preemption.get("borrowWithinCohort") or {}).get("policy", "Never")
     if preemption.get("reclaimWithinCohort") == "Never" and borrowing != "Never":
@@ -101,6 +105,17 @@ def validate_cluster_queue(obj: Obj, old: Obj | None = None) -> list[Cause]:  # 
     if spec.get("queueingStrategy") not in STRATEGIES:
         out.append(not_supported("spec.queueingStrategy", spec.get("queueingStrategy"), STRATEGIES))
     return out + _stop_policy(spec)
+
+
+def _not_quantities(groups: list[Obj]) -> Iterator[Cause]:
+    for i, group in enumerate(groups):
+        for j, flavor in enumerate(group.get("flavors") or []):
+            for k, resource in enumerate(flavor.get("resources") or []):
+                for name in QUANTITIES:
+                    stated = resource.get(name, "0")
+                    field = f"spec.resourceGroups[{i}].flavors[{j}].resources[{k}].{name}"
+                    if not is_quantity(stated):
+                        yield bad_value(field, stated, f"{field} in body should match '{QUANTITY}'")
 
 
 def validate_local_queue(obj: Obj, old: Obj | None = None) -> list[Cause]:

@@ -24,6 +24,9 @@ EXACT_BELOW = 2.0
 """Seconds below which a time limit is counted exactly. Kueue counts from the whole seconds of a condition, so that a
 limit ends up to one second early, as recorded; of limits as short as an embedded cluster has, nothing might be left."""
 
+SHORTEST = 0.001
+"""Least seconds of a timer, so that the clock has moved when it rings."""
+
 LIMIT = ("RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries")
 
 
@@ -72,7 +75,7 @@ class WorkloadController:
             if self._changes is not None:
                 self._changes.nudge()
 
-        asyncio.get_running_loop().call_later(max(seconds, 0.0), ring)
+        asyncio.get_running_loop().call_later(max(seconds, SHORTEST), ring)
 
     def _reconcile(self, key: Key) -> None:
         workload = self._store.find(names.WORKLOAD, *key)
