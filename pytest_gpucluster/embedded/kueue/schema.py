@@ -20,7 +20,8 @@ WORKLOAD_SPEC = frozenset({
     "active", "maximumExecutionTimeSeconds", "podSets", "preemptionGates", "priority", "priorityClassRef",
     "queueName",
 })  # fmt: skip
-QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+QUANTITY = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
 QUANTITIES = ("nominalQuota", "borrowingLimit", "lendingLimit")
 
 
