@@ -187,6 +187,21 @@ def master_port_open(evidence: Evidence, given: terms.Given) -> Presupposed:
     return say.presupposed(name, held=None, observed="no member's try of the master's port was recorded")
 
 
+def members_find_each_other(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether members found the names of the others before they formed a group."""
+    name = "the members' names resolve"
+    uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
+    over = [word for word in payload.words(evidence).of("waited") if word.uid in uids or not uids]
+    lost = [word for word in over if word.data.get("ok") is not True]
+    if lost:
+        text = f"{lost[0].pod}: {lost[0].data.get('error') or 'a name was not found'}"
+        causes = (names_resolve.NOT_READY, names_resolve.DNS)
+        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(lost[0].key,))
+    held = True if over or not terms.of(evidence, given).arranged else None
+    keys = tuple(word.key for word in over[:2])
+    return say.presupposed(name, held=held, observed=f"{len(over)} members found all names", evidence=keys)
+
+
 def no_interception(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether an endpoint out of reach is so because nobody hosts it, and not because something stands between."""
     name = "nothing stands between members and the endpoint"

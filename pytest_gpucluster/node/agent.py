@@ -12,7 +12,7 @@ from typing import Any, Self
 from pytest_gpucluster.node import machine, registration
 from pytest_gpucluster.node.api import Api, ApiError, Reflector
 from pytest_gpucluster.node.config import AgentConfig
-from pytest_gpucluster.node.defects import DNS_SILENT, SLOW_START
+from pytest_gpucluster.node.defects import DNS_DOWN, DNS_SILENT, SLOW_START
 from pytest_gpucluster.node.dns import DnsServer, Zone
 from pytest_gpucluster.node.network import Addresses, Network
 from pytest_gpucluster.node.pod import PodWorker
@@ -83,8 +83,9 @@ class Agent:
         services = Reflector(api, "/api/v1/services", self._on_service)
         pods = Reflector(api, "/api/v1/pods", self._on_pod)
         self._zone = Zone(config.dns_domain, services.objects, pods.objects)
-        silent = DNS_SILENT in config.defects
-        await self._stack.enter_async_context(DnsServer(self._zone, addresses.bridge, silent=silent))
+        if DNS_DOWN not in config.defects:
+            silent = DNS_SILENT in config.defects
+            await self._stack.enter_async_context(DnsServer(self._zone, addresses.bridge, silent=silent))
         await self._register(api)
         nodes = Reflector(api, "/api/v1/nodes", self._on_node)
         for reflector in (services, pods, nodes):

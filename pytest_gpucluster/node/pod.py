@@ -139,7 +139,7 @@ class PodWorker:
                     self.pod,
                     container,
                     init=init,
-                    granted=granted[container["name"]],
+                    devices=granted[container["name"]].devices,
                     changed=self.refresh,
                 )
                 if spec.get("initContainers"):

@@ -52,6 +52,7 @@ EMBEDDED: Mapping[str, Any] = {
     # Four processes start at once on two cores that other scenarios share.
     "start_spread": 5.0,
     "recovery": 2.0,
+    "interface": "eth0",
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,
@@ -76,6 +77,7 @@ KIND: Mapping[str, Any] = {
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,
+    "interface": "eth0",
     # kube-scheduler reacts at once; what it could not place it tries again after one to ten seconds.
     "scheduler_period": 1.0,
     "budgets": {

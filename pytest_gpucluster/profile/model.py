@@ -186,6 +186,11 @@ class Profile(Frozen):
     namespaces: Mapping[InstalledName, Text] = Field(
         description="Namespaces of components that are not installed where their documentation installs them"
     )
+    interface: Text | None = Field(
+        default=None,
+        description="Network interface, as pods name it, over which members without GPUs reduce, such as eth0; "
+        "none: measured, not judged",
+    )
     pool_label: Text | None = Field(
         default=None,
         description="Label that tells pools of nodes apart; none: the label of the cloud, else all GPU nodes are one",

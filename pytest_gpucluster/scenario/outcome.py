@@ -12,7 +12,7 @@ from pytest_gpucluster.workload import spec as gangs
 
 DECLARED = (
     "scheduler", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window", "bind_spread", "start_spread",
-    "recovery",
+    "recovery", "interface",
 )  # fmt: skip
 """What every judge is told of the profile, under the profile's own names."""
 

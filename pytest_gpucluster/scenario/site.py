@@ -77,6 +77,10 @@ class ProfileLike(Protocol):
         """Return the namespaces of components that are not where they are usually installed."""
 
     @property
+    def interface(self) -> str | None:
+        """Return the declared network interface of members without GPUs."""
+
+    @property
     def pool_label(self) -> str | None:
         """Return the label that tells pools of nodes apart, None for the usual ones."""
 

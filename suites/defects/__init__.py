@@ -7,11 +7,11 @@ prerequisite that failed. The matrix tests compare exactly.
 
 from collections.abc import Iterable, Mapping
 
-from . import contention, gang, inventory, kueue, lifecycle, numa, plugins, refusal, rendezvous, watch
+from . import contention, fabric, gang, inventory, kueue, lifecycle, numa, plugins, refusal, rendezvous, watch
 
 Table = Mapping[str, Mapping[str, str]]
 
-_AREAS = (contention, inventory, gang, refusal, plugins, lifecycle, rendezvous, kueue, numa, watch)
+_AREAS = (contention, inventory, gang, refusal, plugins, lifecycle, rendezvous, kueue, numa, fabric, watch)
 
 
 def _one(tables: Iterable[Table]) -> Table:

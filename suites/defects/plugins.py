@@ -13,6 +13,15 @@ _NO_NAMES: Mapping[str, str] = {
 }
 """The master's name does not resolve: PLG-003 says so, what stands on it names the prerequisite."""
 
+_NO_DNS: Mapping[str, str] = {
+    **_NO_NAMES,
+    "RDZV-001": "fail",
+    "RDZV-002": "fail",
+    "RDZV-003": "fail",
+    "FAB-013": "environment",
+}
+"""No name resolves, whoever asks."""
+
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.rank-off-by-one": {"PLG-001": "fail"},
     "plugins.no-pytorch-env": {
@@ -32,7 +41,8 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.no-hosts-files": {"PLG-006": "fail"},
     "plugins.no-index-label": {"PLG-007": "fail"},
     "node.keeps-references": {"PLG-004": "fail", "RDZV-001": "fail"},
-    "network.dns-silent": _NO_NAMES,
+    "network.dns-down": _NO_DNS,
+    "network.dns-silent": _NO_DNS,
     "network.blocks-rendezvous-port": {
         "PLG-010": "fail",
         "PLG-011": "fail",

@@ -19,6 +19,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.forget-control": {
         **dict.fromkeys(("KUE-001", "KUE-002", "KUE-003", "KUE-008"), "inconclusive"),
         "GANG-011": "inconclusive",
+        "RDZV-003": "inconclusive",
         "REF-006": "inconclusive",
         "REF-009": "inconclusive",
         "LIFE-013": "inconclusive",

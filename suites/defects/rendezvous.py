@@ -7,6 +7,13 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "rendezvous.index-twice": {"RDZV-002": "fail"},
+    "rendezvous.another-host-name": {"RDZV-002": "fail"},
+    "rendezvous.ddp-differs": {"RDZV-002": "fail"},
+    "rendezvous.names-unanswered": {"RDZV-002": "fail", "RDZV-003": "fail", "FAB-013": "environment"},
+    "rendezvous.wait-unbounded": {"RDZV-003": "fail"},
+    "rendezvous.wait-unexplained": {"RDZV-003": "fail"},
+    "rendezvous.nobody-waits": {"RDZV-003": "inconclusive"},
     "rendezvous.hangs": {"RDZV-004": "fail"},
     "rendezvous.unexplained": {"RDZV-004": "fail"},
     "rendezvous.stall-unbounded": {"RDZV-009": "fail"},

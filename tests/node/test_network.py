@@ -114,6 +114,18 @@ def test_dns_silent(start: Callable[..., Nodes]) -> None:
     assert nodes.wait_end("asks")["phase"] == "Failed"
 
 
+def test_dns_down(start: Callable[..., Nodes]) -> None:
+    """Planted network.dns-down: no server answers, which a resolver tells from a name that does not exist."""
+    nodes = start(defects=["network.dns-down"])
+    headless(nodes, "mute")
+    nodes.wait_phase(member(nodes, "mute", 0, "exec sleep 60"), "Running")
+    look = (
+        'exec python3 -c \'import socket\ntry: socket.getaddrinfo("mute-0.mute", None)\n'
+        "except OSError as error: print(error.errno == socket.EAI_AGAIN)'"
+    )
+    assert nodes.output("asks", look) == "True\n"
+
+
 def test_hostname_loopback(start: Callable[..., Nodes]) -> None:
     """Planted node.hostname-loopback: the pod's own name is 127.0.0.1 to itself."""
     nodes = start(defects=["node.hostname-loopback"])

@@ -31,6 +31,7 @@ def make_profile(**more: Any) -> types.SimpleNamespace:
             "bind_spread": 1.0,
             "start_spread": 5.0,
             "recovery": 5.0,
+            "interface": "eth0",
             "budgets": BUDGETS,
             "overlay": {},
             "slots": True,

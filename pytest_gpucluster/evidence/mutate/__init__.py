@@ -7,6 +7,7 @@ area; `base` has the pieces. Which rows each one flips: `suites/defects`.
 
 from pytest_gpucluster.evidence.mutate import (
     contention,
+    fabric,
     gang,
     installation,
     inventory,
@@ -27,6 +28,7 @@ MUTANTS: Table = {
     name: entry
     for table in (
         contention.MUTANTS,
+        fabric.MUTANTS,
         gang.MUTANTS,
         inventory.MUTANTS,
         installation.MUTANTS,

@@ -53,7 +53,62 @@ def unnamed(evidence: Evidence) -> Evidence:
     )
 
 
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def index_twice(evidence: Evidence) -> Evidence:
+    """Give the last member of an Indexed Job with a Service the index of the first."""
+    uids = {line.uid for line in evidence.of_kind("Pod") if fields.text(line.object, "spec", "subdomain")}
+    indexed = [
+        line for line in evidence.of_kind("Pod")
+        if line.uid in uids and INDEX in fields.sub(line.object, "metadata", "labels")
+    ]  # fmt: skip
+    if not indexed:
+        return evidence
+    last = max(indexed, key=lambda line: line.name).uid
+
+    def change(obj: dict[str, Any]) -> None:
+        for part in ("labels", "annotations"):
+            obj["metadata"].setdefault(part, {})[INDEX] = "0"
+
+    return base.each(evidence, lambda line: line.kind == "Pod" and line.uid == last, change)
+
+
+def _unanswered(word: dict[str, Any]) -> None:
+    """Let a member have found no name."""
+    lost = {"addresses": [], "tries": 9, "kind": "no-answer", "error": "Temporary failure in name resolution"}
+    word.update(ok=False, names=dict.fromkeys(word.get("names") or {}, lost))
+
+
+def _at_once(word: dict[str, Any]) -> None:
+    """Let a member have found every name at its first look-up."""
+    for told in (word.get("names") or {}).values():
+        told["tries"] = 1
+
+
 MUTANTS: base.Table = {
+    "rendezvous.index-twice": ("the last member of an Indexed Job has the index of the first", index_twice),
+    "rendezvous.another-host-name": (
+        "a member of an Indexed Job has a host name that its index does not give",
+        base.on("member", lambda w: w.update(hostname="worker-x7k2p"), alone=True),
+    ),
+    "rendezvous.ddp-differs": (
+        "one member's weights differ from those of one process after a step",
+        base.on("trained", lambda w: w.update(ok=False, difference=0.25), alone=True),
+    ),
+    "rendezvous.names-unanswered": (
+        "no look-up of a member's name is answered",
+        base.on("waited", _unanswered),
+    ),
+    "rendezvous.wait-unbounded": (
+        "a wait for names lasts longer than its bound",
+        base.on("waited", lambda w: w.update(seconds=999.0), alone=True),
+    ),
+    "rendezvous.wait-unexplained": (
+        "a wait in vain does not say which name it missed",
+        base.on("waited", lambda w: w.pop("error", None)),
+    ),
+    "rendezvous.nobody-waits": ("every name is there at the first look-up", base.on("waited", _at_once)),
     "rendezvous.hangs": ("a member that reaches nobody never ends", unending("barrier")),
     "rendezvous.unexplained": (
         "a member that reaches nobody does not say so",

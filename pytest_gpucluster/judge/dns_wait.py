@@ -1,0 +1,376 @@
+"""RDZV-003: a member waits for the others' names in an init container, for a bounded time, counted by itself.
+
+How long a gang takes to start is the sum of what a scheduler did, what a node did, and what DNS did; a wait for names
+that is hidden in a launcher's time-out looks like any of them. So the wait stands in a container of its own, tells
+how long it took and why it ended, and is told here beside the time that the scheduler took, never added to it.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import late_names, names_resolve, presupposed, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "members wait in an init container until names resolve, and then go on; for a name that never comes they end with "
+    "a code other than 0 within the bound and name it; the wait is told apart from the time that scheduling took"
+)
+LATE = 3.0
+"""Seconds from the bound to the end being seen: exit, status."""
+CACHED = 5.0
+"""Seconds after which a name that is there and still unknown points to a kept denial."""
+
+SERVER = Cause(
+    "no DNS server of the cluster answers: CoreDNS is scaled to zero or not ready, or its Service has no endpoints",
+    "look at `kubectl -n kube-system get deployment coredns` and at the EndpointSlices of the Service kube-dns",
+)
+DENIAL = Cause(
+    "a DNS server keeps that there was no such name (30 s in the classic Corefile: `cache 30`)",
+    "create the Service before the Job, ask for names with a final dot, and disable denial caching for cluster.local",
+)
+NOT_PUBLISHED = Cause(
+    "the Service names pods only once they are ready, and a member in an init container never is: all wait for all",
+    "set publishNotReadyAddresses on the headless Service",
+)
+NO_SERVICE = Cause(
+    "there is no headless Service of that name, or it does not select the pods",
+    "compare metadata.name and spec.selector of the Service with spec.subdomain and the labels of the pods",
+)
+UNBOUNDED = Cause(
+    "the wait has no time-out of its own, or one look-up without an answer outlasts it (5 s a server, twice, for each "
+    "of the search domains)",
+    "look names up in a thread or with `timeout`, and end when the bound is over",
+)
+SILENT = Cause(
+    "the wait ends without a word, or its log is not kept",
+    "let it write which name it misses, and what the resolver said, before it ends",
+)
+IGNORED = Cause(
+    "the container went on though the wait failed: its exit code is swallowed, or it is no init container",
+    "let the wait be an init container, and end with a code other than 0 when a name is missing",
+)
+TOO_EARLY = Cause(
+    "the launcher started before the names were there, decided once, and does not look again",
+    "wait for DNS before the launcher starts, or say which replica hosts the store (is_host)",
+)
+_GAVE_UP = re.compile(r"timed out|Timeout|giving up|Connection refused", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Wait:
+    """What one member told of its wait; None where it did not."""
+
+    pod: PodStory
+    began: Word | None
+    over: Word | None
+
+    @property
+    def within(self) -> float | None:
+        """Return the bound that it was given."""
+        for word in (self.over, self.began):
+            value = word.data.get("within") if word is not None else None
+            if isinstance(value, int | float):
+                return float(value)
+        return None
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it waited, by its own clock."""
+        value = self.over.data.get("seconds") if self.over is not None else None
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
+    def found(self) -> bool:
+        """Report whether it found every name."""
+        return self.over is not None and self.over.data.get("ok") is True
+
+    @property
+    def tries(self) -> int:
+        """Return how often the name that took longest was looked up."""
+        told = fields.sub(self.over.data, "names") if self.over is not None else {}
+        return max(
+            (fields.number(one, "tries") or 0 for one in told.values() if isinstance(one, dict)), default=0
+        )
+
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """Return the names without an answer, each with what the resolver said."""
+        told = fields.sub(self.over.data, "names") if self.over is not None else {}
+        return [
+            (str(name), str(one.get("kind") or ""))
+            for name, one in told.items()
+            if isinstance(one, dict) and not one.get("addresses")
+        ]
+
+
+def bounded(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge RDZV-003."""
+    held = terms.cast(evidence, given, "held")
+    vain = terms.cast(evidence, given, "unanswered")
+    if not held and not vain:
+        return _foreign(evidence, given)
+    findings = [_held(evidence, given, gang) for gang in held or ()]
+    findings += [_vain(evidence, given, gang) for gang in vain or ()]
+    if not held or not vain:
+        what = "that waited for names that come" if not held else "that waited for a name that never comes"
+        findings.append(say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang {what} was seen"))
+    worst = say.gravest(findings)
+    if worst.verdict is not Verdict.PASS:
+        return worst
+    first = findings[0]
+    return dataclasses.replace(
+        first,
+        observed="; ".join(finding.observed for finding in findings),
+        numbers=tuple(number for finding in findings for number in finding.numbers),
+        evidence=tuple(key for finding in findings for key in finding.evidence),
+    )
+
+
+def waits(evidence: Evidence, gang: Gang) -> list[Wait]:
+    """Return what each member of a gang told of its wait."""
+    words = payload.words(evidence)
+    return [Wait(pod, words.last("waiting", pod.uid), words.last("waited", pod.uid)) for pod in gang.pods]
+
+
+def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+    """Judge the members whose names come late."""
+    found = waits(evidence, gang)
+    keys = tuple(w.key for one in found for w in (one.began, one.over) if w is not None)[:8]
+    numbers = _numbers(found)
+    for text, causes in (
+        *_endless(evidence, given, found),
+        *_not_found(evidence, gang, found),
+        *_ignored(found),
+    ):
+        return say.finding(Verdict.FAIL, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers)
+
+    def open_(text: str) -> Finding:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys, numbers=numbers)
+
+    logged = payload.words(evidence).logged
+    for one in found:
+        code = _init_code(one.pod)
+        if one.over is None and code and one.pod.uid in logged:
+            text = f"the wait of {one.pod.name} ended with {code} and did not say what became of it"
+            return say.finding(
+                Verdict.FAIL, REQUIRED, text, gang, causes=(SILENT,), evidence=keys, numbers=numbers
+            )
+    mute = [one.pod.name for one in found if one.over is None]
+    if not found or mute:
+        return open_(f"{say.listed(mute) or gang.title}: no word of a wait was read")
+    unplaced = [one.pod.name for one in found if one.pod.bound is None]
+    if unplaced:
+        return open_(f"when {say.listed(unplaced)} was placed was not seen: the wait stands beside nothing")
+    if all(one.tries < 2 for one in found):
+        return open_("every name was there at the first look-up: nobody had to wait")
+    stuck = [one.pod.name for one in found if one.pod.finished is None and not one.pod.exit_codes]
+    if stuck:
+        return open_(f"{say.listed(stuck)} found the names and was not seen to end")
+    longest = max(found, key=lambda one: one.seconds or 0.0)
+    text = (
+        f"{len(found)} members waited {longest.seconds:.1f} s at most for names ({longest.tries} look-ups, bound "
+        f"{longest.within or 0:g} s) and went on; scheduling took {_scheduling(found):.2f} s apart from that"
+    )
+    lag = _lag(evidence, gang, found)
+    causes = (DENIAL,) if lag is not None and lag > CACHED else ()
+    return say.finding(Verdict.PASS, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers)
+
+
+def _numbers(found: Sequence[Wait]) -> tuple[Number, ...]:
+    """Return the longest wait and, apart from it, the longest time that scheduling took."""
+    seconds = [one.seconds for one in found if one.seconds is not None]
+    bounds = [one.within for one in found if one.within is not None]
+    placed = [one.pod for one in found if one.pod.bound is not None]
+    wait = Number(
+        "wait for names", max(seconds, default=None), "s", max(bounds, default=None),
+        "time-out of the wait; measured in the container, from its first look-up",
+    )  # fmt: skip
+    if not placed:
+        return (wait,)
+    apart = Number(
+        "scheduling",
+        round(_scheduling(found), 3),
+        "s",
+        origin="watch, created to bound; not part of the wait",
+    )
+    return wait, apart
+
+
+def _scheduling(found: Sequence[Wait]) -> float:
+    return max((one.pod.bound - one.pod.created for one in found if one.pod.bound is not None), default=0.0)
+
+
+def _lag(evidence: Evidence, gang: Gang, found: Sequence[Wait]) -> float | None:
+    """Return the longest time from the Service being there to names being found, None where it cannot be told."""
+    services = [line for line in evidence.of_kind("Service") if line.name in _subdomains(gang)]
+    over = [one.over.t for one in found if one.over is not None]
+    return max(over) - services[0].t if services and over else None
+
+
+def _subdomains(gang: Gang) -> set[str]:
+    return {fields.text(pod.last, "spec", "subdomain") for pod in gang.pods}
+
+
+def _endless(
+    evidence: Evidence, given: terms.Given, found: Sequence[Wait]
+) -> Iterator[tuple[str, tuple[Cause, ...]]]:
+    """Yield members whose wait outlasted its bound."""
+    grain = terms.of(evidence, given).grain
+    for one in found:
+        if one.began is None or one.within is None:
+            continue
+        ended = one.pod.finished if one.pod.finished is not None else one.pod.deleting
+        lasted = one.seconds
+        if one.over is None:
+            lasted = (evidence.end if ended is None else ended) - one.began.t
+        if lasted is not None and lasted > one.within + LATE + grain:
+            state = "still waits" if one.over is None and ended is None else "waited"
+            yield (
+                f"{one.pod.name} {state} for names after {lasted:.1f} s, the bound is {one.within:g} s",
+                (UNBOUNDED,),
+            )
+
+
+def _not_found(
+    evidence: Evidence, gang: Gang, found: Sequence[Wait]
+) -> Iterator[tuple[str, tuple[Cause, ...]]]:
+    """Yield the members that did not find names which the cluster should have given."""
+    for one in found:
+        if one.over is None or one.found:
+            continue
+        names_ = say.listed([name for name, _ in one.missing], 4) or "a name"
+        asked = (
+            say.listed([str(server) for server in one.over.data.get("resolver") or ()], 3) or "the resolver"
+        )
+        silent = all(kind == "no-answer" for _, kind in one.missing)
+        said = f"no answer from DNS ({asked})" if silent else f"{asked} says that there is no such name"
+        text = f"{one.pod.name} did not find {names_} within {one.within or 0:g} s: {said}"
+        yield text, (SERVER,) if silent else tuple(_why(evidence, gang))
+
+
+def _why(evidence: Evidence, gang: Gang) -> Iterator[Cause]:
+    """Yield why names of a gang's pods are unknown, likeliest first, by what its Service looks like."""
+    services = [line.object for line in evidence.of_kind("Service") if line.name in _subdomains(gang)]
+    if not services:
+        yield NO_SERVICE
+        return
+    if not fields.sub(services[-1], "spec").get("publishNotReadyAddresses"):
+        yield NOT_PUBLISHED
+    yield names_resolve.DNS
+    yield DENIAL
+
+
+def _ignored(found: Sequence[Wait]) -> Iterator[tuple[str, tuple[Cause, ...]]]:
+    """Yield the members whose main container ran though the wait had failed."""
+    for one in found:
+        if one.over is not None and not one.found and (one.pod.exit_codes and _started(one.pod)):
+            yield f"{one.pod.name} went on though it had not found every name", (IGNORED,)
+
+
+def _started(pod: PodStory) -> bool:
+    """Report whether a regular container of a pod was started."""
+    statuses = fields.items(pod.last, "status", "containerStatuses")
+    return any(fields.sub(status, "state", part) for status in statuses for part in ("running", "terminated"))
+
+
+def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+    """Judge the member that waits for a name which never comes."""
+    found = waits(evidence, gang)
+    keys = tuple(w.key for one in found for w in (one.began, one.over) if w is not None)[:8]
+    bounds = [one.within for one in found if one.within is not None]
+    number = Number(
+        "wait for a name that never comes", max((one.seconds or 0.0 for one in found if one.over), default=None), "s",
+        max(bounds, default=None), "time-out of the wait; measured in the container",
+    )  # fmt: skip
+
+    def told(verdict: Verdict, text: str, *causes: Cause) -> Finding:
+        return say.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
+
+    for text, causes in _endless(evidence, given, found):
+        return told(Verdict.FAIL, text, *causes)
+    for one in found:
+        if one.found:
+            return told(Verdict.INCONCLUSIVE, f"the name that nobody has was found by {one.pod.name}")
+        ended, code = one.pod.finished is not None, _init_code(one.pod)
+        if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded") or _started(one.pod)):
+            return told(Verdict.FAIL, f"{one.pod.name} went on without the name that it waited for", IGNORED)
+        if ended and one.began is not None and not _explained(one):
+            return told(Verdict.FAIL, f"{one.pod.name} ended and does not say which name it missed", SILENT)
+    open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
+    if not found or open_:
+        what = say.listed(open_) or gang.title
+        expired = terms.timed_out(evidence, gang.created)
+        waited = f" (waited for {expired[0]})" if expired else ""
+        return told(Verdict.INCONCLUSIVE, f"{what}: the end of a wait in vain was not seen{waited}")
+    one = found[0]
+    code = _init_code(one.pod)
+    text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {_explained(one)}"
+    return told(Verdict.PASS, text)
+
+
+def _explained(one: Wait) -> str:
+    """Return how a wait in vain says which name it missed, "" where it does not."""
+    if one.over is None:
+        return ""
+    error = str(one.over.data.get("error") or "")
+    return error if any(name in error for name, _ in one.missing) else ""
+
+
+def _init_code(pod: PodStory) -> int | None:
+    """Return the exit code of the init container that failed, 0 where all ended well, None where none was seen."""
+    codes = [
+        code
+        for status in fields.items(pod.last, "status", "initContainerStatuses")
+        for part in ("state", "lastState")
+        if (code := fields.number(status, part, "terminated", "exitCode")) is not None
+    ]
+    return max(codes, default=None)
+
+
+def _foreign(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge evidence of others, in which logs tell which names were unknown and EndpointSlices when they came."""
+    told = late_names.decide(evidence, REQUIRED, names_resolve.DNS)
+    if told is not None and told.verdict is not Verdict.INCONCLUSIVE:
+        return told
+    early = _too_early(evidence)
+    if early is not None:
+        return early
+    if told is not None:
+        return told
+    jobs = [gang for gang in terms.everyone(evidence) if any(one.began for one in waits(evidence, gang))]
+    if jobs:
+        return say.gravest([_held(evidence, given, gang) for gang in jobs])
+    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no wait for names in the evidence")
+
+
+def _too_early(evidence: Evidence) -> Finding | None:
+    """Judge launchers that met an unknown name, went on, and gave up long after the name was there."""
+    for one in late_names.unknown_names(evidence):
+        since = late_names.published(evidence, one.name)
+        if since is None or one.t >= since:
+            continue
+        after = [
+            line for line in evidence.logs()
+            if line.t > since and line.data.get("pod") == one.pod and _GAVE_UP.search(str(line.data.get("line") or ""))
+        ]  # fmt: skip
+        if not after:
+            continue
+        started = min(line.t for line in evidence.logs() if line.data.get("pod") == one.pod)
+        hosted = any(presupposed.HOSTED.search(str(line.data.get("line") or "")) for line in evidence.logs())
+        text = (
+            f"{one.name} became resolvable at t={since:.0f} s, {one.pod} started at t={started:.0f} s without waiting "
+            f"for it and gave up at t={after[-1].t:.0f} s"
+        )
+        if not hosted:
+            text += f"; no agent says that it hosts the store, not even {one.name.partition('.')[0]}"
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, causes=(TOO_EARLY,), evidence=(one.key, after[-1].key),
+            where=(f"Pod/{one.pod}",),
+        )  # fmt: skip
+    return None

@@ -1,0 +1,106 @@
+"""FAB-013: without GPUs gloo uses the declared interface, and gives the right result.
+
+Judged by the connections between the members, as the kernel lists them: what a variable asks for is no evidence of
+what is used.
+"""
+
+import re
+from collections.abc import Sequence
+
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = "the connections over which gloo's members reduce lie on the declared interface, and the all-reduce is right"
+UNSET = Cause(
+    "without GLOO_SOCKET_IFNAME gloo takes the interface to which the pod's own host name resolves",
+    "set GLOO_SOCKET_IFNAME to the declared interface in every member",
+)
+ABSENT = Cause(
+    "the pod has no interface of the declared name",
+    "declare the name that pods see (`ip -brief address` in a pod), or attach the network to the pods (Multus)",
+)
+COLLECTIVE = Cause(
+    "the collective mixed or lost contributions",
+    "look at gloo's log; run the same program with both members in one pod to compare",
+)
+NO_INTERFACE = re.compile(r"Unable to find (?:address|interface) for: (?P<name>\S+)")
+
+
+def on_declared_interface(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-013."""
+    declared = str(given.get("interface") or "")
+    named = terms.cast(evidence, given, "subject")
+    uids = None if named is None else {pod.uid for gang in named for pod in gang.pods}
+    gang = named[0] if named else None
+    said = [w for w in payload.words(evidence).of("reduced") if uids is None or w.uid in uids]
+    told = list({word.uid: word for word in said}.values())
+    keys = tuple(word.key for word in told)[:12]
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        more.setdefault("evidence", keys)
+        return say.finding(verdict, REQUIRED, text, gang, **more)
+
+    wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
+    if wrong:
+        text = ", ".join(f"{w.pod} got {w.data.get('got')}, right is {w.data.get('expected')}" for w in wrong)
+        return found(Verdict.FAIL, f"all-reduce: {text}", violation=True, causes=(COLLECTIVE,))
+    absent = _absent(evidence)
+    if absent is not None:
+        pod, text, key = absent
+        verdict = Verdict.FAIL if declared else Verdict.INCONCLUSIVE
+        return found(verdict, f"{pod}: {text}", causes=(ABSENT,), evidence=(key,))
+    if not told:
+        return found(Verdict.INCONCLUSIVE, "no member told what it reduced and over which interface")
+    used = {word.uid: sorted(fields.sub(word.data, "interfaces")) for word in told}
+    measured = ", ".join(dict.fromkeys(name for names_ in used.values() for name in names_)) or "none"
+    if not declared:
+        text = (
+            f"no interface is declared; {len(told)} members are connected over {measured}, their sum is right"
+        )
+        return found(Verdict.NOT_APPLICABLE, text)
+    number = _number(declared, used)
+    strays = [word for word in told if set(used[word.uid]) - {declared}]
+    if strays:
+        text = ", ".join(_stray(word, used[word.uid]) for word in strays)
+        absent_here = declared not in fields.sub(strays[0].data, "has").values()
+        return found(
+            Verdict.FAIL, f"declared is {declared}: {text}", violation=True, numbers=(number,),
+            causes=(ABSENT if absent_here else UNSET,), where=tuple(f"Pod/{word.pod}" for word in strays),
+        )  # fmt: skip
+    mute = [word.pod for word in told if not used[word.uid]]
+    expected = terms.count(given, "world") or len(told)
+    if mute or len(told) < expected:
+        text = (
+            f"{say.listed(mute)} had no connection to another member when it looked"
+            if mute
+            else f"{len(told)} of {expected} members told their connections"
+        )
+        return found(Verdict.INCONCLUSIVE, text, numbers=(number,))
+    value = told[0].data.get("got")
+    text = f"all {len(told)} members are connected over {declared}, sum {value} right on all"
+    return found(Verdict.PASS, text, numbers=(number,))
+
+
+def _number(declared: str, used: dict[str, list[str]]) -> Number:
+    right = sum(names_ == [declared] for names_ in used.values())
+    return Number(
+        f"members on {declared} alone", float(right), "members", float(len(used)), "profile interface"
+    )
+
+
+def _stray(word: Word, used: Sequence[str]) -> str:
+    asked = str(word.data.get("asked") or "")
+    variable = f"GLOO_SOCKET_IFNAME is {asked}" if asked else "GLOO_SOCKET_IFNAME is not set"
+    return f"{word.pod} is connected over {', '.join(used)} ({variable})"
+
+
+def _absent(evidence: Evidence) -> tuple[str, str, str] | None:
+    """Return pod, text and key of a log line by which gloo says that there is no such interface."""
+    for line in evidence.logs():
+        match = NO_INTERFACE.search(str(line.data.get("line") or ""))
+        if match:
+            return str(line.data.get("pod") or ""), f"gloo finds no interface {match['name']}", line.key
+    return None

@@ -1,0 +1,1 @@
+"""Traffic goes over the declared fabric."""

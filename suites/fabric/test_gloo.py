@@ -1,0 +1,26 @@
+"""Collectives without GPUs."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import interface, presupposed
+
+from ..scenarios.indexed import indexed_world
+
+
+@requirement(
+    "FAB-013",
+    level="must",
+    documents="P",
+    scenario=indexed_world,
+    judge=interface.on_declared_interface,
+    presupposes=[presupposed.pods_ran, presupposed.members_find_each_other],
+    defects=["fabric.another-interface", "fabric.wrong-sum"],
+)
+def test_gloo_uses_the_declared_interface(settle: Callable[[], None]) -> None:
+    """On CPUs gloo uses the declared interface.
+
+    Without GPUs, the connections over which the members of a group reduce MUST lie on the declared interface, and the
+    all-reduce MUST give the right sum.
+    """
+    settle()

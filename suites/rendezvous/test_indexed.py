@@ -1,0 +1,50 @@
+"""Indexed Jobs with a headless Service."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import dns_wait, indexed, presupposed
+
+from ..scenarios.indexed import indexed_world, name_wait
+
+
+@requirement(
+    "RDZV-002",
+    level="must",
+    documents="P",
+    scenario=indexed_world,
+    judge=indexed.finds_its_members,
+    presupposes=[presupposed.pods_ran],
+    defects=[
+        "network.dns-down",
+        "rendezvous.index-twice",
+        "rendezvous.another-host-name",
+        "rendezvous.ddp-differs",
+    ],
+)
+def test_members_of_an_indexed_job_find_each_other(settle: Callable[[], None]) -> None:
+    """Members of an Indexed Job find each other by name.
+
+    Each index from 0 to N-1 MUST exist once, with the host name <job>-<index>; in a headless Service every member's
+    name MUST resolve from all members; and a step of DDP MUST complete and agree with one process.
+    """
+    settle()
+
+
+@requirement(
+    "RDZV-003",
+    level="must",
+    documents="P",
+    scenario=name_wait,
+    judge=dns_wait.bounded,
+    presupposes=[presupposed.pods_ran],
+    defects=["network.dns-down", "rendezvous.wait-unbounded", "rendezvous.wait-unexplained"],
+)
+def test_waiting_for_names_is_bounded_and_counted_apart(settle: Callable[[], None]) -> None:
+    """Waiting for DNS is bounded and counted apart from scheduling.
+
+    An init container that waits for names MUST hold its member until they resolve and then let it go; for a name that
+    never comes it MUST end with a code other than 0 within its bound, naming it. The wait MUST be reported apart from
+    the time that scheduling took.
+    """
+    settle()
