@@ -1,13 +1,17 @@
 """The fake GPU device plugin against the device manager's side of the API, over real gRPC."""
 
+import http.server
 import json
 import os
 import pathlib
+import queue
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payloads import device_plugin as plugin
+from pytest_gpucluster.embedded.access import certificate
 from tests.provider.kind.fake_kubelet import FakeKubelet
 
 GPU = "nvidia.com/gpu"
@@ -287,3 +292,101 @@ def test_the_program_needs_nothing_of_ours() -> None:
         check=True,
     )
     assert "--config-map" in told.stdout
+
+
+# --- settings from the API ---
+
+
+class FakeApi:
+    """Serves the watch of one ConfigMap over TLS: the states it is given, then silence until it is closed."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        """Listen, and lay a service account into a folder."""
+        self.asked: list[tuple[str, str]] = []
+        self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.status = 200
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.append((self.path, self.headers.get("Authorization", "")))
+                self.send_response(outer.status)
+                self.end_headers()
+                while outer.status == 200 and (event := outer.events.get()) is not None:
+                    self.wfile.write(json.dumps(event).encode() + b"\n")
+
+            def log_message(self, *args: object) -> None:
+                """Say nothing."""
+
+        pair = certificate.new_pair("127.0.0.1")
+        (folder / "ca.crt").write_text(pair.certificate)
+        (folder / "token").write_text("secret-of-the-account\n")
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.socket = pair.context().wrap_socket(self._server.socket, server_side=True)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def tell(self, kind: str, data: dict[str, str]) -> None:
+        """Send one event of the watch."""
+        self.events.put({"type": kind, "object": {"data": data}})
+
+    def close(self) -> None:
+        """End the watch and the server."""
+        self.events.put(None)
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def api(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """An API server as a pod knows it."""
+    fake = FakeApi(tmp_path)
+    monkeypatch.setattr(plugin, "ACCOUNT", str(tmp_path))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(fake.port))
+    yield fake
+    fake.close()
+
+
+def test_settings_are_watched_and_a_watch_that_ends_is_begun_again(api: FakeApi) -> None:
+    """One request tells what is there and what comes; its end is no end of the settings."""
+    stop = threading.Event()
+    told = plugin.from_api("gpucluster-system/fake-gpus-settings", stop)
+    api.tell("ADDED", {"default": "{}"})
+    assert next(told) == {"default": "{}"}
+    api.tell("BOOKMARK", {})
+    api.tell("MODIFIED", {"n1": "{}"})
+    assert next(told) == {"n1": "{}"}
+    api.events.put(None)
+    api.tell("ADDED", {"n2": "{}"})
+    assert next(told) == {"n2": "{}"}
+    stop.set()
+    path, token = api.asked[0]
+    assert path.startswith("/api/v1/namespaces/gpucluster-system/configmaps?watch=1")
+    assert "fieldSelector=metadata.name%3Dfake-gpus-settings" in path
+    assert token == "Bearer secret-of-the-account"
+    assert len(api.asked) == 2
+
+
+def test_an_api_that_refuses_is_said_once_and_asked_again(
+    api: FakeApi, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The role is not there yet when the pod starts: no settings, one line, no end."""
+    stop = threading.Event()
+    api.status = 403
+    found: list[Any] = []
+
+    def follow() -> None:
+        found.extend(plugin.from_api("ns/settings", stop))
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    ends = time.monotonic() + 10
+    while len(api.asked) < 3 and time.monotonic() < ends:
+        time.sleep(0.05)
+    stop.set()
+    thread.join(10)
+    assert len(api.asked) >= 3
+    assert found == []
+    said = capfd.readouterr().out
+    assert said.count("the API answers 403") == 1
