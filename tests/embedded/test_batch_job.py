@@ -163,10 +163,16 @@ def test_suspended_job_runs_no_pods():
             suspend(value=False)
             await until(runtime, lambda: status(store).get("active") == 2)
             assert conditions(store)["Suspended"] == ("False", "JobResumed")
+            (resumed,) = [e for e in store.list("Event") if e["reason"] == "Resumed"]
+            assert resumed["count"] == 1
+            begun = status(store)["startTime"]
             suspend(value=True)
             await until(runtime, lambda: store.list("Pod") == [])
             await until(runtime, lambda: conditions(store)["Suspended"] == ("True", "JobSuspended"))
             assert "failed" not in status(store)
+            assert status(store)["startTime"] == begun, (
+                "the real controller keeps it until the Job is resumed"
+            )
             assert {"Suspended", "Resumed", "SuccessfulDelete"} <= set(event_reasons(store))
 
     run(scene())

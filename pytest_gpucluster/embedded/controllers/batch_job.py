@@ -141,10 +141,11 @@ class JobController:
         told: list[tuple[str, str, str]] = []
         more = self._steer(job, status, counts, told)
         self._fill(status, counts)
-        if (counted or not more) and status != job.get("status"):
+        written = bool(counted) or not more
+        if written and status != job.get("status"):
             self._store.mutate("Job.batch", *key, _set(status), subresource="status")
         self._untrack(counted)
-        for event_type, reason, text in told:
+        for event_type, reason, text in told if written else ():  # what is not written yet is told with it
             self._events.event(job, event_type, reason, text)
         if more or counted:
             self._dirty[key] = None
