@@ -49,6 +49,7 @@ from pytest_gpucluster.judge import (
     stalls,
     support,
     suspended,
+    trainer,
     unreachable,
     waits,
 )
@@ -116,6 +117,7 @@ JUDGES = {
     "REF-009": fair.shares_by_weight,
     "LIFE-013": priorities.orders_the_queue,
     "LIFE-014": priorities.makes_room,
+    "TRN-003": trainer.further_hold,
     "KUE-001": kueue.runs_once_admitted,
     "KUE-002": kueue.over_quota_held,
     "KUE-003": kueue.take_turns,

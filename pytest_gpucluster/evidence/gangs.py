@@ -257,7 +257,7 @@ class _Finder:
         size = job.size or len({pod.slot for pod in mine})
         stated = fields.number(job.last, "spec", "minAvailable") if job.kind == names.VC_JOB else None
         if job.kind == names.BATCH_JOB:
-            stated = max((group.minimum for group in groups), default=0) or job.gang_minimum
+            stated = job.gang_minimum or max((group.minimum for group in groups), default=0)
         if not stated and not size:
             stated = max((group.minimum for group in groups), default=0)
         minimum = stated or size

@@ -35,6 +35,7 @@ NOTES: Mapping[str, str] = {
     "deleted-by-us": "we deleted an object (kind, name, uid)",
     "evicted-by-us": "we asked for the eviction of a pod (kind, name, uid)",
     "commanded": "we gave a Job or a queue a command (action, kind, name, uid)",
+    "tries": "from here on gangs are written for a scheduler (scheduler)",
     "timed-out": "a wait expired (what, seconds, last)",
     "aborted": "a wait ended early because it could not come true (what, why)",
     "end": "the scenario came to its end",

@@ -18,6 +18,15 @@ MISCOUNTED = Cause(
     "no longer counts (an unhealthy GPU)",
     "drain or repair the node whose pods use more than it has allocatable, or raise the queue's limit meanwhile",
 )
+NOT_CARRIED = Cause(
+    "the controllers did not carry minAvailable over to the PodGroup, or the admission that defaults it is absent",
+    "check the Volcano admission webhooks, and state minAvailable on the Job",
+)
+NATIVE_NOT_CARRIED = Cause(
+    "the Job controller did not carry the gang policy of the Job over to its PodGroup",
+    "compare spec.scheduling of the Job with spec.schedulingPolicy of its PodGroup, and look at the log of "
+    "kube-controller-manager",
+)
 CONTRAST = "under a scheduler without the gang rule the gang is half placed, and that is seen"
 
 
@@ -64,23 +73,25 @@ def _explained(gen: Generation) -> str:
 
 def _minimum_differs(gang: Gang, gen: Generation) -> Finding | None:
     group = gen.group
-    if group is None or group.native or gang.job is None or gang.job.kind != names.VC_JOB:
+    if group is None or gang.job is None or group.minimum == gen.minimum:
         return None
-    if group.minimum == gen.minimum:
+    if gang.job.kind == names.VC_JOB and not group.native:
+        text, cause = (
+            f"has minMember {group.minimum}, the Job's minAvailable is {gen.minimum}",
+            NOT_CARRIED,
+        )
+    elif gang.job.gang_minimum and group.native:
+        had = f"minCount {group.minimum}" if group.minimum else "the basic policy"
+        text, cause = f"has {had}, the Job's minCount is {gang.job.gang_minimum}", NATIVE_NOT_CARRIED
+    else:
         return None
     return say.finding(
         Verdict.FAIL,
         WHOLE,
-        f"PodGroup {group.name} has minMember {group.minimum}, the Job's minAvailable is {gen.minimum}",
+        f"PodGroup {group.name} {text}",
         gang,
         violation=True,
-        causes=(
-            Cause(
-                "the controllers did not carry minAvailable over to the PodGroup, or the admission that defaults it "
-                "is absent",
-                "check the Volcano admission webhooks, and state minAvailable on the Job",
-            ),
-        ),
+        causes=(cause,),
         evidence=(group.key, gang.job.key),
     )
 

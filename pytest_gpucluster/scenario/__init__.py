@@ -30,7 +30,7 @@ from pytest_gpucluster.scenario.live import Live
 from pytest_gpucluster.scenario.outcome import NotApplicable
 from pytest_gpucluster.scenario.session import Session
 from pytest_gpucluster.scenario.slots import SlotPool
-from pytest_gpucluster.scenario.spec import KINDS, Needs, Scenario
+from pytest_gpucluster.scenario.spec import KINDS, Needs, Scenario, tried
 from pytest_gpucluster.scenario.stage import Handle, Stage
 from pytest_gpucluster.scenario.store import RunStore
 from pytest_gpucluster.scenario.sweep import Swept, sweep
@@ -48,4 +48,5 @@ __all__ = [
     "Stage",
     "Swept",
     "sweep",
+    "tried",
 ]

@@ -55,8 +55,8 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     for key in scenario.watched(profile):
         found |= _on_key(key, "list", "watch")
     needs = scenario.needs
-    if needs.gang:
-        speaks = dialect.dialect_for(profile.scheduler, profile.queue)
+    for name in ((profile.scheduler,) if needs.gang else ()) + (spec.tried(profile) if needs.further else ()):
+        speaks = dialect.dialect_for(name, profile.queue)
         for kind in (speaks.kind, *(speaks.mixed if needs.mixed else ())):
             found |= _on_key(kind, "create", "delete", "list", "watch")
     if needs.slot_nodes:

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_gpucluster.plain import schedulers
+
 if TYPE_CHECKING:
     from pytest_gpucluster.scenario.stage import Stage
 
@@ -25,6 +27,7 @@ class Needs:
         gang: whether it creates and deletes gangs as the declared scheduler wants them written, whose kinds are then
             watched too.
         mixed: whether members of its gangs differ, so that a native gang is a PodGroup and pods of ours.
+        further: whether it creates and deletes gangs of the further schedulers that the profile declares (`tried`).
         queue: whether the queues of the declared scheduler are watched although it creates no gang.
         kueue: whether it is about Kueue: where the profile does not declare it, the scenario does not apply.
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
@@ -46,6 +49,7 @@ class Needs:
     gang: bool = True
     mixed: bool = False
     queue: bool = False
+    further: bool = False
     kueue: bool = False
     permissions: tuple[str, ...] = ()
     wishes: tuple[str, ...] = ()
@@ -91,10 +95,22 @@ class Scenario:
         Raises:
             WorkloadError: no gang can be written for the declared scheduler.
         """
-        if not self.needs.gang and not self.needs.queue:
+        needs = self.needs
+        if not needs.gang and not needs.queue and not needs.further:
             return self.kinds
         from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (half of it is templates)
 
-        speaks = dialect.dialect_for(profile.scheduler, profile.queue)
-        more = speaks.kinds if self.needs.gang else speaks.queues
+        more: list[str] = []
+        if needs.gang or needs.queue:
+            speaks = dialect.dialect_for(profile.scheduler, profile.queue)
+            more += speaks.kinds if needs.gang else speaks.queues
+        for name in tried(profile) if needs.further else ():
+            more += dialect.dialect_for(name, profile.queue).kinds
         return tuple(dict.fromkeys((*self.kinds, *more)))
+
+
+def tried(profile: ProfileLike) -> tuple[str, ...]:
+    """Return the schedulers whose gangs TRN-003 tries: the further ones, and native gangs where they are the main."""
+    further = tuple(getattr(profile, "further_schedulers", ()))
+    main = (profile.scheduler,) if profile.scheduler == schedulers.NATIVE else ()
+    return tuple(dict.fromkeys((*main, *further)))

@@ -7,11 +7,37 @@ prerequisite that failed. The matrix tests compare exactly.
 
 from collections.abc import Iterable, Mapping
 
-from . import contention, fabric, gang, inventory, kueue, lifecycle, numa, plugins, refusal, rendezvous, watch
+from . import (
+    contention,
+    fabric,
+    gang,
+    inventory,
+    kueue,
+    lifecycle,
+    numa,
+    plugins,
+    refusal,
+    rendezvous,
+    trainer,
+    watch,
+)
 
 Table = Mapping[str, Mapping[str, str]]
 
-_AREAS = (contention, inventory, gang, refusal, plugins, lifecycle, rendezvous, kueue, numa, fabric, watch)
+_AREAS = (
+    contention,
+    inventory,
+    gang,
+    refusal,
+    plugins,
+    lifecycle,
+    rendezvous,
+    kueue,
+    numa,
+    fabric,
+    trainer,
+    watch,
+)
 
 
 def _one(tables: Iterable[Table]) -> Table:

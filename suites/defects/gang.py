@@ -42,6 +42,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "gang.bind-one-early": {
+        "TRN-003": "fail",
         "REF-006": "inconclusive",
         "GANG-002": "fail",
         "GANG-003": "fail",
@@ -50,6 +51,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "gang.never-bound": {
+        "TRN-003": "inconclusive",
         "REF-009": "fail",
         "LIFE-014": "inconclusive",
         "GANG-002": "inconclusive",
@@ -59,6 +61,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "gang.short-min-member": {"GANG-001": "fail", "GANG-006": "fail"},
     "gang.binds-apart": {
+        "TRN-003": "fail",
         "KUE-004": "fail",
         "GANG-001": "fail",
         "GANG-002": "fail",

@@ -6,6 +6,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {}
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "watch.drop-refusals": {
+        "TRN-003": "inconclusive",
         "REF-006": "inconclusive",
         "REF-009": "inconclusive",
         "LIFE-013": "inconclusive",
@@ -20,6 +21,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "watch.cut": {
+        "TRN-003": "inconclusive",
         **dict.fromkeys(("KUE-002", "KUE-003", "KUE-005", "KUE-008"), "inconclusive"),
         "REF-006": "inconclusive",
         "REF-009": "inconclusive",

@@ -82,7 +82,7 @@ def run_two_gangs(stage: Stage) -> None:
     ]
     if not all(gang.ok for gang in gangs):
         return
-    if _contend(stage, gangs):
+    if contend(stage, gangs):
         ended = [job_ended(gang) for gang in gangs]
         finals = [finished(gang, 4) for gang in gangs]
         stage.wait(
@@ -94,7 +94,7 @@ def run_two_gangs(stage: Stage) -> None:
         stage.delete(gang)
 
 
-def _contend(stage: Stage, gangs: list[Handle]) -> bool:
+def contend(stage: Stage, gangs: list[Handle]) -> bool:
     """Watch both gangs want the same room; returns whether one of them got it."""
     made = stage.wait(
         "all members of both exist",

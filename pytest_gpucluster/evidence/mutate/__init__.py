@@ -18,6 +18,7 @@ from pytest_gpucluster.evidence.mutate import (
     refusal,
     rendezvous,
     small_jobs,
+    trainer,
     watch,
 )
 from pytest_gpucluster.evidence.mutate.base import Mutant, Table, each, edited, with_lines, without
@@ -39,6 +40,7 @@ MUTANTS: Table = {
         refusal.MUTANTS,
         rendezvous.MUTANTS,
         small_jobs.MUTANTS,
+        trainer.MUTANTS,
         watch.MUTANTS,
     )
     for name, entry in table.items()

@@ -1,0 +1,120 @@
+"""Gangs of every further scheduler that the profile declares, on slots: scarce, and two for the room of one.
+
+The sizes are such that Volcano's gates at enqueue let them pass too (see `scarcity`), and that all of it goes onto one
+set of nodes: three nodes of 8 hold three members of 5, or six of 3.
+"""
+
+from pytest_gpucluster.scenario import Needs, NotApplicable, Scenario, SlotPool, Stage, tried
+from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
+
+from .common import (
+    FILLER,
+    HOLD,
+    all_bound,
+    bound,
+    exist,
+    finished,
+    image,
+    job_ended,
+    phase,
+    told,
+    window_length,
+)
+from .scarcity import contend
+
+NODES, PER_NODE = 3, 8
+MEMBERS, SIZE = 3, 5
+"""The scarce gang: one member a node."""
+HELD = 4
+"""Slots that the blocker holds on one node: no member has a place there."""
+PAIR, PAIR_SIZE = 4, 3
+"""Each of the two gangs: two members a node, four of six places."""
+
+
+def run(stage: Stage) -> None:
+    """Try the gangs of one scheduler after the other."""
+    schedulers = tried(stage.profile)
+    if not schedulers:
+        raise NotApplicable("the profile declares no further scheduler (further_schedulers)")
+    dialects = [stage.speaks(name) for name in schedulers]
+    pool = stage.slots(nodes=NODES, per_node=PER_NODE)
+    told(stage, schedulers=list(schedulers), resource=pool.resource, currency="slots", total=pool.total)
+    for dialect in dialects:
+        stage.note("tries", scheduler=dialect.name)
+        _scarce(stage, dialect, pool)
+        _pair(stage, dialect, pool)
+
+
+def _gang(
+    stage: Stage, dialect: Dialect, role: str, spec: tuple[int, int, tuple[str, ...]], pool: SlotPool
+) -> GangSpec:
+    members, size, command = spec
+    return GangSpec(
+        f"{stage.name}-{dialect.name}-{role}",
+        roles=(Role("worker", members, command),),
+        resources={pool.resource: size},
+        image=image(stage, "python"),
+    )
+
+
+def _scarce(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
+    """Submit a gang of three where two fit, watch, make room, and let it run."""
+    name = f"{stage.name}-{dialect.name}-blocker"
+    blocker = stage.submit(
+        filler(name, {pool.resource: HELD}, image(stage, "python"), HOLD), role=f"{dialect.name}:blocker"
+    )
+    stage.wait("the blocker is bound", lambda live: bound(live.pods_of(blocker)) == 1, budget="bind")
+    stage.note("scarce", resource=pool.resource, total=pool.total, free=pool.total - HELD)
+    wanted = _gang(stage, dialect, "scarce", (MEMBERS, SIZE, HOLD), pool)
+    gang = stage.gang(wanted, role=f"{dialect.name}:subject", dialect=dialect)
+    made = gang.ok and stage.wait("all members exist", exist(gang, MEMBERS), budget="enqueue")
+    if made:
+        stage.window("scarce")
+    stage.delete(blocker, note="room-made", wait=False)
+    if made and stage.wait("all members are bound", all_bound(gang, MEMBERS), budget="bind"):
+        stage.wait(
+            "all members run",
+            lambda live: sum(phase(pod) == "Running" for pod in live.pods_of(gang)) == MEMBERS,
+            budget="start",
+        )
+    if gang.ok:
+        stage.delete(gang)
+
+
+def _pair(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
+    """Submit two gangs at once, each fits, not both; let the winner end and the loser run."""
+    command = ("sleep", str(round(window_length(stage) + 1.0, 1)))
+    gangs = [
+        stage.gang(
+            _gang(stage, dialect, side, (PAIR, PAIR_SIZE, command), pool),
+            role=f"{dialect.name}:{side}",
+            dialect=dialect,
+        )
+        for side in ("left", "right")
+    ]
+    if all(gang.ok for gang in gangs):
+        if contend(stage, gangs):
+            ended, finals = [job_ended(gang) for gang in gangs], [finished(gang, PAIR) for gang in gangs]
+            stage.wait(
+                "both gangs have run to their end",
+                lambda live: all(done(live) for done in ended) or all(done(live) for done in finals),
+                budget="finish",
+            )
+        for gang in gangs:
+            stage.delete(gang)
+
+
+further = Scenario(
+    name="further",
+    summary="for each further scheduler: a gang of 3 where 2 fit, and two gangs of 4 for the room of one",
+    run=run,
+    needs=Needs(
+        slot_nodes=NODES,
+        slots_per_node=PER_NODE,
+        nodes=NODES,
+        seconds=8,
+        gang=False,
+        further=True,
+        permissions=FILLER,
+    ),
+)

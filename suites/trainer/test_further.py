@@ -1,0 +1,26 @@
+"""Every further scheduler that the profile declares."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import trainer
+
+from ..scenarios.further import further
+
+
+@requirement(
+    "TRN-003",
+    level="should",
+    documents="+",
+    scenario=further,
+    judge=trainer.further_hold,
+    defects=["native.binds-partially", "native.basic-policy", "gang.bind-one-early", "watch.cut"],
+)
+def test_further_schedulers_hold_gangs_whole(settle: Callable[[], None]) -> None:
+    """Further schedulers place gangs whole.
+
+    For each further scheduler that the profile declares (a PodGroup of Kubernetes itself also where it is the main
+    one) a gang that fits SHOULD run whole, none of a gang SHOULD be bound while only a part of it fits and all when
+    room appears, and of two gangs for the room of one the first SHOULD run whole and the other after it.
+    """
+    settle()
