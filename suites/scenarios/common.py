@@ -11,6 +11,8 @@ from pytest_gpucluster.workload import Dialect, WorkloadError, config_map, has_e
 
 HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
 """Holds room until it is ended, and ends at once when it is."""
+HOLD_UNFINISHED = ("sh", "-c", "trap 'exit 143' TERM; sleep 3600 & wait")
+"""The same, but what is ended has failed: a batch Job makes no pod again that ended with 0, also a deleted one."""
 
 FILLER = ("create,delete pods",)
 PAYLOAD = ("create configmaps",)

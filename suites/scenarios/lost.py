@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, answers, bound, image, phase, told
+from .common import HOLD, HOLD_UNFINISHED, all_bound, answers, bound, image, phase, told
 
 PER_NODE = 8
 MEMBERS = 4
@@ -20,9 +20,10 @@ def run(stage: Stage) -> None:
     told(
         stage, members=MEMBERS, min_member=MEMBERS, resource=pool.resource, currency="slots", total=pool.total
     )
+    command = HOLD_UNFINISHED if stage.dialect.kind == names.BATCH_JOB else HOLD
     spec = GangSpec(
         stage.name,
-        roles=(Role("worker", MEMBERS, HOLD),),
+        roles=(Role("worker", MEMBERS, command),),
         resources={pool.resource: SIZE},
         image=image(stage, "python"),
         # A batch Job makes a lost member again only so often.
