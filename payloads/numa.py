@@ -71,6 +71,16 @@ def allowed(field: str) -> str:
     return match[1] if match else ""
 
 
+def quota() -> float | None:
+    """Return the CPUs that the container's cgroup allows at most, None where there is no limit or none can be read."""
+    both = read("/sys/fs/cgroup/cpu.max").split() or [
+        read(f"/sys/fs/cgroup/cpu/cpu.cfs_{part}_us") for part in ("quota", "period")
+    ]
+    if len(both) != 2 or not both[0].isdigit() or not both[1].isdigit():
+        return None
+    return round(int(both[0]) / int(both[1]), 3)
+
+
 def main() -> int:
     """Tell devices, CPUs and memory; hold them where asked to."""
     plugin, bus = told(), on_the_bus()
@@ -83,6 +93,7 @@ def main() -> int:
         count=len(plugin),
         by=TOLD if os.environ.get(TOLD) else IDS if os.environ.get(IDS) else "",
         cpus=allowed("Cpus_allowed_list"),
+        quota=quota(),
         mems=allowed("Mems_allowed_list"),
         nodes=read("/sys/devices/system/node/online"),
     )

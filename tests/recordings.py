@@ -19,6 +19,7 @@ from pytest_gpucluster.judge import (
     endings,
     fair,
     gang,
+    guaranteed,
     hosts,
     identity,
     in_place,
@@ -41,6 +42,7 @@ from pytest_gpucluster.judge import (
     queue,
     reach,
     refusal,
+    rejected_member,
     rendezvous,
     rerun,
     restarts,
@@ -130,6 +132,8 @@ JUDGES = {
     "NUMA-003": aligned.on_one_numa_node,
     "NUMA-005": kubelets.told_apart,
     "NUMA-006": aligned.topology_reported,
+    "NUMA-007": guaranteed.holds_for_training_pods,
+    "NUMA-008": rejected_member.ends_or_restarts,
 }
 
 

@@ -33,6 +33,7 @@ class Held:
         told: somebody who knows NUMA nodes spoke: a device without one was reported without one.
         cpus: CPUs that the container may use, such as `0-3`; "" where it does not say.
         mems: memory nodes that it may use.
+        quota: CPUs that its cgroup allows at most, None where there is no limit or none is told.
         key: of the line of evidence.
     """
 
@@ -44,6 +45,7 @@ class Held:
     cpus: str
     mems: str
     key: str
+    quota: float | None = None
 
     @property
     def nodes(self) -> frozenset[int]:
@@ -96,6 +98,7 @@ def _by_payload(evidence: Evidence) -> Iterator[Held]:
             str(word.data.get("cpus") or ""),
             str(word.data.get("mems") or ""),
             word.key,
+            _number(word.data.get("quota")),
         )
 
 
@@ -106,6 +109,10 @@ def _numa(device: Mapping[str, Any]) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool):
             return value if value >= 0 else None
     return None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _by_note(evidence: Evidence) -> Iterator[Held]:

@@ -63,9 +63,20 @@ class Admission:
     """Topology Manager of one node, over its device manager and its CPU manager."""
 
     def __init__(
-        self, policy: str, scope: str, devices: DeviceManager, cpus: CpuManager, machine: Sequence[int]
+        self,
+        policy: str,
+        scope: str,
+        devices: DeviceManager,
+        cpus: CpuManager,
+        machine: Sequence[int],
+        *,
+        blind_to_init: bool = False,
     ) -> None:
-        """Take policy, scope (`container` or `pod`), managers and the NUMA nodes of the machine."""
+        """Take policy, scope (`container` or `pod`), managers and the NUMA nodes of the machine.
+
+        `blind_to_init` plants `node.init-unaligned`.
+        """
+        self._blind_to_init = blind_to_init
         self.policy = policy
         self.scope = scope
         self.devices = devices
@@ -98,7 +109,9 @@ class Admission:
 
     def _admit(self, uid: str, wanted: Sequence[Demand]) -> dict[str, Grant]:
         whole: topology.Hint | None = None
-        if self.scope == "pod" and self.policy != "none":
+        if self._blind_to_init and any(demand.init for demand in wanted):
+            whole = topology.Hint(None, preferred=True)
+        elif self.scope == "pod" and self.policy != "none":
             whole = self._hint(
                 self.devices.hints(_peak([(d.gpus, d.init) for d in wanted])),
                 self.cpus.hints(_peak([(d.cpus, d.init) for d in wanted])),

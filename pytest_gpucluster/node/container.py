@@ -50,6 +50,7 @@ class Launch:
         rootfs: The file system, already built.
         network: Namespaces of the pod.
         log: Where the output goes.
+        cpus: The host's CPUs on which it runs; none for any.
     """
 
     command: Sequence[str]
@@ -58,6 +59,7 @@ class Launch:
     rootfs: Rootfs
     network: PodNetwork
     log: ContainerLog
+    cpus: Sequence[int] = ()
 
 
 class RunningContainer:
@@ -72,7 +74,9 @@ class RunningContainer:
         self._pipes = {"told": Pipe(), "stdout": Pipe(), "stderr": Pipe()}
         program = launch.command[0]
         environment = [f"{key}={value}" for key, value in launch.env.items()]
+        pinned = ["taskset", "--cpu-list", ",".join(map(str, launch.cpus))] if launch.cpus else []
         command = [
+            *pinned,
             *launch.network.enter(),
             *("unshare", "--mount", "--pid", "--propagation", "private", "sh", "-c", WAITER, "sh"),
             *(str(SCRIPT), str(launch.rootfs.fstab), str(launch.rootfs.root), launch.workdir),

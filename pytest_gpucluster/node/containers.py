@@ -1,19 +1,20 @@
 """One container of a pod through its runs: start, readiness, end, back-off, start again."""
 
 import asyncio
+import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.node import environment, images, names, probes, status
+from pytest_gpucluster.node.admission import Grant
 from pytest_gpucluster.node.api import wait_until_present
 from pytest_gpucluster.node.config import Image
 from pytest_gpucluster.node.container import DEFAULT_PATH, Launch, RunningContainer, StartError
-from pytest_gpucluster.node.defects import HOSTNAME_LOOPBACK, KEEPS_EXIT_ZERO, KEEPS_REFERENCES
-from pytest_gpucluster.node.devices import Device
+from pytest_gpucluster.node.defects import HOSTNAME_LOOPBACK, KEEPS_EXIT_ZERO, KEEPS_REFERENCES, SHARED_CPUS
 from pytest_gpucluster.node.logs import ContainerLog
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.rootfs import Mount, Rootfs
@@ -61,7 +62,7 @@ class ContainerLoop:
         spec: Object,
         *,
         init: bool,
-        devices: Sequence[Device],
+        granted: Grant,
         changed: Callable[[], None],
     ) -> None:
         """Describe the container; `live` runs it.
@@ -71,7 +72,7 @@ class ContainerLoop:
             pod: The pod.
             spec: Spec of the container.
             init: Whether it is an init container.
-            devices: GPUs it was given.
+            granted: GPUs and whole CPUs that it was given.
             changed: Called whenever `state` changed.
         """
         self.spec = spec
@@ -84,7 +85,7 @@ class ContainerLoop:
         self.began = asyncio.Event()
         self._runtime = runtime
         self._pod = pod
-        self._devices = devices
+        self._granted = granted
         self._changed = changed
         self._logs: list[ContainerLog] = []
         self._told: set[str] = set()
@@ -182,9 +183,9 @@ class ContainerLoop:
             "HOME": "/root",
             **image.env,
         }
-        if self._devices:
-            base["NVIDIA_VISIBLE_DEVICES"] = ",".join(device.id for device in self._devices)
-            base[DEVICES_VARIABLE] = ",".join(device.word for device in self._devices)
+        if self._granted.devices:
+            base["NVIDIA_VISIBLE_DEVICES"] = ",".join(device.id for device in self._granted.devices)
+            base[DEVICES_VARIABLE] = ",".join(device.word for device in self._granted.devices)
         namespace = self._pod["metadata"]["namespace"]
         while not self.ending.is_set():
             try:
@@ -217,6 +218,7 @@ class ContainerLoop:
             rootfs=rootfs,
             network=context.network,
             log=log,
+            cpus=self._own_cpus(),
         )
         self.running = RunningContainer(launch)
         try:
@@ -227,6 +229,18 @@ class ContainerLoop:
             log.close()
             raise
         return rootfs, self.running
+
+    def _own_cpus(self) -> tuple[int, ...]:
+        """Return the host's CPUs that stand for the whole CPUs of this container.
+
+        A node says that it has more CPUs than the host; they are the host's, counted round and round. A container that
+        has more of its own than there are is not pinned.
+        """
+        if SHARED_CPUS in self._runtime.config.defects:
+            return ()
+        host = sorted(os.sched_getaffinity(0))
+        found = {host[cpu % len(host)] for cpu in self._granted.cpus}
+        return tuple(sorted(found)) if len(found) == len(self._granted.cpus) else ()
 
     def _command(self, image: Image, variables: Mapping[str, str]) -> list[str]:
         own = self.spec.get("command") or list(image.entrypoint)

@@ -21,6 +21,9 @@ ONE_NUMA_NODE = "node.one-numa-node"
 PLUGIN_WITHOUT_NUMA = "node.plugin-without-numa"
 MISALIGNED = "node.misaligned"
 SHORT_ONE_GPU = "node.short-one-gpu"
+SHARED_CPUS = "node.shared-cpus"
+INIT_UNALIGNED = "node.init-unaligned"
+LATE_PLUGIN = "node.late-plugin"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "what comes in to a TCP port that a pod declares (the job plugins do) is dropped",
@@ -40,6 +43,9 @@ DEFECTS: dict[str, str] = {
     PLUGIN_WITHOUT_NUMA: "the device plugin reports no NUMA node",
     MISALIGNED: "devices of a pod that fits one NUMA node are taken from both",
     SHORT_ONE_GPU: "the device plugin of the last node finds one GPU less than the others",
+    SHARED_CPUS: "whole CPUs of Guaranteed pods are not theirs alone, whatever the kubelet's CPU Manager policy says",
+    INIT_UNALIGNED: "pods with init containers are admitted without a look at NUMA nodes",
+    LATE_PLUGIN: "after a restart a node offers its GPUs before their device plugin is back",
 }
 
 SLOW_START_SECONDS = 3.0

@@ -54,7 +54,14 @@ def admission(spec: NodeSpec, config: AgentConfig) -> Admission:
     if defects.TOPOLOGY_STALE in config.defects and spec.name == config.nodes[-1].name:
         policy = "best-effort"
     cpus = CpuManager(spec.cpus, machine, static=told.cpu_policy == "static")
-    return Admission(policy, told.topology_scope, devices, cpus, machine)
+    return Admission(
+        policy,
+        told.topology_scope,
+        devices,
+        cpus,
+        machine,
+        blind_to_init=defects.INIT_UNALIGNED in config.defects,
+    )
 
 
 def configz(spec: NodeSpec, config: AgentConfig) -> dict[str, Any]:

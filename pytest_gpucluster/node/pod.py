@@ -139,7 +139,7 @@ class PodWorker:
                     self.pod,
                     container,
                     init=init,
-                    devices=granted[container["name"]].devices,
+                    granted=granted[container["name"]],
                     changed=self.refresh,
                 )
                 if spec.get("initContainers"):

@@ -38,7 +38,7 @@ _NOTHING_RUNS: Mapping[str, str] = {
 }
 """A part of the scheduler is absent: INV-001 says so, the others name the prerequisite that was not met."""
 
-_NOT_FREE: Mapping[str, str] = {"NUMA-002": "inconclusive", "NUMA-005": "inconclusive"}
+_NOT_FREE: Mapping[str, str] = dict.fromkeys(("NUMA-002", "NUMA-005", "NUMA-007"), "inconclusive")
 """A node offers no devices, so that a pod may have been rejected for want of them."""
 
 FLIPS: Mapping[str, Mapping[str, str]] = {

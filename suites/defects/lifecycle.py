@@ -20,7 +20,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "lifecycle.only-the-lost-returns": {"LIFE-003": "fail"},
     "lifecycle.restarted-twice": {"LIFE-003": "fail"},
     "lifecycle.one-attempt-too-many": {"LIFE-004": "fail"},
-    "lifecycle.failed-leaves-a-worker": {"LIFE-004": "fail"},
+    "lifecycle.failed-leaves-a-worker": {"LIFE-004": "fail", "NUMA-008": "inconclusive"},
     "lifecycle.never-removed": {"LIFE-005": "fail"},
     "lifecycle.pods-outlive-their-job": {"LIFE-005": "fail"},
     "lifecycle.completes-with-too-few": {"LIFE-006": "fail"},

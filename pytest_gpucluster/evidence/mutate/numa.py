@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import held, numa
+from pytest_gpucluster.evidence import fields, gangs, held, numa
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.plain import names
 
 REASON = "TopologyAffinityError"
 RUNNING = {"phase": "Running", "containerStatuses": [{"name": "c0", "state": {"running": {}}}]}
@@ -124,6 +125,127 @@ def moved_late(evidence: Evidence) -> Evidence:
     return base.with_lines(evidence, (*evidence.lines, dataclasses.replace(ran, type="MODIFIED")))
 
 
+def init_ran(evidence: Evidence) -> Evidence:
+    """Let the init container of a pod that fits no NUMA node run before the kubelet rejected the pod."""
+    uids = [uid for uid in _played(evidence, "misfit") if _has_init(evidence, uid)]
+    ran = {
+        "phase": "Pending",
+        "initContainerStatuses": [{"name": "init", "state": {"terminated": {"exitCode": 0}}}],
+    }
+    lines = [ln for uid in uids for ln in evidence.history(uid) if ln.object["spec"].get("nodeName")][:1]
+    more = [base.edited(ln, lambda obj: obj.update(status={**obj["status"], **ran})) for ln in lines]
+    if not more:
+        return evidence
+    return base.with_lines(
+        evidence, (*evidence.lines, *(dataclasses.replace(ln, type="MODIFIED") for ln in more))
+    )
+
+
+def _has_init(evidence: Evidence, uid: str) -> bool:
+    return any(fields.items(line.object, "spec", "initContainers") for line in evidence.history(uid))
+
+
+def _of_guaranteed(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+    """Return the mutant that changes every pod with an init container that fits a NUMA node."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        uids = {uid for uid in _played(evidence, "fits") if _has_init(evidence, uid)}
+        return base.each(evidence, lambda line: line.uid in uids, change)
+
+    return mutant
+
+
+def fewer_cpus(evidence: Evidence) -> Evidence:
+    """Let a pod with whole CPUs share those of others."""
+    uids = {uid for uid in _played(evidence, "fits") if _has_init(evidence, uid)}
+
+    def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
+        if told.get("event") == held.EVENT and line.data.get("uid") in uids:
+            told["cpus"] = "0-95"
+        return told
+
+    return base.words(evidence, act) if uids else evidence
+
+
+def guaranteed_straddles(evidence: Evidence) -> Evidence:
+    """Let a device of a pod with an init container lie on the other NUMA node."""
+    uids = [uid for uid in _played(evidence, "fits") if _has_init(evidence, uid)]
+    return _device(_moved, "fits")(evidence) if uids else evidence
+
+
+def _rejected_gang(evidence: Evidence) -> tuple[set[str], float] | None:
+    """Return (uids of members that are no rejected ones, when the first was rejected), None where none was."""
+    found = [
+        (gang, t)
+        for gang in gangs.gangs(evidence)
+        for t in numa.trials(evidence, evidence.given)
+        if len(gang.pods) > 1 and t.topology and any(pod.uid == t.pod.uid for pod in gang.pods)
+    ]
+    if not found:
+        return None
+    lost = {trial.pod.uid for _, trial in found}
+    return {pod.uid for pod in found[0][0].pods} - lost, min(trial.since for _, trial in found)
+
+
+def keeps_others_waiting(evidence: Evidence) -> Evidence:
+    """Let the members beside a rejected one run on, and nothing be made again, until the driver gave up."""
+    hit = _rejected_gang(evidence)
+    if hit is None:
+        return evidence
+    others, since = hit
+    kept = []
+    for line in evidence.lines:
+        if line.t > since and line.kind in ("Pod", "PodGroup", names.VC_JOB, names.BATCH_JOB):
+            continue
+        kept.append(line)
+    last = [ln for uid in others for ln in evidence.history(uid) if ln.t <= since]
+    runs = {"phase": "Running"}
+    end = since + 30.0
+    running = [
+        dataclasses.replace(
+            base.edited(line, lambda obj: obj.update(status={**obj["status"], **runs})),
+            t=since + 1.0,
+            type="MODIFIED",
+        )
+        for line in last[-1:]
+    ]
+    note = {"note": "timed-out", "what": "the gang and its members have ended", "seconds": 10.0}
+    gave_up = dataclasses.replace(evidence.lines[-1], t=end, type="NOTE", kind="", object={}, data=note)
+    notes = [ln for ln in kept if ln.type != "NOTE" or ln.t <= since]
+    return base.with_lines(
+        evidence,
+        (*notes, *running, gave_up),
+        spans=[dataclasses.replace(span, end=max(span.end, end)) for span in evidence.spans],
+    )
+
+
+def rejected_without_end(evidence: Evidence) -> Evidence:
+    """Let the gang's own object never say that it ended, and its last members never go, though they failed."""
+    hit = _rejected_gang(evidence)
+    if hit is None:
+        return evidence
+    _, since = hit
+
+    def silent(line: Line) -> bool:
+        return line.t > since and (line.kind in (names.VC_JOB, names.BATCH_JOB) or line.type == "DELETED")
+
+    return base.without(evidence, silent)
+
+
+def member_admitted(evidence: Evidence) -> Evidence:
+    """Let the rejected members of a gang run."""
+    if _rejected_gang(evidence) is None:
+        return evidence
+    lost = {t.pod.uid for t in numa.trials(evidence, evidence.given) if t.topology}
+
+    def change(obj: dict[str, Any]) -> None:
+        obj["status"] = {"phase": "Running"}
+
+    return base.each(
+        evidence, lambda line: line.uid in lost and line.object["status"].get("phase") == "Failed", change
+    )
+
+
 MUTANTS: base.Table = {
     "numa.misfit-ran": (
         "on the last node a pod ran that fits no NUMA node",
@@ -142,6 +264,19 @@ MUTANTS: base.Table = {
         "on the last node a pod ran that fits container by container only",
         _decided("split", RUNNING, last=True),
     ),
+    "numa.init-ran": ("an init container ran before its pod was rejected", init_ran),
+    "numa.other-class": (
+        "a training pod has another QoS class",
+        _of_guaranteed(lambda obj: obj["status"].update(qosClass="Burstable")),
+    ),
+    "numa.fewer-cpus": ("whole CPUs are shared with others", fewer_cpus),
+    "numa.guaranteed-straddles": ("a training pod straddles NUMA nodes", guaranteed_straddles),
+    "numa.keeps-others-waiting": ("members wait for one that was rejected", keeps_others_waiting),
+    "numa.rejected-without-end": (
+        "a gang with a rejected member never says that it ended",
+        rejected_without_end,
+    ),
+    "numa.member-admitted": ("no member of a gang is rejected", member_admitted),
     "numa.straddles": ("one device of a pod lies on the other NUMA node", _device(_moved, "fits")),
     "numa.device-without-numa": ("one device of a pod carries no NUMA node", _device(_unplaced, "other")),
     "numa.devices-untold": ("no pod says what it holds", base.drop(held.EVENT)),

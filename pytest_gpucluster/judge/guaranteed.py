@@ -1,0 +1,195 @@
+"""NUMA-007: alignment holds for pods with init containers and whole CPUs, which have the QoS and CPUs declared."""
+
+from collections.abc import Sequence
+
+from pytest_gpucluster.evidence import fields, held
+from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.numa import RAN, Trial
+from pytest_gpucluster.judge import numa, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+CHANGED = Cause(
+    "something changed the pod on its way into the cluster: a LimitRange, a mutating webhook, the profile's overlay",
+    "compare the pod in the cluster with its manifest; make requests and limits of CPU and memory equal in every "
+    "container",
+)
+CPU_POLICY = Cause(
+    "the node's CPU Manager does not give whole CPUs to their pod alone",
+    "set cpuManagerPolicy: static with a CPU reservation in the KubeletConfiguration, drain the node, delete "
+    "/var/lib/kubelet/cpu_manager_state and restart the kubelet",
+)
+NOT_GUARANTEED = Cause(
+    "only whole CPUs of Guaranteed pods are their own",
+    "give every container of the pod equal requests and limits of CPU and memory, with a whole number of CPUs",
+)
+
+
+def holds_for_training_pods(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge NUMA-007."""
+    told = numa.of(evidence, given)
+    declared = fields.sub(given, "numa")
+    required = (
+        "a pod with an init container and whole CPUs is rejected where it fits no NUMA node, else aligned"
+    )
+    for key, text in (("qos", "has QoS class {}"), ("cpus", "gets {} CPUs")):
+        if declared.get(key):
+            required += f"; it {text.format(declared[key])}"
+    other = numa.undeclared(told, required, single=True)
+    if other is not None:
+        return other
+    tried = [t for t in reading.trials(evidence, given) if fields.items(t.pod.last, "spec", "initContainers")]
+    share = told.share
+    large = [t for t in tried if share is not None and t.asked > share]
+    small = [t for t in tried if share is not None and t.asked <= share]
+    parts = [_rejected(evidence, required, large), _aligned(required, small)]
+    parts += _as_declared(evidence, required, small, declared)
+    worst = say.gravest(parts)
+    if worst.verdict is not Verdict.PASS:
+        return worst
+    return say.finding(
+        Verdict.PASS,
+        required,
+        "; ".join(part.observed for part in parts),
+        where=numa.where(tried),
+        evidence=numa.keys(tried),
+        numbers=tuple(number for part in parts for number in part.numbers),
+        facts={"devices": {t.pod.name: t.devices for t in small}},
+    )
+
+
+def _rejected(evidence: Evidence, required: str, large: Sequence[Trial]) -> Finding:
+    ran = [t for t in large if t.outcome == RAN]
+    if ran:
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"it ran, or its init container did, although it fits no NUMA node: {numa.listed(ran)}",
+            violation=True,
+            where=numa.where(ran),
+            causes=numa.causes_of_running(evidence, ran[0]),
+            evidence=numa.keys(ran),
+            repeat=numa.repeat(ran),
+        )
+    nothing = numa.undecided(large, required, "with an init container that fits no NUMA node")
+    if nothing is not None:
+        return nothing
+    odd = numa.refused_otherwise(large)
+    if odd:
+        text = say.listed([numa.why_refused(t) for t in odd], 4)
+        return say.finding(
+            Verdict.INCONCLUSIVE, required, text, where=numa.where(odd), evidence=numa.keys(odd)
+        )
+    return say.finding(Verdict.PASS, required, f"rejected: {numa.listed(large)}")
+
+
+def _aligned(required: str, small: Sequence[Trial]) -> Finding:
+    nothing = numa.undecided(small, required, "with an init container that fits one NUMA node")
+    if nothing is not None:
+        return nothing
+    refused = [t for t in small if t.outcome != RAN]
+    if refused:
+        wronged = [t for t in refused if t.topology and t.fitted and t.beside == 0]
+        text = say.listed([numa.why_refused(t) for t in refused], 4)
+        if wronged:
+            text = f"{numa.listed(wronged)} rejected although the node was empty"
+        return say.finding(
+            Verdict.FAIL if wronged else Verdict.INCONCLUSIVE,
+            required,
+            text,
+            violation=bool(wronged),
+            where=numa.where(refused),
+            causes=(numa.SHORTAGE,),
+            evidence=numa.keys(refused),
+        )
+    apart = [t for t in small if len(t.nodes) > 1]
+    if apart:
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"its devices lie on several NUMA nodes: {numa.listed(apart)}",
+            violation=True,
+            where=numa.where(apart),
+            causes=(numa.POLICY, numa.ONE_NUMA),
+            evidence=numa.keys(apart),
+            repeat=numa.repeat(apart),
+        )
+    unknown = [t for t in small if not t.known]
+    if unknown:
+        text = f"on which NUMA node its devices lie is not known of {numa.listed(unknown)}"
+        return say.finding(
+            Verdict.INCONCLUSIVE, required, text, where=numa.where(unknown), evidence=numa.keys(unknown)
+        )
+    nodes = sorted({node for t in small for node in t.nodes})
+    return say.finding(
+        Verdict.PASS, required, f"aligned on NUMA node {', '.join(map(str, nodes))}: {numa.listed(small)}"
+    )
+
+
+def _as_declared(
+    evidence: Evidence, required: str, small: Sequence[Trial], declared: fields.Object
+) -> list[Finding]:
+    ran = [t for t in small if t.outcome == RAN]
+    found = []
+    if declared.get("qos") and ran:
+        found.append(_class(required, ran, str(declared["qos"])))
+    cpus = fields.number(declared, "cpus")
+    if cpus and ran:
+        found += [_cpus(evidence, required, trial, cpus) for trial in ran]
+    return found
+
+
+def _class(required: str, ran: Sequence[Trial], wanted: str) -> Finding:
+    wrong = [t for t in ran if fields.text(t.pod.last, "status", "qosClass") != wanted]
+    if wrong:
+        has = fields.text(wrong[0].pod.last, "status", "qosClass") or "none"
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"{wrong[0].pod.name} has QoS class {has}, {wanted} is declared",
+            violation=True,
+            where=numa.where(wrong),
+            causes=(CHANGED,),
+            evidence=numa.keys(wrong),
+        )
+    return say.finding(Verdict.PASS, required, f"QoS class {wanted}")
+
+
+def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Finding:
+    """Judge what the main container may use: its own CPUs under the static policy, else at least as many."""
+    asked = fields.requested(trial.pod.last, "cpu")
+    if asked < wanted:
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"{trial.pod.name} asks for {float(asked):g} CPUs in the cluster, {wanted} are declared",
+            violation=True,
+            where=numa.where([trial]),
+            causes=(CHANGED,),
+            evidence=numa.keys([trial]),
+        )
+    main = [each for each in trial.holds if each.container != "init" and each.cpus]
+    if not main:
+        text = f"{trial.pod.name} did not say which CPUs it may use"
+        return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys([trial]))
+    width, quota = held.width(main[-1].cpus), main[-1].quota
+    said = reading.by_kubelet(evidence).get(trial.node)
+    static = said is not None and said.cpu_policy == "static"
+    number = Number("CPUs that the container may use", width, "CPUs", wanted, "profile: numa.cpus")
+    short = width < wanted or (quota is not None and quota < wanted)
+    shared = static and trial.cpus > 0 and width != wanted
+    if short or shared:
+        limit = f", at most {quota:g} at a time" if quota is not None and quota < wanted else ""
+        whose = " though the kubelet's CPU Manager is static" if shared and not short else ""
+        return say.finding(
+            Verdict.FAIL,
+            required,
+            f"{trial.pod.name} may use CPUs {main[-1].cpus}{limit}, {wanted} are declared{whose}",
+            violation=True,
+            where=numa.where([trial]),
+            causes=(CPU_POLICY, NOT_GUARANTEED),
+            evidence=(main[-1].key,),
+            numbers=(number,),
+        )
+    own = "its own" if static and trial.cpus else "shared with others"
+    return say.finding(Verdict.PASS, required, f"CPUs {main[-1].cpus}, {own}", numbers=(number,))

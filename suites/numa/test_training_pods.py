@@ -1,0 +1,54 @@
+"""Alignment of pods as training has them."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import aligned
+from pytest_gpucluster.judge import guaranteed as judge
+from pytest_gpucluster.judge import rejected_member as rejected
+
+from ..scenarios.guaranteed import guaranteed
+from ..scenarios.rejected_member import rejected_member
+
+
+@requirement(
+    "NUMA-007",
+    level="must",
+    documents="P",
+    scenario=guaranteed,
+    judge=judge.holds_for_training_pods,
+    presupposes=[aligned.every_node_tried],
+    defects=[
+        "node.shared-cpus",
+        "node.init-unaligned",
+        "numa.init-ran",
+        "numa.other-class",
+        "numa.fewer-cpus",
+        "numa.guaranteed-straddles",
+    ],
+)
+def test_training_pods_are_aligned_and_have_their_cpus(settle: Callable[[], None]) -> None:
+    """Alignment holds with init containers and whole CPUs.
+
+    A Guaranteed pod with an init container and whole CPUs MUST be rejected where it fits no NUMA node and aligned where
+    it fits one, and it MUST have the QoS class and the CPUs that the profile declares of training pods.
+    """
+    settle()
+
+
+@requirement(
+    "NUMA-008",
+    level="should",
+    documents="P",
+    scenario=rejected_member,
+    judge=rejected.ends_or_restarts,
+    presupposes=[aligned.every_node_tried, rejected.member_rejected],
+    defects=["numa.keeps-others-waiting", "numa.rejected-without-end", "numa.member-admitted"],
+)
+def test_a_rejected_member_keeps_nobody_waiting(settle: Callable[[], None]) -> None:
+    """A gang with a rejected member ends or starts again.
+
+    A gang one of whose members the kubelet rejects SHOULD end or be attempted again within its bound, no more often
+    than it may be, and SHOULD NOT keep its other members waiting.
+    """
+    settle()
