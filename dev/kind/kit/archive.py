@@ -57,14 +57,22 @@ class Hashed:
         return self.file.write(data)
 
 
-def write(out: Path, root: Path, images: Sequence[Image]) -> None:
-    """Write an archive that `docker load`, `ctr images import` and `kind load image-archive` read."""
+def write(out: Path, root: Path, images: Sequence[Image], *, over: Path | None = None) -> None:
+    """Write an archive that `docker load`, `ctr images import` and `kind load image-archive` read.
+
+    Args:
+        out: The archive.
+        root: What the one layer holds.
+        images: What stands on it.
+        over: A second folder, laid over the first.
+    """
     layer = out.with_suffix(".layer")
     with layer.open("wb") as file:
         hashed = Hashed(file)
         with tarfile.open(fileobj=hashed, mode="w|", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
-            for each in sorted(root.iterdir()):
-                tar.add(each, arcname=each.name, filter=anonymous)
+            for base in (root, over):
+                for each in sorted(base.iterdir()) if base is not None else ():
+                    tar.add(each, arcname=each.name, filter=anonymous)
     digest = hashed.seen.hexdigest()
     blobs, manifest = {}, []
     for image in images:

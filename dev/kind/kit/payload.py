@@ -1,16 +1,32 @@
-"""The image of payloads: Python and the libraries of torch's wheel; torch itself is mounted, being too large."""
+"""The image of payloads: Python and the libraries of torch's wheel; torch itself is mounted, being too large.
+
+It has what `fixtures/images/payload/README.md` says that payloads rely on: `python`, and `torchrun` for the torch that
+is mounted. Debian calls the first python3, and the second lies in the wheel's scripts, which are not mounted.
+"""
 
 from pathlib import Path
 
 from . import archive, places, root
-from .cache import Part
+from .cache import Part, remove
 
 IMAGE = "pytest-gpucluster/payload:local"
 
 
+TORCHRUN = """#!/bin/sh
+exec python3 -m torch.distributed.run "$@"
+"""
+
+
 def make(folder: Path) -> None:
     """Write the archive."""
-    archive.write(folder / "payload.tar", root.PAYLOAD.made() / "root", [archive.Image([IMAGE])])
+    own = folder / "own"
+    programs = own / "usr" / "local" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to("/usr/bin/python3")
+    (programs / "torchrun").write_text(TORCHRUN, encoding="ascii")
+    (programs / "torchrun").chmod(0o755)
+    archive.write(folder / "payload.tar", root.PAYLOAD.made() / "root", [archive.Image([IMAGE])], over=own)
+    remove(own)
 
 
 PAYLOAD = Part(
