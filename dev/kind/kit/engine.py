@@ -15,9 +15,13 @@ RUN = places.ENGINE / "run"
 SOCKET = RUN / "docker.sock"
 PID = RUN / "docker.pid"
 LOG = places.ENGINE / "dockerd.log"
-FORWARDED = RUN / "ip_forward"
-"""What the kernel's setting was before."""
-FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+SETTINGS = {
+    # dockerd that finds forwarding off sets the whole machine to drop what it would forward.
+    "net/ipv4/ip_forward": 1,
+    # Eighteen a node; with the usual 128 the eighth node's agents cannot start.
+    "fs/inotify/max_user_instances": 1024,
+}
+"""Least values of kernel settings."""
 BRIDGES = ("br-+", "docker0")
 UNIX_LIMIT = 107
 """Bytes of the path of a Unix socket."""
@@ -73,7 +77,7 @@ def start() -> None:
         raise Failed(f"dev/kind: {SOCKET} is too long for a socket: set XDG_CACHE_HOME to a shorter path")
     RUN.mkdir(parents=True, exist_ok=True)
     PID.unlink(missing_ok=True)
-    forward()
+    set_up()
     wrapper = Path(shutil.copy(Path(__file__).with_name("runtime.py"), RUN / "runtime"))
     dockerd = shutil.which("dockerd") or DOCKER.made() / "usr/sbin/dockerd"
     options = ["--host", f"unix://{SOCKET}", "--pidfile", PID, "--storage-driver", "overlay2"]
@@ -113,12 +117,19 @@ def until_it_answers(daemon: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
-def forward() -> None:
-    """Have packets forwarded; dockerd that finds it off sets the whole machine to drop them."""
-    before = FORWARDING.read_text().strip()
-    FORWARDED.write_text(before)
-    if before != "1":
-        FORWARDING.write_text("1")
+def set_up() -> None:
+    """Raise kernel settings to what nodes need, and keep what they were."""
+    for name, least in SETTINGS.items():
+        file, kept = Path("/proc/sys", name), RUN / name.replace("/", ".")
+        kept.write_text(file.read_text())
+        if int(file.read_text()) < least:
+            file.write_text(str(least))
+
+
+def put_back() -> None:
+    """Give kernel settings the values that they had."""
+    for name in SETTINGS:
+        Path("/proc/sys", name).write_text((RUN / name.replace("/", ".")).read_text())
 
 
 def rules() -> list[list[str]]:
@@ -162,7 +173,7 @@ def stop() -> None:
     for rule in rules():
         subprocess.run([iptables, "-w", "-D", *rule], capture_output=True, check=False)
     subprocess.run([need("ip"), "link", "delete", "docker0"], capture_output=True, check=False)
-    FORWARDING.write_text(FORWARDED.read_text())
+    put_back()
 
 
 def state(number: int) -> str:
