@@ -1,7 +1,7 @@
 """The status of a pod as a kubelet writes it, computed from the states of its containers. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Object = dict[str, Any]
@@ -97,14 +97,17 @@ def phase(view: PodView) -> str:
 
 
 def conditions(view: PodView) -> dict[str, Object]:
-    """Return the kubelet's conditions by type, without times."""
-    current = phase(view)
+    """Return the kubelet's conditions by type, without times.
+
+    Once all containers have ended they are those of the phase that is to come, while the phase is still Running.
+    """
+    current = phase(replace(view, over=True)) if _has_ended(view) else phase(view)
     found: dict[str, Object] = {
-        "PodReadyToStartContainers": _yes_or_no(view.networked and not view.over),
+        "PodReadyToStartContainers": _sandbox(view),
         "Initialized": _initialized(view, current),
     }
     unready = [c.name for c in view.main if not c.ready]
-    if current in ("Succeeded", "Failed"):
+    if current == "Succeeded" or (current == "Failed" and _began(view)):
         ready: Object = {
             "status": "False",
             "reason": "PodCompleted" if current == "Succeeded" else "PodFailed",
@@ -124,8 +127,24 @@ def conditions(view: PodView) -> dict[str, Object]:
     return found
 
 
-def _yes_or_no(value: bool) -> Object:
-    return {"status": "True" if value else "False"}
+def _has_ended(view: PodView) -> bool:
+    """Report whether all containers ran to an end after which none is started again."""
+    codes = [c.exit_code for c in view.main]
+    if not view.initialized or None in codes or not codes:
+        return False
+    return view.restart_policy == "Never" or (view.restart_policy == "OnFailure" and not any(codes))
+
+
+def _began(view: PodView) -> bool:
+    """Report whether a container ever ran; a pod that was killed before says only that none is ready."""
+    return bool(view.reason) or any(c.running or c.exit_code is not None for c in (*view.init, *view.main))
+
+
+def _sandbox(view: PodView) -> Object:
+    if view.networked and not view.over:
+        return {"status": "True"}
+    message = "pod sandbox is not ready" if view.over else "no pod sandbox exists"
+    return {"status": "False", "reason": "PodSandboxNotReady", "message": message}
 
 
 def _initialized(view: PodView, current: str) -> Object:

@@ -153,6 +153,34 @@ def test_phases(main: list[Any], init: list[Any], initialized: bool, over: bool,
     assert status.phase(view) == expected
 
 
+def told(main: list[Any], *, over: bool, networked: bool = True) -> dict[str, tuple[str, str | None]]:
+    """Return status and reason of each condition of a pod that is not started again."""
+    view = status.PodView([], main, "Never", networked=networked, initialized=True, over=over)
+    return {kind: (each["status"], each.get("reason")) for kind, each in status.conditions(view).items()}
+
+
+def test_conditions_of_a_pod_whose_containers_ended_are_those_of_its_end() -> None:
+    """As recorded of Kubernetes 1.37: the pod is Running for a moment more, and its conditions say how it ended."""
+    good, bad = told([ended(0)], over=False), told([ended(3)], over=False)
+    assert (good["Ready"], good["Initialized"]) == (("False", "PodCompleted"), ("True", "PodCompleted"))
+    assert bad["ContainersReady"] == ("False", "PodFailed")
+    assert good["PodReadyToStartContainers"] == ("True", None)
+    assert told([ended(0), state(running={})], over=False)["Ready"] == ("False", "ContainersNotReady")
+
+
+def test_a_pod_that_was_killed_before_it_began_says_only_that_nothing_is_ready() -> None:
+    """As seen on Kubernetes 1.37: phase Failed, and the reason ContainersNotReady."""
+    found = told([state(**status.waiting("ContainerCreating"))], over=True)
+    assert found["Ready"] == ("False", "ContainersNotReady")
+
+
+def test_a_sandbox_that_is_not_there_has_a_reason() -> None:
+    """Before it is made, and once it is gone."""
+    for networked, over in ((False, False), (True, True)):
+        found = told([state(**status.waiting("X"))], over=over, networked=networked)
+        assert found["PodReadyToStartContainers"] == ("False", "PodSandboxNotReady")
+
+
 def test_condition_times_are_kept() -> None:
     """The time of a condition moves only with its status; conditions of others are kept."""
     view = status.PodView([], [state(running={})], "Never", networked=True, initialized=True, over=False)

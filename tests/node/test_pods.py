@@ -47,12 +47,12 @@ def test_conditions_of_ended_pods(nodes: Nodes) -> None:
     nodes.run("conditions-1", "false")
     good, bad = nodes.wait_end("conditions-0"), nodes.wait_end("conditions-1")
     assert {c["type"]: (c["status"], c.get("reason")) for c in good["conditions"]} == {
-        "PodReadyToStartContainers": ("False", None), "Initialized": ("True", "PodCompleted"),
+        "PodReadyToStartContainers": ("False", "PodSandboxNotReady"), "Initialized": ("True", "PodCompleted"),
         "Ready": ("False", "PodCompleted"), "ContainersReady": ("False", "PodCompleted"),
         "PodScheduled": ("True", None),
     }  # fmt: skip
     assert {c["type"]: (c["status"], c.get("reason")) for c in bad["conditions"]} == {
-        "PodReadyToStartContainers": ("False", None), "Initialized": ("True", None),
+        "PodReadyToStartContainers": ("False", "PodSandboxNotReady"), "Initialized": ("True", None),
         "Ready": ("False", "PodFailed"), "ContainersReady": ("False", "PodFailed"), "PodScheduled": ("True", None),
     }  # fmt: skip
 

@@ -1,12 +1,11 @@
 """What of a stream is compared: per object the distinct states it went through, and the events about it."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-DIGITS = re.compile(r"\d+")
+from tests.comparison.masks import SEVERAL, UID, masked
+
 COMPARED = ("Job.batch.volcano.sh", "PodGroup", "Pod", "Queue")
 SPEC_KINDS = ("Pod", "PodGroup", "ConfigMap", "Service", "NetworkPolicy")
 
@@ -15,11 +14,6 @@ NOTHING = (("cpu", "0"), ("memory", "0"))
 State = tuple[Any, ...]
 States = dict[tuple[str, str], list[list[State]]]
 Events = set[tuple[str, str, str, str, str]]
-
-
-def masked(text: str) -> str:
-    """Return a text with uids and numbers replaced."""
-    return DIGITS.sub("N", UID.sub("UID", text))
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
@@ -76,7 +70,7 @@ def events(stream: Iterable[Mapping[str, Any]]) -> Events:
             continue
         event = line["object"]
         about = event["involvedObject"]
-        message = event["message"].removeprefix("(combined from similar events): ")
+        message = event["message"].removeprefix(SEVERAL)
         out.add(
             (
                 about["kind"],

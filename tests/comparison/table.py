@@ -1,0 +1,60 @@
+"""The differential table: which rows both clusters decided and how, and what is known to differ."""
+
+from collections.abc import Iterator
+
+from tests.comparison.differences import UNDECIDED, Reviewed
+from tests.comparison.runs import Run
+
+
+def markdown(embedded: Run, real: Run, reviewed: Reviewed, scheduler: str) -> str:
+    """Return the table as a page."""
+    return "\n".join([*_head(scheduler), *_verdicts(embedded, real), "", *_differences(reviewed), ""])
+
+
+def _head(scheduler: str) -> Iterator[str]:
+    yield f"# The embedded cluster beside real components (scheduler: {scheduler})"
+    yield ""
+    yield "Written by `make test-kind`: the suite on the embedded and on a kind cluster, with the same scheduler."
+    yield "Compared are the verdicts, and per object the states it went through and the events about it."
+    yield ""
+
+
+def _verdicts(embedded: Run, real: Run) -> Iterator[str]:
+    yield "## Rows that both decide"
+    yield ""
+    yield "| row | embedded | kind | |"
+    yield "| --- | --- | --- | --- |"
+    for row in sorted(embedded.verdicts.keys() & real.verdicts.keys()):
+        ours, theirs = embedded.verdicts[row], real.verdicts[row]
+        if not {ours, theirs} & set(UNDECIDED):
+            yield f"| {row} | {ours} | {theirs} | {'same' if ours == theirs else 'differs'} |"
+    one_sided = [
+        f"{row} (only {side})"
+        for side, ours, theirs in (("embedded", embedded, real), ("kind", real, embedded))
+        for row, verdict in sorted(ours.verdicts.items())
+        if verdict not in UNDECIDED and theirs.verdicts.get(row, "not_run") in UNDECIDED
+    ]
+    if one_sided:
+        yield ""
+        yield f"Decided by one side only: {', '.join(one_sided)}."
+
+
+def _differences(reviewed: Reviewed) -> Iterator[str]:
+    yield "## Known differences"
+    yield ""
+    yield "| what | whose | seen in | why |"
+    yield "| --- | --- | --- | --- |"
+    for entry, covered in reviewed.known.items():
+        if covered:
+            places = ", ".join(sorted({each.where for each in covered}))
+            what = f"{entry.what} of `{_cell(entry.of)}`: `{_cell(entry.text)}`"
+            yield f"| {what} | {entry.side} | {places} | {entry.why} |"
+    if reviewed.unknown:
+        yield ""
+        yield "## Differences that are not known"
+        yield ""
+        yield from (f"- {each}" for each in reviewed.unknown)
+
+
+def _cell(pattern: str) -> str:
+    return pattern.replace("|", "\\|")
