@@ -59,6 +59,10 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
         speaks = dialect.dialect_for(name, profile.queue)
         for kind in (speaks.kind, *(speaks.mixed if needs.mixed else ())):
             found |= _on_key(kind, "create", "delete", "list", "watch")
+        if needs.named and not speaks.names_members:
+            found |= _on_key("Service", "create", "delete")
+        for kind in speaks.own_queues:
+            found |= _on_key(kind, "create", *(() if kind in INERT else ("delete",)))
     if needs.slot_nodes:
         found.add(Permission("", "nodes/status", "patch"))
     for text in needs.permissions:

@@ -27,6 +27,8 @@ class Needs:
         gang: whether it creates and deletes gangs as the declared scheduler wants them written, whose kinds are then
             watched too.
         mixed: whether members of its gangs differ, so that a native gang is a PodGroup and pods of ours.
+        named: whether members of its gangs need names, for which a Service is made where the scheduler's plugins make
+            none.
         further: whether it creates and deletes gangs of the further schedulers that the profile declares (`tried`).
         queue: whether the queues of the declared scheduler are watched although it creates no gang.
         kueue: whether it is about Kueue: where the profile does not declare it, the scenario does not apply.
@@ -49,6 +51,7 @@ class Needs:
     gang: bool = True
     mixed: bool = False
     queue: bool = False
+    named: bool = False
     further: bool = False
     kueue: bool = False
     permissions: tuple[str, ...] = ()

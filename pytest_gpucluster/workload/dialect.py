@@ -43,6 +43,14 @@ class Dialect(Protocol):
         """Return the kind keys of its queues."""
 
     @property
+    def own_queues(self) -> tuple[str, ...]:
+        """Return the kind keys of what we create so that its gangs have a queue at all, () where one is lent."""
+
+    @property
+    def names_members(self) -> bool:
+        """Return whether its plugins give members names, so that no Service of ours is needed."""
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Return the kinds that tell the gang's story, pods and events included."""
 

@@ -26,6 +26,8 @@ class KueueDialect:
     kind: str = names.BATCH_JOB
     mixed: tuple[str, ...] = ()
     queues: tuple[str, ...] = ("ClusterQueue", "LocalQueue")
+    own_queues: tuple[str, ...] = ("ResourceFlavor", "ClusterQueue", "LocalQueue")
+    names_members: bool = False
     kinds: tuple[str, ...] = (
         "Pod", names.BATCH_JOB, names.KUEUE_WORKLOAD, "ClusterQueue", "LocalQueue", "Event", "Service",
     )  # fmt: skip

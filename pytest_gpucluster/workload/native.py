@@ -33,6 +33,8 @@ class NativeDialect:
     kind: str = names.BATCH_JOB
     mixed: tuple[str, ...] = (names.NATIVE_POD_GROUP, "Pod")
     queues: tuple[str, ...] = ()
+    own_queues: tuple[str, ...] = ()
+    names_members: bool = False
     kinds: tuple[str, ...] = ("Pod", names.BATCH_JOB, names.NATIVE_POD_GROUP, "Event", "Service")
     answers_on: str = names.NATIVE_POD_GROUP
     gates: tuple[str, ...] = (schedulers.PLACEMENT,)

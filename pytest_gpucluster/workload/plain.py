@@ -19,6 +19,8 @@ class DefaultSchedulerDialect:
     kind: str = names.BATCH_JOB
     mixed: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
+    own_queues: tuple[str, ...] = ()
+    names_members: bool = False
     kinds: tuple[str, ...] = ("Pod", names.BATCH_JOB, "Event", "Service")
     answers_on: str = "Pod"
     gates: tuple[str, ...] = (schedulers.PLACEMENT,)

@@ -22,6 +22,8 @@ class VolcanoDialect:
     kind: str = names.VC_JOB
     mixed: tuple[str, ...] = ()
     queues: tuple[str, ...] = ("Queue",)
+    own_queues: tuple[str, ...] = ()
+    names_members: bool = True
     kinds: tuple[str, ...] = ("Pod", names.VC_JOB, names.POD_GROUP, "Queue", "Event", "Service")
     answers_on: str = names.POD_GROUP
     gates: tuple[str, ...] = (schedulers.ENQUEUE, schedulers.PLACEMENT)

@@ -17,7 +17,6 @@ HOLD_UNFINISHED = ("sh", "-c", "trap 'exit 143' TERM; sleep 3600 & wait")
 FILLER = ("create,delete pods",)
 PAYLOAD = ("create configmaps",)
 LOGS = ("get pods/log",)
-NAMES = ("create,delete services",)
 """Permissions of what scenarios share."""
 
 PayloadCommand = ("python", "/workspace/gang.py")

@@ -6,7 +6,6 @@ from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 
 from .common import (
     LOGS,
-    NAMES,
     PAYLOAD,
     PayloadCommand,
     all_bound,
@@ -138,7 +137,12 @@ healthy = Scenario(
     summary="a gang of 1 master and 3 workers that fits: barrier, then the master's end completes the job",
     run=run,
     needs=Needs(
-        nodes=2, gpus=(1 + WORKERS) * GPUS, seconds=6, gpu_seconds=16 * 4, permissions=PAYLOAD + LOGS + NAMES
+        named=True,
+        nodes=2,
+        gpus=(1 + WORKERS) * GPUS,
+        seconds=6,
+        gpu_seconds=16 * 4,
+        permissions=PAYLOAD + LOGS,
     ),
 )
 

@@ -6,7 +6,6 @@ from pytest_gpucluster.workload import GangSpec, Role
 
 from .common import (
     LOGS,
-    NAMES,
     PAYLOAD,
     PayloadCommand,
     exist,
@@ -120,7 +119,7 @@ unreachable = Scenario(
     name="unreachable",
     summary="two gangs whose rendezvous cannot be reached: a closed port, a subdomain without a Service",
     run=run_unreachable,
-    needs=Needs(seconds=4, pods_run=True, mixed=True, permissions=PAYLOAD + LOGS + NAMES),
+    needs=Needs(seconds=4, pods_run=True, mixed=True, named=True, permissions=PAYLOAD + LOGS),
 )
 
 stalled = Scenario(

@@ -3,17 +3,19 @@
 import dataclasses
 from collections.abc import Callable
 
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, told
 
 NODES = 2
 PROCESSES = 2
 """Processes a node in CPU mode; the documents use one a GPU."""
 
 
-_PYTORCH = ("--master=master", "--worker=worker", "--port=23456")
+PORT = 23456
+_PYTORCH = ("--master=master", "--worker=worker", f"--port={PORT}")
 
 
 def documented(name: str) -> GangSpec:
@@ -74,6 +76,29 @@ def _smoke(name: str, args: tuple[str, ...], plugins: dict[str, tuple[str, ...]]
     )
 
 
+def indexed(name: str, namespace: str) -> GangSpec:
+    """Return the robust form where there are no roles and no plugins: an Indexed Job and a headless Service."""
+    args = (
+        f"--nnodes={NODES}",
+        f"--nproc_per_node={PROCESSES}",
+        "--rdzv_backend=c10d",
+        f"--rdzv_id={name}",
+        "--local-addr=$(POD_IP)",
+        f"--rdzv_endpoint={name}-0.{name}.{namespace}.svc.cluster.local:{PORT}",
+        "--max-restarts=3",
+        "/workspace/world.py",
+    )
+    role = Role(
+        "worker",
+        NODES,
+        ("torchrun",),
+        args,
+        restart_policy="OnFailure",
+        field_env={"POD_IP": "status.podIP"},
+    )
+    return GangSpec(name, roles=(role,), subdomain=name, max_retry=3, grace=2)
+
+
 def gave_up(gang: Handle) -> Callable[[Live], str]:
     """Tell when an agent has used up its own restarts and was started anew: the world does not form."""
 
@@ -101,15 +126,16 @@ def run(stage: Stage) -> None:
     )
     payload, torch = payloads_of(stage, "world.py"), image(stage, "torch")
     gpus = {stage.profile.gpu_resource: PROCESSES}
-    forms = {
-        "documented": documented(f"{stage.name}-doc"),
-        "robust": robust(f"{stage.name}-robust", stage.namespace),
-    }
+    if stage.dialect.name == schedulers.VOLCANO:
+        forms = {
+            "documented": documented(f"{stage.name}-doc"),
+            "robust": robust(f"{stage.name}-robust", stage.namespace),
+        }
+    else:
+        # The documented form stands on the pytorch plugin.
+        forms = {"robust": indexed(headless(stage, f"{stage.name}-robust"), stage.namespace)}
     for role, spec in forms.items():
-        gang = stage.submit(
-            stage.dialect.write(dataclasses.replace(spec, payload=payload, image=torch, resources=gpus)),
-            role=role,
-        )
+        gang = stage.gang(dataclasses.replace(spec, payload=payload, image=torch, resources=gpus), role=role)
         if gang.ok:
             stage.follow(gang)
             stage.wait(f"the {role} world has ended", job_ended(gang), budget="torch", unless=gave_up(gang))
@@ -121,6 +147,7 @@ torch_world = Scenario(
     summary="torchrun over c10d: the documented smoke job and its robust form",
     run=run,
     needs=Needs(
+        named=True,
         nodes=NODES,
         gpus=NODES * PROCESSES,
         seconds=28,
