@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 
+from pytest_gpucluster.report.suites import load_suites
 from tests.endtoend import harness
 
 pytestmark = pytest.mark.slow
@@ -117,6 +118,30 @@ def test_the_same_tests_judge_another_scheduler(tmp_path):
     passed = {row for row, verdict in found.items() if verdict == "pass"}
     assert passed == {"INV-002", "INV-006", "INV-008"}, found
     assert {verdict for row, verdict in found.items() if row not in passed} == {"not_applicable"}, found
+
+
+DECIDED_NATIVELY = (
+    "INV-001", "GANG-001", "GANG-002", "GANG-003", "GANG-004", "GANG-007", "GANG-008", "GANG-010", "REF-001", "REF-008",
+    "PLG-011", "LIFE-001", "LIFE-002", "LIFE-005", "LIFE-010", "RDZV-004", "RDZV-009", "TRN-003",
+)  # fmt: skip
+
+
+def test_the_same_tests_judge_native_gangs(tmp_path):
+    """Declared as the gang scheduler, Kubernetes itself holds the gang rows; what it never does fails.
+
+    A PodGroup of Kubernetes never says that its gang has become short: its condition says that it was once placed.
+    """
+    done = harness.run_suite(tmp_path, "-m", "not torch", "--gpucluster-set", "scheduler=native", timeout=480)
+    found = harness.verdicts(harness.report_of(tmp_path))
+    assert {row: found.pop(row) for row in DECIDED_NATIVELY} == dict.fromkeys(DECIDED_NATIVELY, "pass"), (
+        done.stdout
+    )
+    assert found.pop("GANG-009") == "fail", done.stdout
+    assert set(found.values()) <= {"pass", "not_applicable"}, found
+    elsewhere = {row for row, verdict in found.items() if verdict == "not_applicable"}
+    # Kubernetes has no queues; all else is about pieces that only Volcano has.
+    about_volcano = {row.id for row in load_suites() if row.schedulers == ("volcano",)}
+    assert elsewhere == about_volcano | {"INV-005"}
 
 
 def test_kubectl_sees_a_job_run_and_complete(tmp_path):
