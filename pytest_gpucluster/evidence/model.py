@@ -34,6 +34,7 @@ NOTES: Mapping[str, str] = {
     "window-end": "a watched window ends (window)",
     "deleted-by-us": "we deleted an object (kind, name, uid)",
     "evicted-by-us": "we asked for the eviction of a pod (kind, name, uid)",
+    "rebooted-by-us": "we restarted a node (node)",
     "commanded": "we gave a Job or a queue a command (action, kind, name, uid)",
     "tries": "from here on gangs are written for a scheduler (scheduler)",
     "timed-out": "a wait expired (what, seconds, last)",

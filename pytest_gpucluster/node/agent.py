@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from pytest_gpucluster.node import machine, registration
+from pytest_gpucluster.node import machine, power, registration
 from pytest_gpucluster.node.api import Api, ApiError, Reflector
 from pytest_gpucluster.node.config import AgentConfig
 from pytest_gpucluster.node.defects import DNS_DOWN, DNS_SILENT, SLOW_START
@@ -49,6 +49,7 @@ class Agent:
         self._by_name: dict[tuple[str, str], PodWorker] = {}
         self._gangs: set[str] = set()
         self._nodes: dict[str, PlayedNode] = {}
+        self._up: dict[str, asyncio.Event] = {}
         self._runtime: Runtime | None = None
         self._zone: Zone | None = None
         self.broken = asyncio.Event()
@@ -68,10 +69,15 @@ class Agent:
             spec.name: PlayedNode(spec, addresses.node(i), machine.admission(spec, config))
             for i, spec in enumerate(config.nodes)
         }
+        for name in self._nodes:
+            self._up[name] = asyncio.Event()
+            self._up[name].set()
         api = await self._stack.enter_async_context(
             Api(socket=config.api_socket, url=config.api_url, token=config.api_token)
         )
-        await self._stack.enter_async_context(KubeletServer(config.kubelet_socket, self._find, self._configz))
+        await self._stack.enter_async_context(
+            KubeletServer(config.kubelet_socket, self._find, self._configz, self._reboot)
+        )
         network = Network(work / "namespaces", addresses, config.subnet.prefixlen, len(config.nodes))
         layout, _ = await asyncio.gather(
             asyncio.to_thread(probe_layout, work / "image"), self._stack.enter_async_context(network)
@@ -131,6 +137,17 @@ class Agent:
         played = self._nodes.get(node)
         return None if played is None else machine.configz(played.spec, self._config)
 
+    def _reboot(self, node: str) -> bool:
+        played = self._nodes.get(node)
+        if played is None or self._runtime is None:
+            return False
+        if self._up[node].is_set():
+            self._spawn(power.restart(self._runtime, played, lambda: self._on(node), self._up[node]))
+        return True
+
+    def _on(self, node: str) -> list[PodWorker]:
+        return [worker for worker in self._workers.values() if worker.node == node]
+
     def _on_service(self, _kind: str, _service: Object) -> None:
         if self._zone is not None:
             self._zone.changed()
@@ -174,6 +191,7 @@ class Agent:
     async def _run(self, worker: PodWorker) -> None:
         meta = worker.pod["metadata"]
         try:
+            await self._up[worker.node].wait()
             await worker.run()
         finally:
             self._workers.pop(meta["uid"], None)

@@ -12,7 +12,7 @@ from pytest_gpucluster.node.admission import Grant, demands
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
 from pytest_gpucluster.node.defects import BLOCKS_PORT, SLOW_START_SECONDS
-from pytest_gpucluster.node.devices import AdmissionError
+from pytest_gpucluster.node.devices import AdmissionError, unexpected
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
 from pytest_gpucluster.node.network import PodNetwork
@@ -61,6 +61,7 @@ class PodWorker:
         self._start_time = format_time(now())
         self._ip = ""
         self._initialized = False
+        self._devices = False
         self._over = False
         self._end_reason = ("", "")
 
@@ -82,6 +83,30 @@ class PodWorker:
         self._deleted.set()
         self._at_once.set()
         self._end(0)
+
+    @property
+    def node(self) -> str:
+        """Return the name of the node that it is bound to."""
+        return self._node.spec.name
+
+    def power_off(self) -> None:
+        """End all processes at once, as the node's machine does when it restarts.
+
+        A pod that holds devices is refused by the kubelet that comes back before their plugin does; another one goes
+        on as its restart policy says.
+        """
+        for loop in self.loops:
+            if self._devices:
+                loop.ending.set()
+            if loop.running is not None:
+                loop.running.kill()
+        if self._devices and not self._over:
+            resource = self._runtime.config.gpu_resource
+            error = unexpected(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+            self._end_reason = (error.reason, f"Pod was rejected: {error.message}")
+            self._runtime.events.post(self.pod, "Warning", error.reason, error.message)
+            self._at_once.set()
+            self._end(0)
 
     async def run(self) -> None:
         """Run the pod to its end, then remove it from the API server when it is to be deleted."""
@@ -107,6 +132,7 @@ class PodWorker:
         except AdmissionError as error:
             await self._reject(error)
             return
+        self._devices = any(grant.devices for grant in granted.values())
         self._make_loops(granted)
         live = asyncio.create_task(self._live())
         stop = asyncio.create_task(self._stop.wait())
@@ -276,7 +302,7 @@ class PodWorker:
         for loop in running:
             if loop.running is not None:
                 loop.running.signal(signal.SIGTERM)
-            if not self._writer.gone:
+            if not self._writer.gone and not self._at_once.is_set():
                 text = f"Stopping container {loop.spec['name']}"
                 self._runtime.events.post(self.pod, "Normal", "Killing", text)
         at_once = asyncio.create_task(self._at_once.wait())

@@ -12,6 +12,7 @@ from pytest_gpucluster.plain.times import parse_time
 
 Find = Callable[[str, str], PodWorker | None]
 Configz = Callable[[str], dict[str, Any] | None]
+Reboot = Callable[[str], bool]
 NO_EXEC = "these nodes do not serve exec, attach or port-forward; let the pod run the command itself\n"
 
 
@@ -21,17 +22,19 @@ class KubeletServer:
     All nodes share the socket. Where it matters whose kubelet is meant, the request's Host names the node.
     """
 
-    def __init__(self, socket: str, find: Find, configz: Configz) -> None:
+    def __init__(self, socket: str, find: Find, configz: Configz, reboot: Reboot) -> None:
         """Describe; nothing listens yet.
 
         Args:
             socket: Path of the Unix socket.
             find: Returns the worker of a pod by namespace and name.
             configz: Returns a node's configuration by the node's name, None where there is no such node.
+            reboot: Begins to restart a node's machine by the node's name; False where there is no such node.
         """
         self._socket = Path(socket)
         self._find = find
         self._configz = configz
+        self._reboot = reboot
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -39,6 +42,7 @@ class KubeletServer:
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
         app.router.add_get("/configz", self._tell_configuration)
+        app.router.add_post("/reboot", self._restart_machine)
         app.router.add_get("/healthz", _healthz)
         for verb in ("exec", "attach", "portForward", "run"):
             app.router.add_route("*", f"/{verb}/{{tail:.*}}", _not_served)
@@ -60,6 +64,12 @@ class KubeletServer:
         if found is None:
             return web.Response(status=404, text=f"no node {request.host}\n")
         return web.json_response(found)
+
+    async def _restart_machine(self, request: web.Request) -> web.Response:
+        """Take the request of whoever has the machine in its hand; a kubelet has no such path."""
+        if not self._reboot(request.host):
+            return web.Response(status=404, text=f"no node {request.host}\n")
+        return web.Response(status=202)
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         namespace, pod, name = (request.match_info[key] for key in ("namespace", "pod", "container"))

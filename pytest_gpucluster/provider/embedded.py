@@ -19,8 +19,8 @@ import yaml
 from pytest_gpucluster.node import images
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import defects as planting
-from pytest_gpucluster.provider import processes, sockets
-from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, ProviderError, Running, Started
+from pytest_gpucluster.provider import power, processes, sockets
+from pytest_gpucluster.provider.protocol import PODS_RUN, REBOOT, Cluster, ProviderError, Running, Started
 
 CONTROL_PLANE = ("-m", "pytest_gpucluster.embedded")
 NODES = ("-m", "pytest_gpucluster.node")
@@ -29,6 +29,8 @@ NODE_COUNT = 3
 MOST_NODES = 64
 """Nodes that one agent plays on a small machine and is still Ready within the limit below."""
 NUMA_PER_NODE = 2
+KUBELET_SOCKET = "kubelet.sock"
+"""Name of the socket below the nodes' folder at which they are asked as kubelets, and as machines."""
 CONTEXT = "embedded"
 VERSION = "v1.37.0"
 SUBNET = "10.88.0.0/16"
@@ -178,6 +180,7 @@ class _Start:
         problem = sandbox_problem(self.loaded)
         if problem is None:
             facts["nodes"] = self._start_nodes(url)
+            facts |= power.by_socket(str(self.folder / "nodes" / KUBELET_SOCKET))
         else:
             facts["pods_run_problem"] = problem
         images = image_table(self.loaded)
@@ -190,7 +193,7 @@ class _Start:
             provider="embedded",
             kubeconfig=str(kubeconfig),
             context=CONTEXT,
-            features=frozenset({PODS_RUN} if problem is None else ()),
+            features=frozenset({PODS_RUN, REBOOT} if problem is None else ()),
             facts=facts,
             images=images,
         )

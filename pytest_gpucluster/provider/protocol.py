@@ -10,6 +10,9 @@ from pytest_gpucluster.profile import LoadedProfile
 PODS_RUN = "pods-run"
 """Feature: containers of pods are executed, so that payloads, exit codes and logs can be judged."""
 
+REBOOT = "reboot"
+"""Feature: nodes can be restarted (`provider.power`)."""
+
 
 class ProviderError(Exception):
     """A cluster that could not be had; the text is one line and says why."""

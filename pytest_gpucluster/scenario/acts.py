@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.kube import errors, objects
-from pytest_gpucluster.scenario import bus, submit
+from pytest_gpucluster.provider import power, protocol
+from pytest_gpucluster.scenario import absent, bus, submit
 from pytest_gpucluster.scenario import site as sites
 
 
@@ -66,6 +67,24 @@ class Acts:
             f"stopPolicy {policy} of {queue.kind}/{queue.name}",
             lambda: self._site.api.patch(objects.table_row(queue.kind), queue.name, change),
         )
+
+    def reboot(self, node: str) -> None:
+        """Restart a node's machine; returns when the provider took it, not when the node is back.
+
+        Raises:
+            NotApplicable: the provider has no machines that it could restart.
+            EnvironmentProblem: it has, and failed.
+        """
+        cluster = self._site.cluster
+        if protocol.REBOOT not in cluster.features:
+            raise absent.NotApplicable(
+                f"the nodes of {cluster.name} are not ours to restart: its provider has no power over the machines"
+            )
+        self._note("rebooted-by-us", node=node)
+        try:
+            power.reboot(getattr(cluster, "facts", {}), node)
+        except protocol.ProviderError as error:
+            raise errors.EnvironmentProblem(str(error)) from error
 
     def _asked(self, case: str, request: str, act: Any) -> bool:
         """Do something and record the answer; False when the API server refused it."""

@@ -8,6 +8,7 @@ from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import times
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import stage, submit
+from pytest_gpucluster.scenario.absent import NotApplicable
 from pytest_gpucluster.workload import spec as gangs
 
 DECLARED = (
@@ -15,10 +16,6 @@ DECLARED = (
     "recovery", "interface",
 )  # fmt: skip
 """What every judge is told of the profile, under the profile's own names."""
-
-
-class NotApplicable(Exception):  # noqa: N818 (a state of affairs, not a fault)
-    """The profile does not declare what the scenario needs."""
 
 
 def problem(verdict: str, text: object) -> dict[str, Any]:

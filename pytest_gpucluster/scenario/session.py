@@ -14,9 +14,9 @@ from pytest_gpucluster.kube import errors, kinds, objects, watch
 from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.provider.protocol import PODS_RUN
+from pytest_gpucluster.scenario import absent, outcome, spec, stage, turns
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
-from pytest_gpucluster.scenario import outcome, spec, stage, turns
 from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
@@ -330,11 +330,11 @@ class Session:
                 will ask for is not permitted.
         """
         if scenario.needs.kueue and getattr(self._profile, "kueue", None) is None:
-            raise outcome.NotApplicable("the profile does not declare Kueue (key kueue)")
+            raise absent.NotApplicable("the profile does not declare Kueue (key kueue)")
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
             if getattr(self._profile, "nodes", "") == "simulated":
-                raise outcome.NotApplicable(
+                raise absent.NotApplicable(
                     "the profile says nodes: simulated, and this row needs pods that run"
                 )
             raise errors.EnvironmentProblem(

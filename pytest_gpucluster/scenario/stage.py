@@ -356,6 +356,10 @@ class Stage:
         """Evict a pod; returns whether the API server took it. See `acts.Acts.evict`."""
         return self._acts.evict(pod)
 
+    def reboot(self, node: str) -> None:
+        """Restart a node's machine; see `acts.Acts.reboot`."""
+        self._acts.reboot(node)
+
     def command(self, job: Handle, action: str) -> bool:
         """Give a Volcano Job a command; returns whether the API server took it. See `acts.Acts.command`."""
         return self._acts.command(job, action)

@@ -39,7 +39,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-008": "inconclusive",
         "LIFE-002": "inconclusive",
         **dict.fromkeys(("LIFE-004", "LIFE-005", "LIFE-006", "LIFE-007", "LIFE-009"), "inconclusive"),
-        **dict.fromkeys(("LIFE-010", "LIFE-012", "NUMA-002"), "inconclusive"),
+        **dict.fromkeys(("LIFE-010", "LIFE-011", "LIFE-012", "NUMA-002"), "inconclusive"),
     },
     "scheduler.default": {
         "GANG-002": "inconclusive",

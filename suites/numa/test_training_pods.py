@@ -43,7 +43,12 @@ def test_training_pods_are_aligned_and_have_their_cpus(settle: Callable[[], None
     scenario=rejected_member,
     judge=rejected.ends_or_restarts,
     presupposes=[aligned.every_node_tried, rejected.member_rejected],
-    defects=["numa.keeps-others-waiting", "numa.rejected-without-end", "numa.member-admitted"],
+    defects=[
+        "lifecycle.restarts-without-end",
+        "numa.keeps-others-waiting",
+        "numa.rejected-without-end",
+        "numa.member-admitted",
+    ],
 )
 def test_a_rejected_member_keeps_nobody_waiting(settle: Callable[[], None]) -> None:
     """A gang with a rejected member ends or starts again.

@@ -81,6 +81,15 @@ class Nodes:
         connection.close()
         return answer.status, body
 
+    def ask(self, node: str, method: str, path: str) -> tuple[int, str]:
+        """Ask a node at the socket of all kubelets: HTTP status and body."""
+        connection = UnixConnection(self.ready["kubelet_socket"])
+        connection.request(method, path, headers={"Host": node})
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, body
+
     def history(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         """Return (event type, object) of all that happened to a pod."""
         return [(k, o) for k, c, o in self.api.history if c == PODS and o["metadata"]["name"] == name]

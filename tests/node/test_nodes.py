@@ -1,5 +1,6 @@
 """Node objects, leases, slots and GPUs on the API server."""
 
+import json
 from collections.abc import Callable
 
 from pytest_gpucluster.plain.names import ANNOTATION_KUBELET_SOCKET
@@ -97,3 +98,42 @@ def test_ended_pods_of_an_earlier_life_are_left_alone(nodes: Nodes) -> None:
     assert [o["status"] for _, o in nodes.history("old")] == [{"phase": "Failed"}]
     nodes.api.delete(f"{PODS}/old")
     nodes.api.wait(lambda: nodes.phase("old") == "gone")
+
+
+def test_a_kubelet_says_how_it_is_configured(start: Callable[..., Nodes]) -> None:
+    """Each node answers for itself by the Host of the request, as `/proxy/configz` of the API server asks."""
+    nodes = start(
+        topology_policy="restricted", nodes=[{"name": "gpu-0"}, {"name": "gpu-1", "topology_scope": "pod"}]
+    )
+    status, told = nodes.ask("gpu-1", "GET", "/configz")
+    assert status == 200
+    found = json.loads(told)["kubeletconfig"]
+    assert (found["topologyManagerPolicy"], found["topologyManagerScope"]) == ("restricted", "pod")
+    assert (
+        json.loads(nodes.ask("gpu-0", "GET", "/configz")[1])["kubeletconfig"]["topologyManagerScope"]
+        == "container"
+    )
+    assert nodes.ask("gpu-9", "GET", "/configz")[0] == 404
+
+
+def test_a_restarted_node_refuses_what_held_its_devices(start: Callable[..., Nodes]) -> None:
+    """Pods with devices end as Failed, UnexpectedAdmissionError; devices are offered once their plugin is back."""
+    nodes = start()
+    nodes.run("holds", "exec sleep 60", **gpus(3))
+    nodes.wait_phase("holds", "Running")
+    assert nodes.ask("gpu-0", "POST", "/reboot")[0] == 202
+    status = nodes.wait_end("holds")
+    assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
+    assert status["message"].startswith("Pod was rejected: Allocate failed due to no healthy devices present")
+
+    def offered() -> list[str]:
+        seen = [
+            o["status"]["allocatable"]["nvidia.com/gpu"]
+            for _, c, o in nodes.api.history
+            if o["kind"] == "Node"
+        ]
+        return seen[-1:] if "0" in seen else []
+
+    nodes.api.wait(lambda: offered() == ["8"])
+    assert nodes.output("after", "echo $GPUCLUSTER_DEVICES", **gpus(1)).startswith("GPU-fake-")
+    assert nodes.ask("gpu-9", "POST", "/reboot")[0] == 404

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.profile import LoadedProfile
+from pytest_gpucluster.provider import power
 from pytest_gpucluster.provider.kind import claims, config, manager, removal
 from pytest_gpucluster.provider.kind import engine as engines
-from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, ProviderError, Started
+from pytest_gpucluster.provider.protocol import PODS_RUN, REBOOT, Cluster, ProviderError, Started
 
 NAME = "kind"
 READY_LIMIT = 300.0
@@ -92,8 +93,17 @@ class _Start:
             provider=NAME,
             kubeconfig=str(self.kubeconfig),
             context=f"kind-{self.name}",
-            features=frozenset({PODS_RUN}),
-            facts={"kind": self.name, "engine": self.engine.program, "kept": self.kept, **facts},
+            features=frozenset({PODS_RUN, REBOOT}),
+            facts={
+                "kind": self.name,
+                "engine": self.engine.program,
+                "kept": self.kept,
+                # A node of kind is a container of its name.
+                **power.by_command(
+                    self.engine.program, "restart", "{node}", environment=self.engine.environment
+                ),
+                **facts,
+            },
             images={**roles, **self.profile.images},
         )
         undo = None if self.kept else {"provider": NAME, "name": self.name}

@@ -1,0 +1,181 @@
+"""LIFE-011: after a restart of their node members are replaced once, and no rejected pod is left behind."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from pytest_gpucluster.evidence import machines, numa
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.numa import REJECTED
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
+
+REQUIRED = (
+    "after a restart of their node every lost member is replaced exactly once, and no replacement is rejected by the "
+    "kubelet"
+)
+
+LATE_PLUGIN = Cause(
+    "the node takes pods before its device plugin is back: what it offers is what it offered before the restart",
+    "keep the node out of scheduling until its devices are there (a taint that the GPU operator or node feature "
+    "discovery removes), and run the device plugin with priorityClassName system-node-critical",
+)
+NOT_REPLACED = Cause(
+    "nothing made the lost member again: its owner gave up, or the node did not come back with all its devices",
+    "look at the Job's backoffLimit and conditions, and at what the node offers (kubectl describe node NODE)",
+)
+SURVIVED = Cause(
+    "the containers went on, or were started again in the same pod: the restart did not reach them",
+    "restart the machine itself, not only its kubelet",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Drill:
+    """One restart of a node: when, where, who was lost, who was made after it."""
+
+    t: float
+    node: str
+    lost: tuple[PodStory, ...]
+    made: tuple[PodStory, ...]
+
+    def replacements(self, pod: PodStory) -> list[PodStory]:
+        """Return the pods that were made in the place of a lost one."""
+        return [new for new in self.made if new.slot == pod.slot]
+
+
+def _drill(evidence: Evidence, given: terms.Given) -> tuple[Gang, _Drill] | None:
+    named = terms.cast(evidence, given, "subject")
+    for note in evidence.notes("rebooted-by-us"):
+        node = str(note.data.get("node") or "")
+        for gang in named or terms.everyone(evidence):
+            until = min(
+                (n.t for n in evidence.notes("deleted-by-us") if n.data.get("uid") == gang.uid),
+                default=evidence.end,
+            )
+            there = [p for p in gang.pods if p.node == node and p.running is not None and p.running < note.t]
+            lost = [p for p in there if _ended(p, note.t, until)]
+            made = [p for p in gang.pods if note.t < p.created < until]
+            if there:
+                return gang, _Drill(note.t, node, tuple(lost), tuple(made))
+    return None
+
+
+def _ended(pod: PodStory, start: float, until: float) -> bool:
+    times = [t for t in (pod.finished, pod.deleting, pod.deleted) if t is not None]
+    return bool(times) and start <= min(times) <= until
+
+
+def replaced_once(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge LIFE-011."""
+    found = _drill(evidence, given)
+    if found is None:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no node was restarted under a running Job")
+    gang, drill = found
+    if not drill.lost:
+        text = f"no member on {drill.node} ended when it was restarted"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(SURVIVED,))
+    trials = {t.pod.uid: t for t in numa.trials(evidence, given)}
+    rejected = [p for p in drill.made if (t := trials.get(p.uid)) is not None and t.outcome == REJECTED]
+    if rejected:
+        return _rejected(gang, drill, rejected, trials[rejected[0].uid].reason)
+    counts = {pod.slot: len(drill.replacements(pod)) for pod in drill.lost}
+    if max(counts.values()) > 1:
+        many = max(counts, key=lambda slot: counts[slot])
+        return say.finding(
+            Verdict.FAIL,
+            REQUIRED,
+            f"{many} of {gang.title} was made {counts[many]} times after {drill.node} was restarted",
+            gang,
+            violation=True,
+            evidence=tuple(p.keys["created"] for p in drill.made)[: say.MANY],
+            numbers=_numbers(drill, counts),
+        )
+    open_ = [pod for pod in drill.lost if not any(new.running is not None for new in drill.replacements(pod))]
+    if open_:
+        return _open(evidence, gang, drill, open_, counts)
+    return _replaced(evidence, given, gang, drill, counts)
+
+
+def _numbers(drill: _Drill, counts: dict[str, int]) -> tuple[Number, ...]:
+    del drill
+    return (
+        Number("times that a lost member was made again", max(counts.values()), "pods", 1, "exactly once"),
+    )
+
+
+def _rejected(gang: Gang, drill: _Drill, rejected: Sequence[PodStory], reason: str) -> Finding:
+    return say.finding(
+        Verdict.FAIL,
+        REQUIRED,
+        f"{say.count(len(rejected), 'replacement')} of {gang.title} rejected by the kubelet of {drill.node} "
+        f"({reason}): {say.listed([pod.name for pod in rejected], 4)}",
+        gang,
+        violation=True,
+        where=say.places(rejected),
+        causes=(LATE_PLUGIN,),
+        evidence=tuple(pod.keys["created"] for pod in rejected)[: say.MANY],
+    )
+
+
+def _open(
+    evidence: Evidence, gang: Gang, drill: _Drill, open_: Sequence[PodStory], counts: dict[str, int]
+) -> Finding:
+    vain = terms.timed_out(evidence, drill.t)
+    text = f"{say.count(len(open_), 'lost member')} of {gang.title} had no running replacement when the evidence ends"
+    return say.finding(
+        Verdict.INCONCLUSIVE if vain is None else Verdict.FAIL,
+        REQUIRED,
+        text if vain is None else f"{text}: waited for {vain[0]}",
+        gang,
+        violation=vain is not None,
+        where=say.places(open_),
+        causes=(NOT_REPLACED,),
+        evidence=tuple(pod.keys["created"] for pod in open_)[: say.MANY],
+        numbers=_numbers(drill, counts),
+    )
+
+
+def _replaced(
+    evidence: Evidence, given: terms.Given, gang: Gang, drill: _Drill, counts: dict[str, int]
+) -> Finding:
+    for start, end in evidence.gaps("Pod", drill.t, evidence.end):
+        text = f"the watch of pods was not in sync from t={start:.2f} s to {end:.2f} s: a pod may have been missed"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
+    back = max(new.running - drill.t for new in drill.made if new.running is not None)
+    resource = numa.resource_of(given)
+    offers = next((m.offers(resource)[1] for m in machines.machines(evidence) if m.name == drill.node), None)
+    reasons = sorted({why for pod in drill.lost if (why := pod.blocked())})
+    text = f"{say.count(len(drill.lost), 'member')} on {drill.node} lost"
+    text += f" ({', '.join(reasons)})" if reasons else ""
+    text += f" and replaced once each, running again {back:.1f} s after the restart"
+    text += "" if offers is None else f"; the node offers {offers} {resource}"
+    return say.finding(
+        Verdict.PASS,
+        REQUIRED,
+        text,
+        gang,
+        where=say.places(drill.made),
+        evidence=tuple(pod.keys["created"] for pod in drill.made)[: say.MANY],
+        numbers=(
+            *_numbers(drill, counts),
+            Number("time until all run again", back, "s", None, "none declared"),
+        ),
+        facts={"lost": len(drill.lost), "reasons": reasons},
+    )
+
+
+def restarted(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether a node was restarted while members ran on it."""
+    name = "a node was restarted under a running Job"
+    notes = evidence.notes("rebooted-by-us")
+    found = _drill(evidence, given)
+    if found is not None:
+        return say.presupposed(name, held=True, observed=f"{found[1].node} at t={found[1].t:.2f} s")
+    chosen = given.get("tried")
+    if isinstance(chosen, list | tuple) and not chosen:
+        return say.presupposed(name, held=False, observed="no node offers enough GPUs")
+    vain = terms.timed_out(evidence)
+    text = "no node was restarted" if not notes else "no member ran on the node that was restarted"
+    return say.presupposed(name, held=None, observed=f"waited in vain: {vain[0]}" if vain else text)

@@ -1,0 +1,26 @@
+"""What becomes of members whose node is restarted."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import reboot as judge
+
+from ..scenarios.reboot import reboot
+
+
+@requirement(
+    "LIFE-011",
+    level="should",
+    documents="+",
+    scenario=reboot,
+    judge=judge.replaced_once,
+    presupposes=[judge.restarted],
+    defects=["node.late-plugin", "lifecycle.replacement-rejected", "lifecycle.replaced-twice-after-restart"],
+)
+def test_a_restarted_node_loses_each_member_once(settle: Callable[[], None]) -> None:
+    """A node's restart replaces its members once.
+
+    After a restart of their node every lost member SHOULD be replaced exactly once and run again, and no replacement
+    SHOULD be rejected because the node's device plugin starts late.
+    """
+    settle()
