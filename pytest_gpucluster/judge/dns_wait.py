@@ -26,10 +26,6 @@ LATE = 3.0
 CACHED = 5.0
 """Seconds after which a name that is there and still unknown points to a kept denial."""
 
-SERVER = Cause(
-    "no DNS server of the cluster answers: CoreDNS is scaled to zero or not ready, or its Service has no endpoints",
-    "look at `kubectl -n kube-system get deployment coredns` and at the EndpointSlices of the Service kube-dns",
-)
 DENIAL = Cause(
     "a DNS server keeps that there was no such name (30 s in the classic Corefile: `cache 30`)",
     "create the Service before the Job, ask for names with a final dot, and disable denial caching for cluster.local",
@@ -251,7 +247,7 @@ def _not_found(
         silent = all(kind == "no-answer" for _, kind in one.missing)
         said = f"no answer from DNS ({asked})" if silent else f"{asked} says that there is no such name"
         text = f"{one.pod.name} did not find {names_} within {one.within or 0:g} s: {said}"
-        yield text, (SERVER,) if silent else tuple(_why(evidence, gang))
+        yield text, (names_resolve.NO_SERVER,) if silent else tuple(_why(evidence, gang))
 
 
 def _why(evidence: Evidence, gang: Gang) -> Iterator[Cause]:

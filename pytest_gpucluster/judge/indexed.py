@@ -177,6 +177,8 @@ def _lookups(member: Member, gang: Gang, addresses: dict[int, set[str]]) -> Iter
         if not got:
             error = found.get("error") if isinstance(found, dict) else ""
             cause = NOT_PUBLISHED if fields.text(member.pod.last, "spec", "subdomain") else NO_SUBDOMAIN
+            if isinstance(found, dict) and found.get("kind") == "no-answer":
+                cause = names_resolve.NO_SERVER
             yield f"{name} did not resolve from {member.pod.name}: {error or 'no address'}", cause
         elif index.isdigit() and addresses.get(int(index)) and not got & addresses[int(index)]:
             right = ", ".join(sorted(addresses[int(index)]))

@@ -23,6 +23,10 @@ DNS = Cause(
     "the cluster's DNS gives no answer, or another one, for the Job's headless Service",
     "look at the Service and its EndpointSlices, and at the DNS pods of the cluster",
 )
+NO_SERVER = Cause(
+    "no DNS server of the cluster answers: CoreDNS is scaled to zero or not ready, or its Service has no endpoints",
+    "look at `kubectl -n kube-system get deployment coredns` and at the EndpointSlices of the Service kube-dns",
+)
 
 
 def master_resolves(evidence: Evidence, given: terms.Given) -> Finding:

@@ -2,7 +2,7 @@
 
 import re
 
-from pytest_gpucluster.evidence import gates, owners, payload
+from pytest_gpucluster.evidence import fields, gates, owners, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import between, inventory, names_resolve, plugins, reach, refusal, say, terms
@@ -195,7 +195,9 @@ def members_find_each_other(evidence: Evidence, given: terms.Given) -> Presuppos
     lost = [word for word in over if word.data.get("ok") is not True]
     if lost:
         text = f"{lost[0].pod}: {lost[0].data.get('error') or 'a name was not found'}"
-        causes = (names_resolve.NOT_READY, names_resolve.DNS)
+        told = fields.sub(lost[0].data, "names").values()
+        silent = any(isinstance(one, dict) and one.get("kind") == "no-answer" for one in told)
+        causes = (names_resolve.NO_SERVER,) if silent else (names_resolve.NOT_READY, names_resolve.DNS)
         return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(lost[0].key,))
     held = True if over or not terms.of(evidence, given).arranged else None
     keys = tuple(word.key for word in over[:2])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import Evidence, mutate
+from pytest_gpucluster.evidence import Evidence, mutate, read
 from pytest_gpucluster.evidence.mutate import base
-from pytest_gpucluster.judge import dns_wait, indexed, interface, names_resolve
+from pytest_gpucluster.judge import dns_wait, indexed, interface, names_resolve, presupposed
 from tests import recordings
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -38,6 +38,38 @@ def pods(change: Callable[[dict[str, Any]], None], name: str = "") -> Callable[[
         return mutate.each(evidence, lambda line: line.kind == "Pod" and name in line.name, change)
 
     return act
+
+
+def real(name: str) -> Evidence:
+    """Return what a scenario of these rows left on a kind cluster."""
+    return read(recordings.FOLDER / "kind" / "v1.37.2" / f"{name}.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "judge", "well", "without_dns"),
+    [
+        ("indexed-world", indexed.finds_its_members, "pass", "fail"),
+        ("name-wait", dns_wait.bounded, "pass", "fail"),
+        ("indexed-world", interface.on_declared_interface, "pass", "inconclusive"),
+    ],
+)
+def test_real_kubelets_and_coredns(
+    scenario: str, judge: Callable[..., Any], well: str, without_dns: str
+) -> None:
+    """The same scenario on a kind cluster, and once more with CoreDNS scaled to zero: bounded, and explained."""
+    assert judged(judge, real(scenario)).verdict == well
+    finding = judged(judge, real(f"{scenario}-no-dns"))
+    assert finding.verdict == without_dns
+    if without_dns == "fail":
+        assert "CoreDNS" in finding.causes[0].text
+
+
+def test_without_dns_members_are_known_not_to_have_found_each_other() -> None:
+    """What FAB-013 stands on was seen to be false, and the DNS servers are blamed."""
+    state = presupposed.members_find_each_other(real("indexed-world-no-dns"), {})
+    assert state.held is False
+    assert state.causes == (names_resolve.NO_SERVER,)
+    assert presupposed.members_find_each_other(real("indexed-world"), {}).held is True
 
 
 # --- RDZV-002 ---
@@ -93,12 +125,18 @@ def test_a_name_that_leads_elsewhere_is_named_with_both_addresses() -> None:
 
 
 def test_a_pod_without_subdomain_has_no_name_and_the_fix_says_so() -> None:
-    """The names were not found, and the template names no Service."""
-    _, lost = mutate.MUTANTS["rendezvous.names-unanswered"]
-    bare = pods(lambda obj: obj["spec"].pop("subdomain", None))(lost(world()))
-    finding = judged(indexed.finds_its_members, bare)
+    """The names are unknown to DNS, and the template names no Service."""
+
+    def unknown(word: dict[str, Any]) -> None:
+        for told in word["names"].values():
+            told.update(addresses=[], kind="unknown", error="Name or service not known")
+
+    lost = base.on("waited", unknown)(world())
+    finding = judged(indexed.finds_its_members, lost)
     assert finding.verdict == "fail"
-    assert "subdomain" in finding.causes[0].text
+    assert finding.causes == (indexed.NOT_PUBLISHED,)
+    bare = pods(lambda obj: obj["spec"].pop("subdomain", None))(lost)
+    assert judged(indexed.finds_its_members, bare).causes == (indexed.NO_SUBDOMAIN,)
 
 
 def test_a_member_that_failed_before_it_trained_is_a_failure() -> None:
