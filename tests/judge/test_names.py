@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Evidence, mutate, read
@@ -261,6 +261,7 @@ def test_one_half_alone_is_not_enough() -> None:
     assert dns_wait.bounded(waited(), half).verdict == "inconclusive"
 
 
+@settings(deadline=None)
 @given(st.floats(0.0, 1000.0))
 def test_only_what_outlasts_its_bound_fails(seconds: float) -> None:
     """Ten seconds are allowed, and three more for the end to be seen."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from payloads import device_plugin as plugin
@@ -221,6 +221,7 @@ DEVICE = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(DEVICE, max_size=10))
 def test_devices_come_back_as_they_were(devices: list[dict[str, Any]]) -> None:
     """Written and read."""
@@ -228,6 +229,7 @@ def test_devices_come_back_as_they_were(devices: list[dict[str, Any]]) -> None:
     assert plugin.decode(plugin.DEVICES, plugin.encode(plugin.DEVICES, message)) == message
 
 
+@settings(deadline=None)
 @given(st.lists(st.dictionaries(TEXT, TEXT, max_size=4), max_size=3))
 def test_maps_come_back_as_they_were(envs: list[dict[str, str]]) -> None:
     """Written and read."""
@@ -235,6 +237,7 @@ def test_maps_come_back_as_they_were(envs: list[dict[str, str]]) -> None:
     assert plugin.decode(plugin.ALLOCATED, plugin.encode(plugin.ALLOCATED, message)) == message
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     """No other error, and no endless loop."""

@@ -3,7 +3,7 @@
 import pathlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gpucluster.provider.kind import numa_tree
@@ -81,6 +81,7 @@ def test_more_nodes_than_cpus(machine: pathlib.Path) -> None:
         write(machine, 9)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 32), st.integers(1, 4), st.integers(1, 8))
 def test_each_cpu_lies_on_one_node_and_no_node_is_empty(cores: int, threads: int, nodes: int) -> None:
     """Dealing is a partition, and keeps cores whole where it can."""
@@ -98,6 +99,7 @@ def test_each_cpu_lies_on_one_node_and_no_node_is_empty(cores: int, threads: int
         assert all(len({owner[cpu] for cpu in core}) == 1 for core in told)
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 200)))
 def test_lists_of_cpus_are_written_as_they_are_read(numbers: set[int]) -> None:
     """Ranges and back."""
