@@ -113,6 +113,19 @@ def machines(evidence: Evidence) -> tuple[Machine, ...]:
     return evidence.derived(_machines)
 
 
+def states(evidence: Evidence, name: str) -> tuple[Machine, ...]:
+    """Return a node as it was each time that it was seen, in order."""
+    return tuple(_machine(line) for line in evidence.derived(_lines_by_name).get(name, ()))
+
+
+def _lines_by_name(evidence: Evidence) -> Mapping[str, list[Line]]:
+    found: dict[str, list[Line]] = {}
+    for line in evidence.of_kind("Node"):
+        if line.type != "DELETED":
+            found.setdefault(line.name, []).append(line)
+    return found
+
+
 def _machines(evidence: Evidence) -> tuple[Machine, ...]:
     newest = {line.name: line for line in evidence.of_kind("Node")}
     return tuple(_machine(newest[name]) for name in sorted(newest) if newest[name].type != "DELETED")

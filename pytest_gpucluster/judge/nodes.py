@@ -15,6 +15,11 @@ UNHEALTHY = Cause(
     "look for Xid errors and remapped rows on the node (dmesg, nvidia-smi -q), reset or replace the GPU, then restart "
     "the device plugin's pod there, which alone makes the device healthy again",
 )
+PLUGIN_LEFT = Cause(
+    "the device plugin has left: the node's kubelet still counts its devices, for some minutes, and offers none",
+    "look at the device plugin's pod on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE) and "
+    "at what it said last (kubectl logs --previous)",
+)
 NO_PLUGIN = Cause(
     "no device plugin is registered with the node's kubelet, or it found no device",
     "look at the device plugin's pod on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE) and "
@@ -24,6 +29,10 @@ FEWER = Cause(
     "the device plugin found fewer devices than the machine has",
     "compare nvidia-smi -L on the node with its hardware: a GPU fell off the bus, the driver does not hold it, or it "
     "is in MIG mode and offered under another name",
+)
+FLAPS = Cause(
+    "devices come and go: their health changes, or the device plugin starts again and again",
+    "look at the restarts and the log of the device plugin's pod on the node, and for Xid errors in its kernel log",
 )
 SHARED = Cause(
     "the GPUs are shared (time-slicing or MPS) and counted once for each share",
@@ -62,6 +71,9 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(Verdict.INCONCLUSIVE, required, "no node was seen")
     if short:
         return _short(required, short, len(reported), declared, (wanted, origin))
+    dips = [dip for m in reported if (dip := _dip(evidence, m, declared, wanted)) is not None]
+    if dips:
+        return _flapping(required, dips, declared, (wanted, origin))
     if silent:
         return say.finding(
             Verdict.INCONCLUSIVE,
@@ -76,7 +88,8 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     return say.finding(
         Verdict.PASS,
         required,
-        f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}{_remarks(reported)}",
+        f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}{_remarks(reported)}"
+        f"{_left(found, declared)}",
         evidence=_keys(reported),
         numbers=(Number("GPUs a node", wanted, declared, wanted, origin),),
         facts={"gpu_nodes": len(reported), "nodes": len(found)},
@@ -124,6 +137,29 @@ def _short(required: str, short: list[Machine], of: int, declared: str, number: 
     )
 
 
+def _dip(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> Machine | None:
+    """Return a node as it was when it offered too few for a time, though it offers enough when the evidence ends."""
+    states = machines.states(evidence, machine.name)
+    few = [m for m in states if m.reported and m.offers(declared)[1] < wanted]
+    return min(few, key=lambda m: m.offers(declared)[1], default=None)
+
+
+def _flapping(required: str, dips: list[Machine], declared: str, number: tuple[int, str]) -> Finding:
+    wanted, origin = number
+    worst = min(dips, key=lambda m: m.offers(declared)[1])
+    return say.finding(
+        Verdict.FAIL,
+        required,
+        f"for a time {_count(dips, 'GPU node')} did not: {say.listed([_told(m, declared, wanted) for m in dips])}",
+        violation=True,
+        where=_where(dips, declared),
+        causes=(FLAPS, *_causes(worst, declared, wanted)),
+        evidence=_keys(dips),
+        numbers=(Number(f"GPUs of {worst.name}", worst.offers(declared)[1], declared, wanted, origin),),
+        repeat=(f"kubectl get node {worst.name} -w -o yaml",),
+    )
+
+
 def _none(required: str, found: tuple[Machine, ...], declared: str) -> Finding:
     return say.finding(
         Verdict.FAIL,
@@ -163,7 +199,9 @@ def _causes(machine: Machine, declared: str, wanted: int) -> list[Cause]:
     if others and not causes:
         near = names.nearest(declared, others) or next(iter(others))
         causes.append(Cause(f"{OTHER_NAME.text}: {near}", OTHER_NAME.fix) if capacity == 0 else OTHER_NAME)
-    if capacity > allocatable:
+    if capacity > allocatable == 0:
+        causes += [PLUGIN_LEFT, UNHEALTHY]
+    elif capacity > allocatable:
         causes.append(UNHEALTHY)
     elif capacity == 0 and not others:
         causes.append(NO_PLUGIN)
@@ -184,6 +222,19 @@ def _remarks(found: list[Machine]) -> str:
     if shared:
         remarks.append(f"labels say that a GPU is shared on {say.listed(shared, 4)}")
     return f"; {'; '.join(remarks)}" if remarks else ""
+
+
+def _left(found: Sequence[Machine], declared: str) -> str:
+    """Return the nodes on which the resource stayed behind with 0.
+
+    Nothing else says that they have GPUs: 0 counts as absent.
+    """
+    empty = [m.name for m in found if declared in m.capacity and not m.has_gpus(declared)]
+    return (
+        f"; {say.listed(empty, 4)} had a device plugin once and offers 0, which counts as none"
+        if empty
+        else ""
+    )
 
 
 def _count(found: Sized, what: str = "node") -> str:

@@ -117,6 +117,7 @@ def test_the_declared_name_is_what_counts(resource):
     ("found", "text"),
     [
         (node("a", 8, 7), "unhealthy"),
+        (node("a", 8, 0), "the device plugin has left"),
         (node("a", 0, labels=LABEL), "no device plugin"),
         (node("a", 4), "fewer devices"),
         (node("a", 16), "more devices"),
@@ -130,6 +131,29 @@ def test_the_declared_name_is_what_counts(resource):
 def test_the_likeliest_cause_comes_first(found, text):
     """What is wrong with the number tells why."""
     assert text in gpus(found).causes[0].text
+
+
+def test_a_device_that_was_unhealthy_for_a_time():
+    """Enough at the end does not undo what was seen before; a node that says nothing yet is no such case."""
+    now, before = node("a"), node("a", 8, 7)
+    lines = [
+        {"t": t, "type": "MODIFIED" if t else "ADDED", "kind": "Node", "object": obj}
+        for t, obj in enumerate((now, before, now))
+    ]
+    seen = recordings.evidence_of([*lines, {"t": 3.0, "type": "NOTE", "note": "end"}], header={"given": TOLD})
+    finding = decide(nodes.gpus_as_declared, seen, nodes.nodes_listed)
+    assert (finding.verdict, finding.violation) == ("fail", True)
+    assert "for a time 1 GPU node did not: a offers 7 of 8" in finding.observed
+    lines[1]["object"] = {**now, "status": {}}
+    seen = recordings.evidence_of([*lines, {"t": 3.0, "type": "NOTE", "note": "end"}], header={"given": TOLD})
+    assert decide(nodes.gpus_as_declared, seen, nodes.nodes_listed).verdict == "pass"
+
+
+def test_zero_that_stayed_behind_is_none():
+    """A key with 0 is left by a plugin that is gone for good: the node counts as one without GPUs, and is named."""
+    finding = gpus(node("a"), node("b", 0))
+    assert finding.verdict == "pass"
+    assert "b had a device plugin once and offers 0" in finding.observed
 
 
 def test_a_declared_zero_is_not_applicable_and_an_unwatched_list_decides_nothing():
