@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 # Where dev/kind made what kind needs, the shell is told; elsewhere kind and Docker are used as they are there.
 KIND_ENV = set -e; settings=$$(dev/kind/env --if-made --site-packages $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')); eval "$$settings"
 
-.PHONY: conformance test kind-lab kind-down lint defects cells bench wheel clean help
+.PHONY: conformance test test-kind kind-lab kind-down lint defects cells bench wheel clean help
 
 help:
 	@echo "make conformance   run the suite on the embedded cluster; the page is $(REPORTS)/latest/report.html"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint          ruff, mypy, import rules"
 	@echo "make defects       run the suite under every planted defect, and every mutant; compare with the tables"
 	@echo "make cells         the same, but under each defect only the rows that declare it"
+	@echo "make test-kind     run the suite on a kind cluster, and compare it with the embedded one"
 	@echo "make kind-lab      make a Docker engine and a node image from nothing (dev/kind/README.md)"
 	@echo "make kind-down     stop that engine"
 	@echo "make bench         print the benchmarks"
@@ -33,6 +34,9 @@ conformance: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+
+test-kind: $(VENV)/.ready
+	@$(KIND_ENV); $(BIN)/python -m pytest tests/kind -m kind -p no:randomly $(PYTEST_ARGS)
 
 # Debian and root only, see dev/kind/README.md; who has Docker needs neither.
 kind-lab:

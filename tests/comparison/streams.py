@@ -116,10 +116,11 @@ def _event(obj: Obj) -> Iterator[Seen]:
         return
     about = obj["involvedObject"]
     of_ = f"{about['kind']}/{anonymous(str(about['name']))}"
+    said = CONTROL_PLANE.sub("", anonymous(obj.get("message") or ""))
     yield Seen(
         "event",
         of_,
-        f"{obj.get('type')} {obj['reason']} by {reporter}: {anonymous(obj.get('message') or '')}",
+        f"{obj.get('type')} {obj['reason']} by {reporter}: {said}",
     )
 
 

@@ -1,14 +1,19 @@
 """The differential table: which rows both clusters decided and how, and what is known to differ."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tests.comparison.differences import UNDECIDED, Reviewed
+from tests.comparison.differences import UNDECIDED, Known, Reviewed
 from tests.comparison.runs import Run
 
 
 def markdown(embedded: Run, real: Run, reviewed: Reviewed, scheduler: str) -> str:
-    """Return the table as a page."""
+    """Return everything about two runs."""
     return "\n".join([*_head(scheduler), *_verdicts(embedded, real), "", *_differences(reviewed), ""])
+
+
+def page(embedded: Run, real: Run, listed: Sequence[Known], scheduler: str) -> str:
+    """Return what of it is the same in every run: the rows, and all differences that are known."""
+    return "\n".join([*_head(scheduler), *_verdicts(embedded, real), "", *_known(listed), ""])
 
 
 def _head(scheduler: str) -> Iterator[str]:
@@ -39,22 +44,36 @@ def _verdicts(embedded: Run, real: Run) -> Iterator[str]:
         yield f"Decided by one side only: {', '.join(one_sided)}."
 
 
-def _differences(reviewed: Reviewed) -> Iterator[str]:
+def _known(listed: Sequence[Known]) -> Iterator[str]:
     yield "## Known differences"
     yield ""
-    yield "| what | whose | seen in | why |"
+    yield "| what | whose | where | why |"
     yield "| --- | --- | --- | --- |"
+    for entry in listed:
+        where = ", ".join(entry.where) or "everywhere"
+        where += "; not in every run" if entry.sometimes else ""
+        yield f"| {_what(entry)} | {entry.side} | {where} | {entry.why} |"
+
+
+def _differences(reviewed: Reviewed) -> Iterator[str]:
+    yield "## Known differences that were seen"
+    yield ""
     for entry, covered in reviewed.known.items():
         if covered:
             places = ", ".join(sorted({each.where for each in covered}))
-            what = f"{entry.what} of `{_cell(entry.of)}`: `{_cell(entry.text)}`"
-            yield f"| {what} | {entry.side} | {places} | {entry.why} |"
+            yield f"- {_what(entry)} ({entry.side}), {len(covered)} times in {places}: {entry.why}"
     if reviewed.unknown:
         yield ""
         yield "## Differences that are not known"
         yield ""
         yield from (f"- {each}" for each in reviewed.unknown)
+    if reviewed.stale:
+        yield ""
+        yield "## Listed, and seen no more"
+        yield ""
+        yield from (f"- {_what(each)}: {each.why}" for each in reviewed.stale)
 
 
-def _cell(pattern: str) -> str:
-    return pattern.replace("|", "\\|")
+def _what(entry: Known) -> str:
+    of, text = (each.replace("|", "\\|") for each in (entry.of, entry.text))
+    return f"{entry.what} of `{of}`: `{text}`"
