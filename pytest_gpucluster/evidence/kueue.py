@@ -35,6 +35,7 @@ class Reserved:
     Attributes:
         end: infinite where it holds it to the end of the evidence.
         count: pods that it was admitted with.
+        least: pods that it had to be admitted with: all, or what its owner said will do.
         amounts: resource -> how much of it.
         admitted: when its condition Admitted was first True in it, None if never.
     """
@@ -43,6 +44,7 @@ class Reserved:
     end: float
     queue: str
     count: int
+    least: int
     amounts: Mapping[str, Fraction]
     admitted: float | None
     key: str
@@ -107,6 +109,7 @@ class Held:
         queue: the LocalQueue that its label names, "" without the label.
         workloads: its Workloads, in order; several where Kueue made a new one.
         suspended: (t, spec.suspend, key), one per change.
+        asks: resource -> what all its pods ask for together; the most that it ever asked for.
         fresh: its first line is that of a Job which was just made, so that what it shows is how it was stored.
     """
 
@@ -114,6 +117,7 @@ class Held:
     queue: str
     workloads: tuple[Workload, ...]
     suspended: tuple[tuple[float, bool, str], ...]
+    asks: Mapping[str, Fraction]
     fresh: bool
 
     @property
@@ -126,19 +130,6 @@ class Held:
         """Return when the Job went away, infinite where it did not."""
         job = self.gang.job
         return math.inf if job is None or job.deleted is None else job.deleted
-
-    @property
-    def asks(self) -> Mapping[str, Fraction]:
-        """Return what all its pods ask for together."""
-        job = self.gang.job
-        template = fields.sub(job.last if job else {}, "spec", "template")
-        resources = {
-            str(key)
-            for container in fields.containers(template)
-            for part in ("limits", "requests")
-            for key in fields.sub(container, "resources", part)
-        }
-        return {one: fields.requested(template, one) * self.gang.size for one in sorted(resources)}
 
     @property
     def reserved(self) -> tuple[Reserved, ...]:
@@ -243,10 +234,17 @@ def _reserved(lines: Iterable[Line]) -> tuple[Reserved, ...]:
             parts = fields.items(admission, "podSetAssignments")
             queue = fields.text(admission, "clusterQueue")
             count = sum(fields.number(part, "count") or 0 for part in parts)
-            now = Reserved(line.t, math.inf, queue, count, _amounts(parts), None, line.key)
+            now = Reserved(
+                line.t, math.inf, queue, count, _least(line.object), _amounts(parts), None, line.key
+            )
         if now.admitted is None and fields.condition(line.object, "Admitted").get("status") == "True":
             now = dataclasses.replace(now, admitted=line.t)
     return tuple(found) if now is None else (*found, now)
+
+
+def _least(workload: fields.Object) -> int:
+    sets = fields.items(workload, "spec", "podSets")
+    return sum(fields.number(one, "minCount") or fields.number(one, "count") or 0 for one in sets)
 
 
 def _amounts(parts: Iterable[fields.Object]) -> dict[str, Fraction]:
@@ -280,10 +278,32 @@ def _held(evidence: Evidence) -> tuple[Held, ...]:
                 queue=str(labels.get(QUEUE_LABEL) or ""),
                 workloads=tuple(mine.get(gang.uid, ())),
                 suspended=_suspended(lines),
+                asks=_asks(lines),
                 fresh=first.type == "ADDED" and generation in (None, 1),
             )
         )
     return tuple(found)
+
+
+def size_of(job: fields.Object) -> int:
+    """Return how many pods a batch Job asks for at a time."""
+    stated = fields.number(job, "spec", "parallelism")
+    parallelism = 1 if stated is None else stated
+    completions = fields.number(job, "spec", "completions")
+    return parallelism if completions is None else min(parallelism, completions)
+
+
+def _asks(lines: Iterable[Line]) -> dict[str, Fraction]:
+    """Return what a Job asks for while it asks for most pods: whoever admits it in part lowers its parallelism."""
+    job = max((line.object for line in lines), key=size_of)
+    template = fields.sub(job, "spec", "template")
+    resources = {
+        str(key)
+        for container in fields.containers(template)
+        for part in ("limits", "requests")
+        for key in fields.sub(container, "resources", part)
+    }
+    return {one: fields.requested(template, one) * size_of(job) for one in sorted(resources)}
 
 
 def _suspended(lines: Iterable[Line]) -> tuple[tuple[float, bool, str], ...]:

@@ -118,6 +118,11 @@ def leaves(pod: PodStory) -> float:
     return min((t for t in (pod.finished, pod.deleting, pod.deleted) if t is not None), default=math.inf)
 
 
+def there(pods: Iterable[PodStory], t: float) -> list[PodStory]:
+    """Return the pods that exist at a time, bound or not, have not ended and are not on their way out."""
+    return [pod for pod in pods if pod.created <= t < leaves(pod)]
+
+
 def uses(pods: Iterable[PodStory], t: float) -> list[PodStory]:
     """Return the pods that hold a place at a time: bound, not ended, not on their way out."""
     return [pod for pod in pods if pod.bound is not None and pod.bound <= t < leaves(pod)]

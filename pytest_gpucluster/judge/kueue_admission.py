@@ -1,6 +1,5 @@
 """KUE-001: a labelled Job is held until it is admitted, admitted as a whole, and then runs whole."""
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.kueue import SKEW, Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
@@ -11,9 +10,6 @@ REQUIRED = (
     "a Job that names its queue, submitted without suspend, is suspended when it is stored and has no pod before its "
     "Workload is admitted; it is admitted with all its pods, and then all run together"
 )
-MAY_SHRINK = "kueue.x-k8s.io/job-min-parallelism"
-"""Annotation of a Job by which its owner lets it be admitted with fewer pods."""
-
 PARTIAL = Cause(
     "the Job was admitted with fewer pods than it asks for, and it never said that fewer will do",
     "compare podSetAssignments of the Workload with the Job's parallelism; update Kueue",
@@ -44,7 +40,7 @@ def _fitting(evidence: Evidence) -> tuple[Held, ...]:
 
 
 def _judge(evidence: Evidence, job: Held, *, arranged: bool) -> Finding:
-    violation = _early(job) or _in_part(evidence, job)
+    violation = _early(job) or _in_part(job)
     if violation is not None:
         return violation
     expired = terms.timed_out(evidence, job.created) if arranged else None
@@ -106,32 +102,15 @@ def unreserved(job: Held) -> list[PodStory]:
     ]
 
 
-def _in_part(evidence: Evidence, job: Held) -> Finding | None:
-    """Return the violation: admitted with fewer pods than the Job asked for, which never said that fewer will do."""
-    for one in job.reserved:
-        asked = _asked(evidence, job, one.start)
-        if one.count < asked:
-            return say.finding(
-                Verdict.FAIL, REQUIRED, f"{job.gang.title} was admitted with {one.count} of {asked} pods", job.gang,
-                violation=True, causes=(PARTIAL,), evidence=(one.key,), repeat=kueue_terms.repeat(job),
-                currency="quota",
-            )  # fmt: skip
-    return None
-
-
-def _asked(evidence: Evidence, job: Held, t: float) -> int:
-    """Return how many pods a Job asked for when quota was reserved for it."""
-    lines = evidence.history(job.gang.uid)
-    then = [line.object for line in lines if line.t <= t][-1:] or [lines[0].object]
-    return _size(then[0])
-
-
-def _size(then: fields.Object) -> int:
-    if fields.sub(then, "metadata", "annotations").get(MAY_SHRINK):
-        return 0
-    parallelism = fields.number(then, "spec", "parallelism") or 0
-    completions = fields.number(then, "spec", "completions")
-    return parallelism if completions is None else min(parallelism, completions)
+def _in_part(job: Held) -> Finding | None:
+    """Return the violation: admitted with fewer pods than it asked for, which never said that fewer will do."""
+    short = next((one for one in job.reserved if one.count < one.least), None)
+    if short is None:
+        return None
+    return say.finding(
+        Verdict.FAIL, REQUIRED, f"{job.gang.title} was admitted with {short.count} of {short.least} pods", job.gang,
+        violation=True, causes=(PARTIAL,), evidence=(short.key,), repeat=kueue_terms.repeat(job), currency="quota",
+    )  # fmt: skip
 
 
 def _missed(job: Held, text: str, expired: tuple[str, str] | None, causes: tuple[Cause, ...]) -> Finding:

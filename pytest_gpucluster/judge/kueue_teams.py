@@ -107,19 +107,12 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
 
 
 def _overlap(one: Held, other: Held, end: float) -> tuple[float, float] | None:
-    """Return the longest span in which pods of both held places, None where there was none."""
-    edges = {
-        t
-        for job in (one, other)
-        for pod in job.gang.pods
-        for t in (pod.bound, quota.leaves(pod))
-        if t is not None
-    }
-    times = sorted(t for t in edges if t < end)
+    """Return the longest span in which pods of both existed, bound or not, and had not ended; None without one."""
+    edges = {t for job in (one, other) for pod in job.gang.pods for t in (pod.created, quota.leaves(pod))}
     longest: tuple[float, float] | None = None
     begin: float | None = None
-    for t in [*times, end]:
-        both = t < end and bool(quota.uses(one.gang.pods, t)) and bool(quota.uses(other.gang.pods, t))
+    for t in [*sorted(t for t in edges if t < end), end]:
+        both = t < end and bool(quota.there(one.gang.pods, t)) and bool(quota.there(other.gang.pods, t))
         if both and begin is None:
             begin = t
         elif not both and begin is not None:
@@ -132,19 +125,19 @@ def _overlap(one: Held, other: Held, end: float) -> tuple[float, float] | None:
 def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding:
     middle = (overlap[0] + overlap[1]) / 2
     counts = [
-        f"{job.gang.name} {say.part(len(quota.uses(job.gang.pods, middle)), job.gang.size)}"
+        f"{job.gang.name} {len(quota.there(job.gang.pods, middle))}, {len(quota.uses(job.gang.pods, middle))} bound"
         for job in (one, other)
     ]
-    pods = [pod for job in (one, other) for pod in quota.uses(job.gang.pods, middle)]
+    pods = [pod for job in (one, other) for pod in quota.there(job.gang.pods, middle)]
     return say.finding(
         Verdict.FAIL,
         REQUIRED,
-        f"both held places for {overlap[1] - overlap[0]:.1f} s from t={overlap[0]:.2f} s: {', '.join(counts)}",
+        f"pods of both existed for {overlap[1] - overlap[0]:.1f} s from t={overlap[0]:.2f} s: {'; '.join(counts)}",
         one.gang,
         violation=True,
         where=say.places(pods),
         causes=(BOTH, kueue_terms.NO_WEBHOOK),
-        evidence=tuple(pod.keys["bound"] for pod in pods[:8]),
+        evidence=tuple(pod.keys["created"] for pod in pods[:8]),
         repeat=(*kueue_terms.repeat(one), *kueue_terms.repeat(other)),
         currency="quota",
     )
