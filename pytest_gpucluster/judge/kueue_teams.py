@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import quota
+from pytest_gpucluster.evidence import fields, quota
 from pytest_gpucluster.evidence.kueue import SKEW, Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import kueue_terms, say, terms
@@ -74,30 +74,31 @@ def _over(job: Held) -> float:
 
 def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, arranged: bool) -> Finding:
     limits = terms.of(evidence, given)
-    overlap = _overlap(one, other, evidence.end)
+    found = quota.quota(evidence, quota.cluster_queue_of(evidence, one), most=True)
+    overlap = _overlap(one, other, found.reach if found else {}, evidence.end)
     if overlap is not None and overlap[1] - overlap[0] > SKEW + limits.grain:
         return _overlapped(one, other, overlap)
     start = min(one.created, other.created)
     unseen = kueue_terms.gap(evidence, start, min(evidence.end, max(_over(one), _over(other))), "Pod")
-    spans = sorted(
-        ((span, job) for job in (one, other) if (span := kueue_terms.together(job))), key=lambda s: s[0]
+    ran = sorted(
+        ((t, job) for job in (one, other) if (t := _whole(job)) is not None), key=lambda found: found[0]
     )
-    if len(spans) < 2:
-        return _not_both(evidence, one, other, [job for _, job in spans], arranged=arranged)
-    (_, first), (span, second) = spans
+    if len(ran) < 2:
+        return _not_both(evidence, one, other, [job for _, job in ran], arranged=arranged)
+    (_, first), (start, second) = ran
     if unseen:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
-    waited = [one for workload in second.workloads for one in workload.refusals if one.t < span[0]]
+    waited = [one for workload in second.workloads for one in workload.refusals if one.t < start]
     keys = tuple(job.reserved[0].key if job.reserved else job.suspended[0][2] for job in (first, second))
     ended = max((quota.leaves(pod) for pod in first.gang.pods), default=math.inf)
     text = (
         f"{first.gang.name} ran whole and its last pod ended at t={ended:.2f} s; {second.gang.name} waited without a "
-        f"pod and ran whole from t={span[0]:.2f} s"
+        f"pod and ran whole from t={start:.2f} s"
     )
     if waited:
         text += f" ({' '.join(waited[-1].message.split())[:160]})"
     handover = Number(
-        "handed over in", span[0] - ended, "s", origin="last pod of the first to all of the second"
+        "handed over in", start - ended, "s", origin="last pod of the first to all of the second"
     )
     return say.finding(
         Verdict.PASS, REQUIRED, text, second.gang, numbers=(handover,), currency="quota",
@@ -106,20 +107,56 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     )  # fmt: skip
 
 
-def _overlap(one: Held, other: Held, end: float) -> tuple[float, float] | None:
-    """Return the longest span in which pods of both existed, bound or not, and had not ended; None without one."""
+def _whole(job: Held) -> float | None:
+    """Return since when a Job ran whole: all pods seen Running at once, or all bound and the Job Complete then."""
+    span = kueue_terms.together(job)
+    if span is not None:
+        return span[0]
+    complete = job.gang.job is not None and job.gang.job.phase == "Complete"
+    return job.gang.whole if complete else None
+
+
+def _overlap(one: Held, other: Held, limit: Mapping[str, Fraction], end: float) -> tuple[float, float] | None:
+    """Return the longest span in which both had pods and should not have; None without one.
+
+    A Job of which some pods have ended gives their quota back, so that the rest of it may run beside another Job:
+    both must then be whole, ended pods counted, and together within the quota.
+    """
     edges = {t for job in (one, other) for pod in job.gang.pods for t in (pod.created, quota.leaves(pod))}
     longest: tuple[float, float] | None = None
     begin: float | None = None
     for t in [*sorted(t for t in edges if t < end), end]:
-        both = t < end and bool(quota.there(one.gang.pods, t)) and bool(quota.there(other.gang.pods, t))
-        if both and begin is None:
+        wrong = t < end and _wrong(one, other, limit, t)
+        if wrong and begin is None:
             begin = t
-        elif not both and begin is not None:
+        elif not wrong and begin is not None:
             if longest is None or t - begin > longest[1] - longest[0]:
                 longest = (begin, t)
             begin = None
     return longest
+
+
+def _wrong(one: Held, other: Held, limit: Mapping[str, Fraction], t: float) -> bool:
+    mine, others = quota.there(one.gang.pods, t), quota.there(other.gang.pods, t)
+    if not mine or not others:
+        return False
+    if any(_places(job, t) < job.gang.size for job in (one, other)):
+        return True
+    return any(
+        sum((fields.requested(pod.last, resource) for pod in (*mine, *others)), Fraction(0)) > most
+        for resource, most in limit.items()
+    )
+
+
+def _places(job: Held, t: float) -> int:
+    """Return how many places of a Job have a pod at a time, or had one that ended well."""
+    there = {pod.slot for pod in quota.there(job.gang.pods, t)}
+    ended = {
+        pod.slot
+        for pod in job.gang.pods
+        if pod.finished is not None and pod.finished <= t and pod.phase == "Succeeded"
+    }
+    return len(there | ended)
 
 
 def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding:

@@ -37,7 +37,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "GANG-005": "fail",
         "GANG-006": "fail",
     },
-    "default-scheduler.gang-aware": {"GANG-008": "inconclusive"},
+    "default-scheduler.gang-aware": {"KUE-009": "inconclusive", "GANG-008": "inconclusive"},
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {

@@ -15,7 +15,13 @@ from ..scenarios.kueue import labels
     scenario=labels,
     judge=kueue.label_decides,
     presupposes=[kueue.pods_can_run],
-    defects=["kueue.holds-unlabelled", "kueue.pod-for-a-moment"],
+    defects=[
+        "kueue.manages-unlabelled",
+        "kueue.unknown-queue-runs",
+        "kueue.silent-unknown-queue",
+        "kueue.holds-unlabelled",
+        "kueue.pod-for-a-moment",
+    ],
 )
 def test_the_queue_label_decides(settle: Callable[[], None]) -> None:
     """The queue label decides.

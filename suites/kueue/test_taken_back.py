@@ -15,7 +15,12 @@ from ..scenarios.kueue import drained, promised
     scenario=promised,
     judge=kueue.evicts_what_is_not_ready,
     presupposes=[kueue.pods_can_run],
-    defects=["kueue.never-evicted", "kueue.not-queued-again"],
+    defects=[
+        "kueue.never-evicts",
+        "kueue.keeps-evicted-quota",
+        "kueue.never-evicted",
+        "kueue.not-queued-again",
+    ],
 )
 def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None]) -> None:
     """A gang that cannot become ready is taken back and queued again.
@@ -33,7 +38,12 @@ def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None
     scenario=drained,
     judge=kueue.status_and_pods_agree,
     presupposes=[kueue.pods_can_run],
-    defects=["kueue.evicted-keeps-quota", "kueue.pods-without-quota"],
+    defects=[
+        "kueue.keeps-evicted-quota",
+        "kueue.ignores-stop",
+        "kueue.evicted-keeps-quota",
+        "kueue.pods-without-quota",
+    ],
 )
 def test_status_and_pods_agree(settle: Callable[[], None]) -> None:
     """Status and pods agree.
