@@ -199,6 +199,7 @@ def test_tokens_that_cannot_be_used_are_one_line(rows, line):
         ),
         ("POST /api/v1/namespaces", Attributes("create", "", "", "namespaces")),
         ("PATCH /api/v1/nodes/n/status", Attributes("patch", "", "", "nodes", "status", "", "n")),
+        ("GET /api/v1/nodes/n/proxy/configz", Attributes("get", "", "", "nodes", "proxy", "", "n")),
         (
             "DELETE /apis/batch/v1/namespaces/a/jobs",
             Attributes("deletecollection", "", "batch", "jobs", "", "a"),

@@ -350,6 +350,26 @@ def test_logs_come_from_the_kubelet_of_the_node(api, ns, tmp_path):
     api.ok("DELETE", f"/api/v1/nodes/{node}")
 
 
+def test_a_node_passes_a_question_on_to_its_kubelet(api, ns, tmp_path):
+    """`proxy/configz` is answered by the kubelet behind the node's socket; other paths are not passed on."""
+    node, socket_path = f"p-{ns}", str(tmp_path / "k.sock")
+    path = f"/api/v1/nodes/{node}/proxy"
+    assert api.call("GET", f"{path}/configz")[0] == 404
+    annotations = {"gpucluster.dev/kubelet-socket": socket_path}
+    api.ok("POST", "/api/v1/nodes", {"metadata": {"name": node, "annotations": annotations}})
+    assert api.call("GET", f"{path}/configz")[0] == 503
+    with socketserver.ThreadingUnixStreamServer(socket_path, _Kubelet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            assert api.raw("GET", f"{path}/configz")[1].decode() == "/configz"
+            assert api.call("GET", f"{path}/run/a/b/c")[0] == 404
+        finally:
+            server.shutdown()
+            thread.join()
+    api.ok("DELETE", f"/api/v1/nodes/{node}")
+
+
 def test_requests_are_counted_by_template(api, ns):
     """The server counts requests by method and path template, watches apart."""
     key = "GET /api/v1/namespaces/{namespace}/secrets/{name}"

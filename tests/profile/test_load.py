@@ -55,6 +55,14 @@ def test_five_keys_make_a_profile(write):
     assert loaded.sources["window"] == "default"
 
 
+def test_alignment_is_declared_by_a_mapping(write):
+    """`numa: {}` declares single-numa-node for whole pods on two NUMA nodes; without the key nothing is declared."""
+    assert profile.load("prod-a", [write()]).profile.numa is None
+    declared = profile.load("prod-a", [write("numa: {}\n")]).profile.numa
+    assert (declared.policy, declared.scope, declared.nodes) == ("single-numa-node", "pod", 2)
+    assert (declared.qos, declared.cpus) == (None, None)
+
+
 def test_kueue_is_declared_by_a_mapping_also_an_empty_one(write):
     """Without the key Kueue is not declared; the embedded cluster declares it, and native gangs beside Volcano's."""
     assert profile.load("prod-a", [write()]).profile.kueue is None
@@ -217,6 +225,10 @@ def test_planned_names_say_that_they_are_not_built(name):
         ("kueue: {cluster_quue: a}\n", "kueue.cluster_quue: unknown key; did you mean 'cluster_queue'?"),
         ("kueue: {wait_for_pods_ready: 0}\n", "kueue.wait_for_pods_ready = 0: must be greater than 0"),
         ("kueue: yes\n", "kueue = 'yes': must be a mapping"),
+        ("numa: {polcy: restricted}\n", "numa.polcy: unknown key; did you mean 'policy'?"),
+        ("numa: {policy: single-numa}\n", "numa.policy = 'single-numa':"),
+        ("numa: {nodes: 0}\n", "numa.nodes = 0:"),
+        ("numa: {cpus: half}\n", "numa.cpus = 'half':"),
         ("a: !!python/object:os.system x\n", "no YAML:"),
     ],
 )

@@ -75,3 +75,28 @@ def test_a_refused_command_is_an_answer(theatre):
     theatre.api.answer = errors.ApiError(403, "Forbidden", "no")
     assert not theatre.stage.command(job, "AbortJob")
     assert answers(theatre)[-1]["case"] == "command"
+
+
+def test_a_node_is_restarted_where_the_provider_can(theatre, monkeypatch):
+    """The note comes first; without power over the machines the row is not applicable, a failure is trouble."""
+    from pytest_gpucluster.provider import ProviderError, power
+    from pytest_gpucluster.scenario import NotApplicable
+
+    cluster = theatre.site.cluster
+    with pytest.raises(NotApplicable, match="not ours to restart"):
+        theatre.stage.reboot("n1")
+    assert theatre.notes() == []
+    cluster.features = frozenset({"reboot"})
+    cluster.facts = power.by_command("true", "{node}")
+    asked = []
+    monkeypatch.setattr(power, "reboot", lambda facts, node: asked.append((facts, node)))
+    theatre.stage.reboot("n1")
+    assert asked == [(cluster.facts, "n1")]
+    assert [(note["note"], note["node"]) for note in theatre.notes()] == [("rebooted-by-us", "n1")]
+
+    def fail(facts, node):
+        raise ProviderError(f"{node} does not answer")
+
+    monkeypatch.setattr(power, "reboot", fail)
+    with pytest.raises(errors.EnvironmentProblem, match="n1 does not answer"):
+        theatre.stage.reboot("n1")
