@@ -28,6 +28,8 @@ def up(_: argparse.Namespace) -> None:
     engine.report()
     build(_)
     node.give_to_engine()
+    if engine.address() is not None:
+        node.forget_others()
     say(f"  node image     {node.IMAGE}")
     say(f"  ready after    {time.monotonic() - began:.1f} s; what next: make test-kind")
 

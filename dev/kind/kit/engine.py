@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def start() -> None:
     RUN.mkdir(parents=True, exist_ok=True)
     PID.unlink(missing_ok=True)
     set_up()
-    wrapper = Path(shutil.copy(Path(__file__).with_name("runtime.py"), RUN / "runtime"))
+    wrapper = runtime()
     dockerd = shutil.which("dockerd") or DOCKER.made() / "usr/sbin/dockerd"
     options = ["--host", f"unix://{SOCKET}", "--pidfile", PID, "--storage-driver", "overlay2"]
     options += ["--data-root", places.ENGINE / "data", "--exec-root", RUN / "exec"]
@@ -104,6 +105,15 @@ def start() -> None:
     except BaseException:
         stop()
         raise
+
+
+def runtime() -> Path:
+    """Write the runtime that stands before runc; for this very Python, since it starts with every container."""
+    wrapper = RUN / "runtime"
+    text = Path(__file__).with_name("runtime.py").read_text()
+    wrapper.write_text(f"#!{sys.executable} -IS\n{text.partition(chr(10))[2]}")
+    wrapper.chmod(0o755)
+    return wrapper
 
 
 def until_it_answers(daemon: subprocess.Popen[bytes]) -> None:

@@ -185,7 +185,8 @@ NODE = Part(
     uses=[images.CONTROL_PLANE, programs.KUBERNETES, root.NODE, root.PAYLOAD],
 )
 
-IMAGE = f"pytest-gpucluster/node:{places.kubernetes_version()}-{NODE.key}"
+REPOSITORY = "pytest-gpucluster/node"
+IMAGE = f"{REPOSITORY}:{places.kubernetes_version()}-{NODE.key}"
 """What the image is called in the engine."""
 
 SETTINGS = (
@@ -206,3 +207,11 @@ def give_to_engine() -> None:
         run(docker, "import", *changes, "-", IMAGE, stdin=tar.stdout)
     if tar.returncode:
         raise Failed(f"dev/kind: tar of {folder} ended with {tar.returncode}")
+
+
+def forget_others() -> None:
+    """Remove older node images from the engine; one that a cluster still uses stays."""
+    docker = need("docker")
+    for image in run(docker, "images", "--format", "{{.Repository}}:{{.Tag}}", REPOSITORY).split():
+        if image != IMAGE:
+            subprocess.run([docker, "image", "rm", image], capture_output=True, check=False)
