@@ -127,9 +127,26 @@ def serving(api: objects.Objects, addon: Addon) -> None:
 def _apply(api: objects.Objects, addon: Addon, manifests: Iterable[Obj]) -> None:
     for each in manifests:
         try:
-            notes.apply(api, each)
+            notes.apply(api, placeable(each))
         except errors.GpuClusterError as error:
             raise ProviderError(f"addons.{addon.name}: {error}") from None
+
+
+def placeable(manifest: Obj) -> Obj:
+    """Return a Job without the priority of system components, any other object as it is.
+
+    With native gangs on (gate WorkloadWithJob, 1.37) the Job controller makes a PodGroup for every Job, and the API
+    server refuses one of a priority above 1000000000, which `system-cluster-critical` has: the Job gets no pod, ever.
+    Volcano makes the certificate of its admission with such a Job.
+    """
+    if manifest.get("kind") != "Job":
+        return manifest
+    spec = manifest["spec"]
+    pod = spec["template"]["spec"]
+    if not str(pod.get("priorityClassName", "")).startswith("system-"):
+        return manifest
+    lower = {key: value for key, value in pod.items() if key != "priorityClassName"}
+    return {**manifest, "spec": {**spec, "template": {**spec["template"], "spec": lower}}}
 
 
 def _names(manifests: Iterable[Obj], kind: str) -> list[str]:

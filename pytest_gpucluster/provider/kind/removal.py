@@ -46,12 +46,20 @@ def remove_orphans() -> list[str]:
     """Remove the clusters whose runs were killed; return what could not be removed, one line each."""
     failed = []
     for claim in claims.all_claims():
-        if claim.orphaned:
+        if claim.orphaned or _gone(claim):
             try:
                 remove(claim.name)
             except ProviderError as error:
                 failed.append(f"kind cluster {claim.name}: {error}")
     return failed
+
+
+def _gone(claim: claims.Claim) -> bool:
+    """Report whether a cluster was removed by hand; no where its engine does not answer."""
+    try:
+        return claim.kept and claim.name not in engine.find(claim.engine).clusters()
+    except ProviderError:
+        return False
 
 
 def due(run_id: str | None = None, names: Iterable[str] = ()) -> tuple[list[Due], list[str]]:

@@ -115,6 +115,10 @@ class Programs:
         """Let there be a cluster."""
         (self._state / "clusters" / name).write_text("{}")
 
+    def remove_cluster(self, name: str) -> None:
+        """Let a cluster be gone."""
+        (self._state / "clusters" / name).unlink()
+
     def add_image(self, name: str) -> None:
         """Let the engine have an image."""
         with (self._state / "images").open("a") as file:

@@ -119,6 +119,16 @@ def test_manifests_are_read_before_a_cluster_is_made(tmp_path, text, told):
         addons.fetch("volcano", str(path), None)
 
 
+def test_a_job_of_an_add_on_can_be_placed_where_jobs_are_gangs():
+    """Kubernetes 1.37 makes a PodGroup for every Job and refuses one of a system priority."""
+    job = {"kind": "Job", "spec": {"template": {"spec": {"priorityClassName": "system-cluster-critical", "x": 1}}}}
+    assert addons.placeable(job)["spec"]["template"]["spec"] == {"x": 1}
+    ours = {"kind": "Job", "spec": {"template": {"spec": {"priorityClassName": "ours"}}}}
+    assert addons.placeable(ours) is ours
+    deployment = {**job, "kind": "Deployment"}
+    assert addons.placeable(deployment) is deployment
+
+
 def test_an_add_on_declares_what_it_brings(tmp_path):
     """Volcano writes the gangs where it is installed; a run may say otherwise."""
     plain = profile.load("kind").profile

@@ -84,6 +84,15 @@ def test_a_named_cluster_stays_and_is_found_again_without_filling_it_twice(progr
     assert list(programs.clusters()) == ["mine"]
 
 
+def test_the_claim_on_a_cluster_that_somebody_removed_by_hand_is_forgotten(programs, api, tmp_path):
+    """`kind delete cluster` is how the end of a run says a named one is removed."""
+    with provider.start(load("kind.name=mine"), tmp_path / "one"):
+        pass
+    programs.remove_cluster("mine")
+    assert removal.remove_orphans() == []
+    assert claims.all_claims() == ()
+
+
 def test_a_kept_cluster_outlives_its_run(programs, api, tmp_path):
     """`--gpucluster-keep` leaves it; `cleanup` by the run's id finds it."""
     held = provider.obtain(load(), tmp_path / "run-1", keep=True)
