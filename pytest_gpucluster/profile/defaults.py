@@ -73,7 +73,7 @@ EMBEDDED: Mapping[str, Any] = {
 
 KIND: Mapping[str, Any] = {
     "provider": "kind",
-    "scheduler": "default-scheduler",
+    "scheduler": "native",
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,

@@ -23,6 +23,9 @@ READY_LIMIT = 300.0
 FIRST = ("Namespace", "CustomResourceDefinition")
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
+MADE = {"volcano": ("scheduling.volcano.sh/v1beta1", "Queue", "default")}
+"""What an add-on makes itself once it serves: until then Volcano's admission refuses every Job."""
+
 Obj = dict[str, Any]
 
 
@@ -120,6 +123,9 @@ def serving(api: objects.Objects, addon: Addon) -> None:
         waiting.available(api, deployments, READY_LIMIT)
         for kind in WEBHOOKS:
             waiting.trusted(api, kind, _names(addon.manifests, kind), READY_LIMIT)
+        if addon.name in MADE and any(each["kind"] == "Deployment" for each in addon.manifests):
+            version, kind, name = MADE[addon.name]
+            waiting.there(api, api.info(version, kind), name, READY_LIMIT)
     except ProviderError as error:
         raise ProviderError(f"addons.{addon.name}: {error}") from None
 

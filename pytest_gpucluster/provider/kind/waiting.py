@@ -183,6 +183,20 @@ def trusted(api: objects.Objects, kind: str, names: Iterable[str], limit: float)
         until(api, info, missing, "webhooks had no certificate", limit)
 
 
+def there(api: objects.Objects, info: kinds.KindInfo, name: str, limit: float) -> None:
+    """Wait until an object exists.
+
+    Raises:
+        ProviderError: it does not.
+    """
+
+    def missing(state: State) -> Iterable[str]:
+        if not any(each == name for _, each in state):
+            yield f"{info.key}/{name}"
+
+    until(api, info, missing, "objects were not made", limit)
+
+
 def condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return a condition of an object, empty where it has none of that type."""
     found = (obj.get("status") or {}).get("conditions") or []

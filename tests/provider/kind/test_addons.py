@@ -132,7 +132,7 @@ def test_a_job_of_an_add_on_can_be_placed_where_jobs_are_gangs():
 def test_an_add_on_declares_what_it_brings(tmp_path):
     """Volcano writes the gangs where it is installed; a run may say otherwise."""
     plain = profile.load("kind").profile
-    assert plain.scheduler != "volcano"
+    assert plain.scheduler == "native"
     source = ("addons", "volcano", "source")
     loaded = profile.load("kind", given=[(source, str(tmp_path), "test")])
     assert loaded.profile.scheduler == "volcano"
