@@ -26,6 +26,9 @@ IMAGES: Mapping[str, re.Pattern[str]] = {
 }
 """Component -> last part of the names of its images."""
 
+MANAGERS: Mapping[str, str] = {"kueue-controller-manager": "kueue"}
+"""Deployment -> component, for images that a mirror has renamed."""
+
 _DRIVER_LABELS = ("nvidia.com/cuda.driver-version.full", "amd.com/gpu.driver-version")
 _OLD_DRIVER = ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver.minor", "nvidia.com/cuda.driver.rev")
 
@@ -78,10 +81,12 @@ def of_deployment(item: Mapping[str, Any]) -> Iterator[tuple[str, str, str, vers
     for container in fields.items(item, "spec", "template", "spec", "containers"):
         image = fields.text(container, "image")
         last = image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-        for component, pattern in IMAGES.items():
-            if pattern.match(last):
-                version = versions.of_image(image) or (versions.parse(label) if label else None)
-                yield component, f"Deployment/{name}", image, version
+        known = {component for component, pattern in IMAGES.items() if pattern.match(last)}
+        if not known and name in MANAGERS and fields.text(container, "name") == "manager":
+            known = {MANAGERS[name]}
+        for component in sorted(known):
+            version = versions.of_image(image) or (versions.parse(label) if label else None)
+            yield component, f"Deployment/{name}", image, version
 
 
 def _nodes(evidence: Evidence, gpu_resource: str) -> Iterator[Seen]:

@@ -3,9 +3,14 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from pytest_gpucluster.evidence import gates
+from pytest_gpucluster.evidence import capacity, fields, gates
 from pytest_gpucluster.evidence.gangs import Generation
+from pytest_gpucluster.evidence.model import Evidence
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +54,38 @@ def outlooks(gen: Generation, reading: gates.Reading) -> tuple[Outlook, ...]:
         start, end = times[number : number + 2]
         if end > start:
             found.append(Outlook(start, end, dict(+fits), waiting.key))
+    return tuple(found)
+
+
+def reckoned(evidence: Evidence, gen: Generation, reading: gates.Reading) -> tuple[Outlook, ...]:
+    """Return how the room for each role changed while a gang was held, reckoned from nodes and bound pods.
+
+    A scheduler that found no place for one role may look at no other, and then says of all members that they do not
+    fit. Each role is reckoned as if it were alone: no two of the numbers may be added. Empty where the members ask for
+    different resources, or for none that is scarce.
+    """
+    held = reading.held
+    sizes: dict[str, tuple[str, Fraction]] = {}
+    for pod in gen.members:
+        asked = {(each, fields.requested(pod.last, each)) for each in fields.scarce_resources(pod.last)}
+        if len(asked) != 1 or sizes.setdefault(pod.task, next(iter(asked))) not in asked:
+            return ()
+    if held is None or len({resource for resource, _ in sizes.values()}) != 1:
+        return ()
+    resource = next(iter(sizes.values()))[0]
+    lines = [line for line in evidence.of_kind("Node") if line.t <= held.end]
+    times = sorted({held.start} | {line.t for line in lines if line.t > held.start})
+    keys = {line.t: line.key for line in lines}
+    found: list[Outlook] = []
+    for start, end in zip(times, [*times[1:], held.end], strict=True):
+        free = [room.free for room in capacity.rooms(evidence, resource, start)]
+        fits = {
+            role: sum(max(0, int(each // amount)) for each in free)
+            for role, (_, amount) in sizes.items()
+            if amount > 0
+        }
+        if end > start:
+            found.append(Outlook(start, end, fits, keys.get(start, held.said.key if held.said else "")))
     return tuple(found)
 
 

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence, Line
 
+STARTING = ("ContainerCreating", "PodInitializing")
+UNKNOWN = "ContainerStatusUnknown"
+"""Reasons of containers' states, as kubelets write them."""
+
 FINISHED = ("Succeeded", "Failed")
 
 PER_POD_GROUP = "podgroup-"
@@ -57,6 +61,8 @@ class PodStory:
     waiting: tuple[Waiting, ...]
     keys: Mapping[str, str]
     """Keys of the lines that decided: created, bound, running, finished, deleting, deleted."""
+    stuck: str = ""
+    """Why a container could not be started, as last said before the pod was deleted: then kubelets say no more."""
 
     @property
     def labels(self) -> fields.Object:
@@ -139,12 +145,33 @@ class PodStory:
         for part in ("initContainerStatuses", "containerStatuses"):
             for status in fields.items(self.last, "status", part):
                 waiting = fields.text(status, "state", "waiting", "reason")
-                if waiting and waiting not in ("ContainerCreating", "PodInitializing"):
+                if waiting and waiting not in STARTING:
                     return waiting
                 ended = fields.text(status, "state", "terminated", "reason")
                 if ended in ("StartError", "ContainerCannotRun"):
                     return ended
+                if never_ran(status):
+                    return self.stuck
         return ""
+
+
+def never_ran(status: fields.Object) -> bool:
+    """Report whether the end in a container's status is that of one that never ran.
+
+    A kubelet writes exit code 137 for a container that it cannot find when its pod is deleted, such as one whose image
+    never came.
+    """
+    ended = fields.sub(status, "state", "terminated")
+    return ended.get("reason") == UNKNOWN and not ended.get("startedAt")
+
+
+def _stuck(pod: fields.Object) -> str:
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for status in fields.items(pod, "status", part):
+            waiting = fields.text(status, "state", "waiting", "reason")
+            if waiting and waiting not in STARTING:
+                return waiting
+    return ""
 
 
 def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
@@ -152,7 +179,7 @@ def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
     times: dict[str, float] = {}
     keys: dict[str, str] = {}
     waiting: list[Waiting] = []
-    node = phase = ""
+    node = phase = stuck = ""
 
     def once(what: str, line: Line) -> None:
         if what not in times:
@@ -172,6 +199,8 @@ def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
             node = node or str(spec["nodeName"])
         elif line.type != "DELETED":
             _wait(line, waiting)
+        if "deleting" not in times:
+            stuck = _stuck(line.object)
         if phase == "Running":
             once("running", line)
         elif phase in FINISHED and "deleting" not in times and "deleted" not in times:
@@ -192,6 +221,7 @@ def _tell(lines: tuple[Line, ...], start: float) -> PodStory:
         last=last,
         waiting=tuple(waiting),
         keys=keys,
+        stuck=stuck,
     )
 
 

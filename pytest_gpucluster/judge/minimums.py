@@ -1,6 +1,7 @@
 """GANG-003, 005 and 006: minimums below the number of members, in all and role by role, and their default."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pytest_gpucluster.evidence import fields, outlook, placement
@@ -246,13 +247,21 @@ def _role_lacks(
     def lacks(o: outlook.Outlook) -> bool:
         return o.total >= a.gen.minimum and any(o.fits.get(role, 0) < low for role, low in least.items())
 
-    shown = outlook.longest(outlook.outlooks(a.gen, a.reading), lacks)
+    def alone(o: outlook.Outlook) -> bool:
+        most = max((min(o.fits.get(role, 0), replicas[role]) for role in replicas), default=0)
+        return most >= a.gen.minimum and any(o.fits.get(role, 0) < low for role, low in least.items())
+
+    replicas = Counter(pod.task for pod in a.gen.members)
+    said_so = outlook.longest(outlook.outlooks(a.gen, a.reading), lacks)
+    shown = said_so or outlook.longest(outlook.reckoned(evidence, a.gen, a.reading), alone)
     if shown is None:
         return None
     fits = shown.most.fits
     short = [f"{fits.get(role, 0)} of {low} {role}" for role, low in least.items() if fits.get(role, 0) < low]
+    total = shown.most.total if said_so else max(min(fits.get(role, 0), replicas[role]) for role in replicas)
+    how = "" if said_so else ", reckoned from the nodes"
     who = (
-        f"{a.gang.title}: 0 bound for {shown.seconds:.1f} s while {shown.most.total} members would have fitted "
+        f"{a.gang.title}: 0 bound for {shown.seconds:.1f} s while {total} members would have fitted{how} "
         f"({a.gen.minimum} are needed), but only {', '.join(short)}"
     )
     found = _held_long(evidence, given, a, shown, (BY_ROLE, who))

@@ -101,7 +101,7 @@ def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
     blocked = [(pod, pod.blocked()) for pod in pods if pod.blocked() and pod.running is None]
     if blocked:
         pod, why = blocked[0]
-        cause = REJECTED if pod.phase == "Failed" else IMAGE
+        cause = REJECTED if fields.text(pod.last, "status", "reason") else IMAGE
         keys = (pod.keys.get("bound") or pod.keys["created"],)
         return say.presupposed(
             name, held=False, observed=f"{pod.where}: {why}", causes=(cause,), evidence=keys

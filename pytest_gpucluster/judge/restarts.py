@@ -131,7 +131,16 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
     others = [p for p in gang.pods if p.created <= t and p.uid != first.uid and not p.going(t)]
     fresh = [p for p in gang.pods if t < p.created <= stop]
     slots = sorted({p.slot for p in (first, *others)})
-    again = Counter(p.slot for p in fresh)
+    # The controllers may make the lost member again before they act on its loss, and remove it with the others: what
+    # went before it ran, and was made once more, is no second restart.
+    missed = {p.slot for p in gone}
+    early = {
+        p.uid
+        for p in fresh
+        if p.slot in missed and p.running is None and p.deleting is not None
+        and any(not other.going(p.created) for other in others)
+    }  # fmt: skip
+    again = Counter(p.slot for p in fresh if p.uid not in early)
     made = {slot: again[slot] for slot in slots}
     retries = jobs.retry_count(gang.job)
     start = f"{first.name} of {gang.title} went at t={t:.2f} s"

@@ -9,7 +9,7 @@ import dataclasses
 from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.pods import PodStory, never_ran
 from pytest_gpucluster.judge import between, pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -86,7 +86,7 @@ def of_pod(evidence: Evidence, pod: PodStory) -> Wait | None:
 def _state(line: Line, part: str, name: str) -> fields.Object:
     for status in fields.items(line.object, "status", part):
         if status.get("name") == name:
-            return fields.sub(status, "state")
+            return {} if never_ran(status) else fields.sub(status, "state")
     return {}
 
 
@@ -247,9 +247,12 @@ def _gives_up(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.
     if let_go:
         text = f"{say.listed(let_go)} was let go (exit 0): nothing to give up"
         return say.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys)
+    unbegun = [w.pod.name for w in waits if w.began is None]
     if open_ or unread:
         text = (
-            f"{say.listed(open_)} still waits when the evidence ends"
+            f"{INIT} of {say.listed(unbegun)} never ran: {waits[0].pod.blocked() or 'its kubelet does not say why'}"
+            if unbegun
+            else f"{say.listed(open_)} still waits when the evidence ends"
             if open_
             else f"the log of {INIT} in {say.listed(unread)} was not read: whether it names the master is not known"
         )

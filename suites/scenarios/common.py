@@ -9,6 +9,9 @@ from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Stage
 from pytest_gpucluster.workload import Dialect, WorkloadError, config_map, has_ended
 
+TASK = "volcano.sh/task-spec"
+"""Label of a Volcano Job's pods: the task that they are of."""
+
 HOLD = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
 """Holds room until it is ended, and ends at once when it is."""
 HOLD_UNFINISHED = ("sh", "-c", "trap 'exit 143' TERM; sleep 3600 & wait")
@@ -104,6 +107,17 @@ def judged(handle: Handle, fit: int) -> Callable[[Live], bool]:
     def check(live: Live) -> bool:
         pods = live.pods_of(handle)
         return bound(pods) > 0 or sum(_would_fit(pod) for pod in pods) == fit
+
+    return check
+
+
+def refused(handle: Handle, task: str) -> Callable[[Live], bool]:
+    """Report whether the scheduler says of no member of a task that it would fit; or a member has a node already."""
+
+    def check(live: Live) -> bool:
+        pods = live.pods_of(handle)
+        of_task = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(TASK) == task]
+        return bound(pods) > 0 or (bool(of_task) and not any(_would_fit(pod) for pod in of_task))
 
     return check
 

@@ -88,14 +88,20 @@ class Lab:
         """Return objects as plain data."""
         return json.loads(self.kubectl("get", "-o", "json", *arguments))
 
-    def as_existing(self, name: str, changes: Mapping[str, Any] | None = None, **connection: str) -> pathlib.Path:
+    def as_existing(
+        self, name: str, changes: Mapping[str, Any] | None = None, **connection: str
+    ) -> pathlib.Path:
         """Write the profile of the cluster as one that exists; return the folder that it lies in."""
         data = {
             key: value
             for key, value in self.profile.items()
             if key not in {"name", "provider", "kind", "addons"} and value is not None
         }
-        data["connection"] = {"kubeconfig": self.cluster.kubeconfig, "context": self.cluster.context, **connection}
+        data["connection"] = {
+            "kubeconfig": self.cluster.kubeconfig,
+            "context": self.cluster.context,
+            **connection,
+        }
         data["images"] = dict(self.cluster.images)
         data |= changes or {}
         folder = self.folder / "profiles"
@@ -104,7 +110,13 @@ class Lab:
         return folder
 
     def decide(
-        self, name: str, rows: str, *, changes: Mapping[str, Any] | None = None, timeout: float = 600, **connection: str
+        self,
+        name: str,
+        rows: str,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        timeout: float = 600,
+        **connection: str,
     ) -> dict[str, dict[str, Any]]:
         """Run rows on the cluster as one that exists; return their records by id."""
         reports = self.folder / "reports" / name

@@ -112,7 +112,9 @@ def _states(pod: Mapping[str, Any]) -> list[Any]:
 def _started(lab: Lab, part: str, before: str) -> None:
     until(
         f"{part} starts again",
-        lambda: any(c["ready"] and c["containerID"] != before for pod in _pods(lab, part) for c in _states(pod)),
+        lambda: any(
+            c["ready"] and c["containerID"] != before for pod in _pods(lab, part) for c in _states(pod)
+        ),
         180,
     )
 
@@ -200,7 +202,9 @@ def frozen_node(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def devices(lab: Lab, settings: Callable[[Lab], gpu_plugin.Settings], settled: Callable[[Lab], None]) -> Iterator[None]:
+def devices(
+    lab: Lab, settings: Callable[[Lab], gpu_plugin.Settings], settled: Callable[[Lab], None]
+) -> Iterator[None]:
     """Let the device plugin say something else of its devices."""
     before = lab.kubectl("get", "configmap", "-n", gpu_plugin.NAMESPACE, gpu_plugin.SETTINGS, "-o", "json")
     lab.kubectl("replace", "-f", "-", text=_json(gpu_plugin.settings_map(settings(lab))))
@@ -276,7 +280,7 @@ def webhook_down(lab: Lab) -> Iterator[None]:
     selector = lab.get(*path)["spec"]["selector"]
 
     def patch(value: str) -> None:
-        change = '[{"op": "replace", "path": "/spec/selector", "value": %s}]' % value
+        change = f'[{{"op": "replace", "path": "/spec/selector", "value": {value}}}]'
         lab.kubectl("patch", *path, "--type=json", "-p", change)
 
     patch('{"app": "nobody"}')
@@ -333,7 +337,9 @@ FAULTS: tuple[Fault, ...] = (
         lambda lab: kubelet_policy(lab, "best-effort"),
         {"NUMA-002": FAIL},
     ),
-    Fault("plugin-without-numa", "a device plugin that tells no NUMA nodes", without_numa, {"NUMA-006": FAIL}),
+    Fault(
+        "plugin-without-numa", "a device plugin that tells no NUMA nodes", without_numa, {"NUMA-006": FAIL}
+    ),
     Fault(
         "plugin-one-short",
         "a device plugin that has one GPU less on one node",
@@ -356,7 +362,13 @@ FAULTS: tuple[Fault, ...] = (
         {"KUE-001": NOT_GREEN},
         needs=("kueue",),
     ),
-    Fault("kueue-webhook-down", "Kueue's webhook leads nowhere", webhook_down, {"KUE-001": NOT_GREEN}, needs=("kueue",)),
+    Fault(
+        "kueue-webhook-down",
+        "Kueue's webhook leads nowhere",
+        webhook_down,
+        {"KUE-001": NOT_GREEN},
+        needs=("kueue",),
+    ),
     Fault(
         "no-dns",
         "CoreDNS scaled to zero",

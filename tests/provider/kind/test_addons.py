@@ -121,7 +121,10 @@ def test_manifests_are_read_before_a_cluster_is_made(tmp_path, text, told):
 
 def test_a_job_of_an_add_on_can_be_placed_where_jobs_are_gangs():
     """Kubernetes 1.37 makes a PodGroup for every Job and refuses one of a system priority."""
-    job = {"kind": "Job", "spec": {"template": {"spec": {"priorityClassName": "system-cluster-critical", "x": 1}}}}
+    job = {
+        "kind": "Job",
+        "spec": {"template": {"spec": {"priorityClassName": "system-cluster-critical", "x": 1}}},
+    }
     assert addons.placeable(job)["spec"]["template"]["spec"] == {"x": 1}
     ours = {"kind": "Job", "spec": {"template": {"spec": {"priorityClassName": "ours"}}}}
     assert addons.placeable(ours) is ours

@@ -107,7 +107,7 @@ class Allocation:
             if room is None:
                 task.refused = why
                 failed_roles.add(task.role)
-                if gang.is_judged and gang.minimum == len(gang.tasks):
+                if gang.is_judged and not gang.can_still_be_met(failed_roles):
                     break
                 continue
             self._place(task, room, state, queue)

@@ -1,6 +1,6 @@
 """What a scheduling session works on: tasks, gangs, nodes and queues, taken from the store at its start."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -195,6 +195,23 @@ class Gang:
             )
             >= least
             for role, least in by_role.items()
+        )
+
+    def can_still_be_met(self, failed_roles: Collection[str]) -> bool:
+        """Report whether looking at further tasks can lead anywhere once tasks of some roles found no place.
+
+        Where it cannot, Volcano looks at none of them: they count as unschedulable, whatever room there is for them.
+        """
+        if self.minimum == len(self.tasks):
+            return False
+        by_role = self.minimum_by_role
+        if self.minimum < sum(by_role.values()):
+            left = sum(task.state is State.PENDING and task.role not in failed_roles for task in self.tasks)
+            return self.ready() + left >= self.minimum
+        return all(
+            sum(task.state in READY_STATES for task in self.tasks if task.role == role)
+            >= by_role.get(role, 0)
+            for role in failed_roles
         )
 
     def is_starving(self) -> bool:

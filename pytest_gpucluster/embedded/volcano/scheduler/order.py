@@ -42,10 +42,14 @@ def queue_key(queue: QueueShare) -> tuple[Any, ...]:
 
 
 def task_key(task: Task) -> tuple[Any, ...]:
-    """Return the sort key of tasks in a gang: priority, then creation time and name (index as a number)."""
+    """Return the sort key of tasks in a gang: priority, index within the role, then creation time and name.
+
+    Volcano decides last by uid, which is by chance; the name stands in for it.
+    """
     parts = [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", task.name)]
     return (
         -int(task.pod["spec"].get("priority") or 0),
+        next((part for part in reversed(parts) if isinstance(part, int)), 0),
         task.pod["metadata"]["creationTimestamp"],
         parts,
     )
