@@ -35,7 +35,10 @@ def half_placed_by_quota_control(evidence: Evidence, given: terms.Given) -> Find
         return kueue_terms.nothing(evidence, REQUIRED, "admitted gang")
     found = lasting(evidence, given, halves(evidence, [job.gang for job in admitted]))
     shown = [
-        (half, job) for half in found for job in admitted if half.gang is job.gang and _promised(job, half)
+        (half, job)
+        for half in found
+        for job in admitted
+        if half.gang is job.gang and _promised(job, half, terms.of(evidence, given).tolerance)
     ]
     if not shown:
         job = admitted[0]
@@ -53,10 +56,17 @@ def half_placed_by_quota_control(evidence: Evidence, given: terms.Given) -> Find
     )  # fmt: skip
 
 
-def _promised(job: Held, half: Half) -> bool:
-    """Report whether quota for the whole gang was held while it was half placed."""
-    held = job.holding((half.start + half.end) / 2)
-    return held is not None and held.count >= job.gang.size
+def _promised(job: Held, half: Half, tolerance: float) -> bool:
+    """Report whether quota for the whole gang was held while it was half placed, for long enough.
+
+    The quota is given back when the Job ends; pods go only when their kubelets have ended them.
+    """
+    both = (
+        min(half.end, held.end) - max(half.start, held.start)
+        for held in job.reserved
+        if held.count >= job.gang.size
+    )
+    return max(both, default=0.0) > tolerance
 
 
 def _quota(evidence: Evidence, job: Held) -> str:

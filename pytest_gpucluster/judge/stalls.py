@@ -86,12 +86,29 @@ def ranks(evidence: Evidence, gang: Gang) -> list[Rank]:
                 entered=place.t,
                 left=left is not None and left.data.get("place") == place.data.get("place"),
                 frame=_frame(evidence, pod),
-                ended=pod.finished,
+                ended=min(
+                    (t for t in (pod.finished, _log_ended(evidence, pod)) if t is not None), default=None
+                ),
                 code=max(codes, default=None),
                 key=place.key,
             )
         )
     return found
+
+
+def _log_ended(evidence: Evidence, pod: PodStory) -> float | None:
+    """Return when the log of a pod that has ended came to its end, None where it was not followed to there.
+
+    The process ends then; a busy kubelet tells the phase seconds later.
+    """
+    if pod.finished is None:
+        return None
+    ends = [
+        note.t
+        for note in evidence.notes("logs")
+        if note.data.get("uid") == pod.uid and note.data.get("ok") and note.data.get("container") == "main"
+    ]
+    return max((t for t in ends if t <= pod.finished), default=None)
 
 
 def _frame(evidence: Evidence, pod: PodStory) -> str:

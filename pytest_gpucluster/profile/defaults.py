@@ -78,8 +78,14 @@ KIND: Mapping[str, Any] = {
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,
     "interface": "eth0",
+    # As cluster.yaml of the provider sets the kubelets, with the fake NUMA nodes of its workers.
+    "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed"},
     # kube-scheduler reacts at once; what it could not place it tries again after one to ten seconds.
     "scheduler_period": 1.0,
+    "bind_spread": 2.0,
+    # A small machine starts its containers one after the other.
+    "start_spread": 30.0,
+    "recovery": 30.0,
     "budgets": {
         "admission": 10.0,
         "enqueue": 20.0,

@@ -18,6 +18,9 @@ Manifest = dict[str, Any]
 ATTEMPTS = 2
 """maxRetry of the Job that fails each time: attempts in all."""
 
+GROUPS = ("PodGroup", "PodGroup.scheduling.k8s.io")
+"""Kind keys of Volcano's and of Kubernetes' own."""
+
 TTL = 2
 """ttlSecondsAfterFinished in seconds; its base has whole seconds, so removal may come up to one second early."""
 
@@ -155,9 +158,15 @@ def run(stage: Stage) -> None:
     if short is not None and stage.wait(f"{short.name} has ended", _ended_or_gone(short), budget="run"):
         stage.wait(
             f"{short.name} is removed",
-            lambda live: not live.exists(short) and not live.pods_of(short),
+            lambda live: not live.exists(short) and not live.pods_of(short) and not _groups(live, short),
             budget="finish",
         )
+
+
+def _groups(live: Live, handle: Handle) -> list[str]:
+    """Return the PodGroups that were made for a Job; Kubernetes holds its own until their pods are gone."""
+    named = (group["metadata"]["name"] for kind in GROUPS for group in live.objects(kind))
+    return [name for name in named if name.startswith(f"{handle.name}-")]
 
 
 def _ended_or_gone(handle: Handle) -> Callable[[Live], bool]:
