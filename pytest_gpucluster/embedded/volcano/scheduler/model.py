@@ -204,7 +204,7 @@ class Gang:
         """
         if self.minimum == len(self.tasks):
             return False
-        by_role = self.minimum_by_role
+        by_role = self.minimum_by_role if self.are_roles_judged else {}
         if self.minimum < sum(by_role.values()):
             left = sum(task.state is State.PENDING and task.role not in failed_roles for task in self.tasks)
             return self.ready() + left >= self.minimum
