@@ -1,0 +1,62 @@
+"""The table of misconfigurations: what was wrong, which rows had to say so, and what they said."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.kind.misconfigurations import faults
+
+HEAD = """\
+# Real misconfigurations
+
+What is wrong with a real cluster, and what the suite says of it: the real-world half of the defect matrix. Written by
+`tests/kind/misconfigurations`, which plants each fault into a kind cluster, runs the rows that it concerns against the
+cluster as one that exists, and takes the fault out again.
+
+A row that *must* see the fault has to fail. Where the fault may also keep a row from being decided, what counts is
+that it does not pass; where the cluster was disturbed and is right, that it does not fail.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One fault and what came of it.
+
+    Attributes:
+        fault: the fault.
+        said: row -> verdict.
+    """
+
+    fault: faults.Fault
+    said: Mapping[str, str]
+
+    @property
+    def as_expected(self) -> bool:
+        """Report whether every row said what it may."""
+        return all(self.said.get(row) in allowed for row, allowed in self.fault.rows.items())
+
+
+def row(fault: faults.Fault, found: Mapping[str, Mapping[str, Any]]) -> Row:
+    """Return the row of a fault."""
+    return Row(fault, {name: str(each["verdict"]) for name, each in found.items()})
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return the table."""
+    lines = ["| fault | what is wrong | expected | seen | |", "| --- | --- | --- | --- | --- |"]
+    for each in rows:
+        expected = ", ".join(f"{name} {_expected(allowed)}" for name, allowed in each.fault.rows.items())
+        seen = ", ".join(f"{name} {each.said.get(name, 'not decided')}" for name in each.fault.rows)
+        mark = "as expected" if each.as_expected else "**NOT as expected**"
+        lines.append(f"| `{each.fault.name}` | {each.fault.what} | {expected} | {seen} | {mark} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(rows: Sequence[Row]) -> str:
+    """Return the page of the documentation."""
+    return f"{HEAD}\n{markdown(rows)}"
+
+
+def _expected(allowed: frozenset[str]) -> str:
+    words = {faults.FAIL: "fails", faults.NOT_GREEN: "does not pass", faults.NOT_FALSE: "does not fail"}
+    return words.get(allowed, " or ".join(sorted(allowed)))

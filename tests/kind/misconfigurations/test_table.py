@@ -1,0 +1,51 @@
+"""Each fault of the table, planted into a real cluster: the rows that it concerns say so.
+
+`pytest tests/kind -m kind` runs it where kind and a container engine are; the table is printed at the end, and written
+to the file that `GPUCLUSTER_MISCONFIGURATIONS` names.
+"""
+
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kind.lab import Lab
+from tests.kind.misconfigurations import faults, table
+
+pytestmark = pytest.mark.kind
+
+
+@pytest.fixture(scope="module")
+def told(request: pytest.FixtureRequest) -> Iterator[list[table.Row]]:
+    """What came of each fault; the table is shown when all were planted."""
+    rows: list[table.Row] = []
+    yield rows
+    if rows:
+        text = table.markdown(rows)
+        capture: Any = request.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            sys.stdout.write(f"\n{text}")
+        where = os.environ.get("GPUCLUSTER_MISCONFIGURATIONS")
+        if where:
+            pathlib.Path(where).write_text(table.page(rows), encoding="utf-8")
+
+
+@pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_is_seen(fault: faults.Fault, kind_lab: Lab, told: list[table.Row]) -> None:
+    """The rows of a fault have a verdict that the table allows, and name where the fault is."""
+    addons = kind_lab.cluster.facts["addons"]
+    missing = [name for name in fault.needs if name not in addons]
+    if missing:
+        pytest.skip(f"the cluster has no {', '.join(missing)}: give it with GPUCLUSTER_KIND_ADDONS")
+    with fault.plant(kind_lab):
+        found = kind_lab.decide(fault.name, " or ".join(fault.rows), changes=fault.changes)
+    rows = [table.row(fault, found)]
+    told += rows
+    assert set(found) == set(fault.rows), "a row was not decided"
+    for row, allowed in fault.rows.items():
+        assert found[row]["verdict"] in allowed, found[row]
+    for row, place in fault.tells.items():
+        assert place(kind_lab) in str(found[row]), found[row]
