@@ -31,6 +31,8 @@ def loaded() -> LoadedProfile:
     for name in ("kueue", "volcano"):
         if (addons / name).is_dir():
             given.append((("addons", name, "source"), str(addons / name), "environment"))
+    # What is planted is in Kubernetes itself, whoever else schedules gangs there.
+    given += [(("scheduler",), "native", "test"), (("further_schedulers",), [], "test")]
     given.append((("kind", "name"), os.environ.get("GPUCLUSTER_KIND_NAME", NAME), "test"))
     return profile.load("kind", env=os.environ, given=given)
 
