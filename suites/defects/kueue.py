@@ -16,7 +16,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "kueue.silent-refusal": {"KUE-002": "fail"},
     "kueue.no-second": {"KUE-003": "fail"},
     "kueue.ignores-stop": {"KUE-005": "inconclusive"},
-    "kueue.manages-unlabelled": {"KUE-008": "fail"},
+    "kueue.manages-unlabelled": {"KUE-008": "fail", "LIFE-011": "inconclusive"},
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
