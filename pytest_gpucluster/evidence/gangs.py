@@ -171,9 +171,11 @@ class Gang:
 
     @property
     def queue(self) -> str:
-        """Return the Volcano queue, "" where there is none."""
+        """Return the queue of Volcano, or the LocalQueue of Kueue, "" where there is none."""
         if self.job is not None and self.job.kind == names.VC_JOB:
             return fields.text(self.job.last, "spec", "queue") or "default"
+        if self.job is not None and self.job.kind == names.BATCH_JOB:
+            return str(fields.sub(self.job.last, "metadata", "labels").get(names.LABEL_KUEUE_QUEUE) or "")
         return next((group.queue for group in self.groups if group.queue), "")
 
     @property

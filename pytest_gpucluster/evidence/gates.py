@@ -3,17 +3,17 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence import gangs, owners, schedulers
+from pytest_gpucluster.evidence import gangs, kueue, owners, schedulers
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """A span in which enough members existed and none was bound.
+    """A span in which a gang was held at the gate that holds gangs whole, with nothing bound.
 
     Attributes:
-        start: when the last needed member was made.
+        start: when the last needed member was made; at the quota gate, where there are none, when it first refused.
         said: the first reason that the placing scheduler gave in the span, None if it gave none.
         reasons: all reasons it gave in the span.
         end: the first bind, or the end of the attempt or evidence.
@@ -26,6 +26,7 @@ class Held:
     bound_after: bool
     reasons: tuple[Said, ...]
     would_fit: tuple[str, ...]
+    gate: str = schedulers.PLACEMENT
 
     @property
     def said(self) -> Said | None:
@@ -45,7 +46,8 @@ class Reading:
     Attributes:
         scheduler: how the placing scheduler is read.
         enqueue: refusals at enqueue, in order: no pod existed.
-        held: the span at the placement gate, None where members were never all made and unbound.
+        held: the span at the placement gate, None where members were never all made and unbound; of a Job behind Kueue
+            the span at the quota gate, None where quota was never refused.
         unseen: seconds for which a PodGroup existed without any phase; None where a phase came or there is no group.
     """
 
@@ -63,6 +65,9 @@ class Reading:
 def read(evidence: Evidence, gang: gangs.Gang, gen: gangs.Generation) -> Reading:
     """Read the gates for one attempt of a gang."""
     group = gen.group
+    job = kueue.job_of(evidence, gang)
+    if job is not None and job.queue:
+        return Reading(schedulers.KUEUE, (), _refused_quota(job, gen, min(gen.end, evidence.end)), None)
     placing = schedulers.placing(
         gang.scheduler,
         native_gang=bool(group and group.native and group.minimum),
@@ -90,6 +95,25 @@ def _enqueue(evidence: Evidence, gang: gangs.Gang, gen: gangs.Generation) -> tup
         and said.reporter in reporters
         and schedulers.VOLCANO.refuses(schedulers.ENQUEUE, "event", "PodGroup", said)
     )
+
+
+def _refused_quota(job: kueue.Held, gen: gangs.Generation, stop: float) -> Held | None:
+    """Return the span in which a Job behind Kueue was suspended, without a pod, because quota was refused."""
+    bound = gen.first_bind
+    first = min((pod.created for pod in gen.members), default=math.inf)
+    reasons = [
+        said
+        for workload in job.workloads
+        for said in workload.refusals
+        if gen.start <= said.t < min(first, stop)
+        and schedulers.KUEUE.refuses(schedulers.QUOTA, "condition", kueue.WORKLOAD, said)
+    ]
+    if not reasons:
+        return None
+    let_go = [one.start for one in job.reserved if one.start > reasons[0].t]
+    end = min([stop, first, job.gone, *let_go])
+    reasons = [said for said in reasons if said.t <= end]
+    return Held(reasons[0].t, end, bound is not None and bound >= end, tuple(reasons), (), schedulers.QUOTA)
 
 
 def _held(gen: gangs.Generation, placing: schedulers.Scheduler, stop: float) -> Held | None:

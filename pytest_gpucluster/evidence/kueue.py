@@ -21,7 +21,7 @@ LOCAL_QUEUE = "LocalQueue"
 FLAVOR = "ResourceFlavor"
 GROUP = "kueue.x-k8s.io"
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+QUEUE_LABEL = names.LABEL_KUEUE_QUEUE
 """Label of a Job that names its LocalQueue."""
 
 JOB_UID = "kueue.x-k8s.io/job-uid"
@@ -258,6 +258,17 @@ def _amounts(parts: Iterable[fields.Object]) -> dict[str, Fraction]:
 def held(evidence: Evidence) -> tuple[Held, ...]:
     """Return every batch Job with what Kueue made of it, in order of first appearance."""
     return evidence.derived(_held)
+
+
+def job_of(evidence: Evidence, gang: Gang) -> Held | None:
+    """Return what Kueue made of a gang that is a batch Job, None for other gangs."""
+    if gang.kind != names.BATCH_JOB:
+        return None
+    return evidence.derived(_by_uid).get(gang.uid)
+
+
+def _by_uid(evidence: Evidence) -> Mapping[str, Held]:
+    return {one.gang.uid: one for one in held(evidence)}
 
 
 def _held(evidence: Evidence) -> tuple[Held, ...]:

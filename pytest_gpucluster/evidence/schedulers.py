@@ -9,8 +9,10 @@ import re
 from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.plain import schedulers as known
 
-ADMISSION, ENQUEUE, PLACEMENT = "admission", "enqueue", "placement"
+ADMISSION, ENQUEUE, PLACEMENT = known.ADMISSION, known.ENQUEUE, known.PLACEMENT
+QUOTA = known.QUOTA
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Rule:
     """One way of saying no.
 
     Attributes:
-        gate: where the refusal happens: enqueue (no pods are made) or placement (all pods exist, unbound).
+        gate: where the refusal happens: enqueue and quota (no pods are made) or placement (all pods exist, unbound).
         source: `event` or `condition`.
         about: kind of the object.
         type: the event's type, or `ConditionType=Status`.
@@ -104,6 +106,28 @@ NATIVE = Scheduler(
         Rule(PLACEMENT, "event", "Pod", "Warning", frozenset({"FailedScheduling"})),
     ),
     fits_text="pod group is unschedulable, ",
+)
+
+KUEUE = Scheduler(
+    name="kueue",
+    # By quota: whole or not at all where quota is no larger than what the nodes have.
+    whole=True,
+    rules=(
+        Rule(
+            QUOTA,
+            "condition",
+            "Workload",
+            "QuotaReserved=False",
+            frozenset(
+                {
+                    *("Pending", "Inadmissible", "Waiting"),
+                    # With the feature UnadmittedWorkloadsObservability (on from 0.20).
+                    *("ExceedsMaxQuota", "WaitingForQuota", "NoMatchingFlavor", "TopologyPlacementFailed"),
+                    *("WaitingForPreemptedWorkloads", "WaitingForPodsReady", "Misconfigured", "Suspended"),
+                }
+            ),
+        ),
+    ),
 )
 
 DEFAULT = Scheduler(

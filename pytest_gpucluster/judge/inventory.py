@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import native_parts, rejected, say, terms
+from pytest_gpucluster.judge import kueue_parts, native_parts, rejected, say, terms
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -33,6 +33,8 @@ def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
     declared = str(given.get("scheduler") or "volcano")
     if declared == schedulers.NATIVE:
         return _together(native_parts.answers(evidence, given), native_parts.REQUIRED)
+    if declared == schedulers.KUEUE:
+        return _together(kueue_parts.answers(evidence, given), kueue_parts.REQUIRED)
     if declared != schedulers.VOLCANO:
         text = f"{declared} is no gang scheduler with parts of its own"
         return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)

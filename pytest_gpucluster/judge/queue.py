@@ -60,12 +60,18 @@ class Promise:
 def queue_fits(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-005."""
     chosen = _chosen(evidence, given)
-    wanted = str(given.get("queue") or "")
+    wanted = _wanted(given)
     if not chosen:
         return _absent(evidence, given, wanted)
     found = [_judge(evidence, line) for line in chosen]
     order = (Verdict.FAIL, Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE, Verdict.PASS)
     return min(found, key=lambda finding: order.index(finding.verdict))
+
+
+def _wanted(given: terms.Given) -> str:
+    """Return the name of the declared queue; under Kueue that of its ClusterQueue where one is declared."""
+    kueue = fields.sub(given, "kueue") if given.get("scheduler") == "kueue" else {}
+    return str(kueue.get("cluster_queue") or given.get("queue") or "")
 
 
 def _chosen(evidence: Evidence, given: terms.Given) -> list[Line]:
@@ -77,7 +83,7 @@ def _chosen(evidence: Evidence, given: terms.Given) -> list[Line]:
         (line.kind, line.name): line for kind in (*QUEUES, "LocalQueue") for line in evidence.of_kind(kind)
     }
     there = {place: line for place, line in newest.items() if line.type != "DELETED"}
-    wanted = str(given.get("queue") or "")
+    wanted = _wanted(given)
     local = there.get(("LocalQueue", wanted))
     if local is not None:
         wanted = fields.text(local.object, "spec", "clusterQueue")
@@ -129,9 +135,13 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
         REQUIRED,
         f"there is no queue {wanted!r}{near}; there are: {say.listed(there) or 'none'}",
         violation=True,
-        where=(f"Queue/{wanted}",),
+        where=(f"{'ClusterQueue' if declared == 'kueue' else 'Queue'}/{wanted}",),
         causes=(ABSENT,),
-        repeat=("kubectl get queues.scheduling.volcano.sh",),
+        repeat=(
+            "kubectl get clusterqueues,localqueues -A"
+            if declared == "kueue"
+            else "kubectl get queues.scheduling.volcano.sh",
+        ),
     )
 
 

@@ -62,7 +62,7 @@ def for_good(evidence: Evidence, gang: Gang) -> Refused | None:
         if t is not None
     ]
     if reading.held is not None and reading.held.reasons:
-        said, gate = reading.held.reasons, schedulers.PLACEMENT
+        said, gate = reading.held.reasons, reading.held.gate
         component = reading.scheduler.name
         ends.append(reading.held.end)
     elif reading.enqueue:

@@ -40,6 +40,12 @@ NATIVE_NOT_HELD = Cause(
     "configuration has the plugin GangScheduling disabled",
     "start kube-scheduler with --feature-gates=GenericWorkload=true and without disabling the plugin GangScheduling",
 )
+QUOTA_ABOVE = Cause(
+    "Kueue admits a Job by quota and does not look at nodes, so that a gang is half placed where quota exceeds what "
+    "the nodes have free",
+    "make the ClusterQueue's nominalQuota no larger than what the nodes can give, or let topology-aware scheduling or "
+    "a native gang (spec.scheduling of the Job) hold it at placement",
+)
 SCATTERED = Cause(
     "every pod belongs to a PodGroup of its own with minMember 1: whoever made the pods never told the scheduler "
     "of the gang",
@@ -126,6 +132,8 @@ def _of_native(gang: gangs.Gang, declared: str) -> Cause | None:
 def cause_of_one_by_one(gang: gangs.Gang, declared: str = "") -> Cause:
     """Return why the members of a gang are placed one by one; `declared` is the scheduler that was to place it."""
     native = _of_native(gang, declared)
+    if gang.kind == names.BATCH_JOB and gang.queue:
+        return QUOTA_ABOVE
     if native is not None:
         return native
     if gang.scheduler == schedulers.DEFAULT_NAME and not terms.gang_scheduler(gang):

@@ -19,6 +19,9 @@ DEVICES_VARIABLE = "GPUCLUSTER_DEVICES"
 """Variable in which a device plugin of ours tells a container its devices: `ID@NUMA,ID@NUMA`, without `@NUMA` where
 the plugin reports no NUMA node. NVIDIA_VISIBLE_DEVICES has the ids alone, as the vendor's plugin writes it."""
 
+LABEL_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+"""Label of a Job that names its LocalQueue of Kueue."""
+
 VC_JOB = "Job.batch.volcano.sh"
 BATCH_JOB = "Job.batch"
 

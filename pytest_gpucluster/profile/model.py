@@ -55,7 +55,7 @@ ResourceName = Annotated[
     ),
 ]
 Range = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_range)]
-FurtherScheduler = Literal["volcano", "native", "kueue"]
+FurtherScheduler = Literal["volcano", "native"]
 
 
 class Connection(Frozen):
@@ -131,7 +131,7 @@ class Profile(Frozen):
         "itself), kueue, or default-scheduler, which knows no gangs"
     )
     further_schedulers: tuple[FurtherScheduler, ...] = Field(
-        description="Other gang schedulers of this cluster, whose gangs TRN-003 tries: volcano, native, kueue"
+        description="Other gang schedulers of this cluster, whose gangs TRN-003 tries: volcano, native"
     )
     kueue: Kueue | None = Field(
         default=None, description="That Kueue is installed, and how it is set up; none: it is not"
@@ -212,7 +212,7 @@ class Profile(Frozen):
 
     @model_validator(mode="after")
     def _kueue_is_declared(self) -> Self:
-        if self.kueue is None and schedulers.KUEUE in (self.scheduler, *self.further_schedulers):
+        if self.kueue is None and self.scheduler == schedulers.KUEUE:
             raise PydanticCustomError(
                 "kueue_undeclared", "is missing: jobs behind it need `kueue: {}`, or how it is set up"
             )

@@ -12,9 +12,6 @@ from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.workload import jobs
 from pytest_gpucluster.workload.spec import GangSpec, Manifest, WorkloadError
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-"""Label by which a Job names its LocalQueue."""
-
 
 @dataclasses.dataclass(frozen=True)
 class KueueDialect:
@@ -45,7 +42,7 @@ class KueueDialect:
         if spec.minimum != spec.members:
             raise WorkloadError(f"gang {spec.name!r}: Kueue admits a Job with all its members or not at all")
         job = jobs.indexed_job(spec, self.scheduler)
-        job["metadata"]["labels"] = {QUEUE_LABEL: self.queue}
+        job["metadata"]["labels"] = {names.LABEL_KUEUE_QUEUE: self.queue}
         return job
 
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)

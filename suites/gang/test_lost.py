@@ -12,6 +12,7 @@ from ..scenarios.lost import lost_slot
     "GANG-009",
     level="should",
     documents="+",
+    schedulers=["volcano", "native"],
     scenario=lost_slot,
     judge=lost.reported,
     defects=["gang.never-reports-short", "gang.short-unsaid"],

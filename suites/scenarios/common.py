@@ -1,5 +1,6 @@
 """What scenarios share: programs that hold room, predicates over the live view, what a judge is told."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -155,6 +156,31 @@ def begun(jobs: Iterable[Handle]) -> Callable[[Live], bool]:
 def past_enqueue(live: Live, job: Handle) -> bool:
     """Report whether a Job has pods, or had them."""
     return bool(live.pods_of(job)) or not live.exists(job) or job_phase(live, job) not in {"", "Pending"}
+
+
+def speaking(stage: Stage, quota: Mapping[str, int] | None = None) -> Dialect:
+    """Return how the declared scheduler wants gangs written, with a queue of our own where gangs need quota.
+
+    Args:
+        stage: where.
+        quota: resource -> what the gangs of the scenario may hold together, for a scheduler that admits by quota; CPU
+            and memory are plenty.
+    """
+    dialect: Dialect = stage.dialect
+    if dialect.scarce != schedulers.QUOTA:
+        return dialect
+    return dataclasses.replace(dialect, queue=stage.cluster_queue(dict(quota or {})).queue)  # type: ignore[type-var]
+
+
+def at_gate(stage: Stage, handle: Handle, members: int) -> Callable[[Live], bool]:
+    """Report whether a gang has come to the gate that holds gangs whole.
+
+    By quota: Kueue has said what it thinks of it, no pod is made. By capacity: all members exist.
+    """
+    if stage.dialect.scarce == schedulers.QUOTA:
+        looked = looked_at(stage, handle)
+        return lambda live: looked(live) or len(live.pods_of(handle)) >= members
+    return exist(handle, members)
 
 
 def answers(live: Live, handle: Handle, dialect: Dialect) -> list[Mapping[str, Any]]:

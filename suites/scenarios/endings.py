@@ -11,7 +11,7 @@ from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, begun, image, job_ended, job_phase, past_enqueue, phase, told
+from .common import HOLD, begun, image, job_ended, job_phase, past_enqueue, phase, speaking, told
 
 Manifest = dict[str, Any]
 
@@ -97,7 +97,7 @@ def written(stage: Stage, name: str, small: Small) -> Manifest:
     if small.second:
         roles.append(Role("second", 1, small.second))
     spec = GangSpec(name, roles=tuple(roles), image=image(stage, "python"))
-    job: Manifest = stage.dialect.write(spec)
+    job: Manifest = speaking(stage).write(spec)
     job["spec"].update(small.spec)
     if small.change is not None:
         small.change(job)

@@ -14,6 +14,7 @@ from .common import (
     image,
     job_ended,
     payloads_of,
+    speaking,
     told,
 )
 
@@ -78,7 +79,7 @@ def run(stage: Stage) -> None:
         wanted = spec(stage.name, python, payload, gpu, ends=True)
     else:
         wanted = alike(headless(stage, stage.name), python, payload, gpu)
-    gang = stage.gang(wanted)
+    gang = stage.gang(wanted, dialect=speaking(stage, {gpu: members * GPUS}))
     if not gang.ok:
         return
     # Followed from the start: when the master ends the workers are deleted, and their logs with them.
@@ -96,7 +97,8 @@ def run_without_policy(stage: Stage) -> None:
     """The same life without a completion policy: the workers stay until somebody ends them."""
     told(stage, members=3, min_member=3, resource=stage.profile.gpu_resource, currency="gpu")
     volcano = stage.dialect.name == schedulers.VOLCANO
-    gang = stage.gang(_lingering(stage) if volcano else _lingering_alike(stage))
+    wanted = _lingering(stage) if volcano else _lingering_alike(stage)
+    gang = stage.gang(wanted, dialect=speaking(stage, {stage.profile.gpu_resource: 3}))
     if not gang.ok:
         return
     bound = stage.wait("all members are bound", all_bound(gang, 3), budget="bind")

@@ -6,7 +6,7 @@ from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, HOLD_UNFINISHED, all_bound, answers, bound, image, phase, told
+from .common import HOLD, HOLD_UNFINISHED, all_bound, answers, bound, image, phase, speaking, told
 
 PER_NODE = 8
 MEMBERS = 4
@@ -29,7 +29,7 @@ def run(stage: Stage) -> None:
         # A batch Job makes a lost member again only so often.
         max_retry=3,
     )
-    gang = stage.submit(stage.dialect.write(spec), role="subject")
+    gang = stage.gang(spec, dialect=speaking(stage, {pool.resource: pool.total}))
     if not gang.ok:
         return
     if stage.wait("all members are bound", all_bound(gang, MEMBERS), budget="bind") and stage.wait(

@@ -4,13 +4,19 @@ from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
 
-from .common import HOLD, image, looked_at, told
+from .common import HOLD, image, looked_at, speaking, told
+
+API = "kueue.x-k8s.io/v1beta2"
 
 
 def run(stage: Stage) -> None:
     """Ask for the APIs, dry-run what admission answers, then create a Job and watch what the scheduler makes of it."""
     told(stage, members=1, min_member=1)
-    asks = {schedulers.VOLCANO: _ask_volcano, schedulers.NATIVE: _ask_native}
+    asks = {
+        schedulers.VOLCANO: _ask_volcano,
+        schedulers.NATIVE: _ask_native,
+        schedulers.KUEUE: _ask_kueue,
+    }
     if stage.dialect.name not in asks:
         raise WorkloadError(f"{stage.dialect.name} is no gang scheduler with parts of its own")
     spec = GangSpec(
@@ -21,7 +27,7 @@ def run(stage: Stage) -> None:
     )
     if not asks[stage.dialect.name](stage, spec):
         return
-    job = stage.gang(spec)
+    job = stage.gang(spec, dialect=speaking(stage, {stage.profile.gpu_resource: 1}))
     if job.ok:
         stage.wait("the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue")
         stage.delete(job)
@@ -60,6 +66,15 @@ def _ask_native(stage: Stage, spec: GangSpec) -> bool:
     }
     stage.submit(pod, role="dry-run", dry_run=True, case="dry-run")
     stage.submit(job, role="dry-run", dry_run=True, case="dry-run-job")
+    return True
+
+
+def _ask_kueue(stage: Stage, spec: GangSpec) -> bool:
+    """Ask for Kueue's APIs, and whether its admission suspends a Job; returns whether it is there at all."""
+    served = [stage.served(API, kind) for kind in ("ClusterQueue", "LocalQueue", "Workload")]
+    if not all(served):
+        return False
+    stage.submit(stage.dialect.write(spec), role="dry-run", dry_run=True, case="dry-run")
     return True
 
 

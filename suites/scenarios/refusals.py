@@ -7,7 +7,7 @@ from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, image, looked_at, told, volcano_only
+from .common import HOLD, all_bound, image, looked_at, speaking, told, volcano_only
 
 Manifest = dict[str, Any]
 
@@ -15,8 +15,18 @@ Manifest = dict[str, Any]
 def run_over_large(stage: Stage) -> None:
     """Submit 5 x 4 of 16 slots and watch; then a control of 4 x 4 on the same queue, which must run."""
     slots = stage.slots(nodes=2, per_node=8)
-    told(stage, members=5, min_member=5, resource=slots.resource, currency="slots", total=slots.total, size=4)
-    gang = stage.submit(stage.dialect.write(_gang(stage, stage.name, slots.resource, 5)), role="subject")
+    quota = stage.dialect.scarce == schedulers.QUOTA
+    told(
+        stage,
+        members=5,
+        min_member=5,
+        resource=slots.resource,
+        currency="quota" if quota else "slots",
+        total=slots.total,
+        size=4,
+    )
+    dialect = speaking(stage, {slots.resource: slots.total})
+    gang = stage.gang(_gang(stage, stage.name, slots.resource, 5), dialect=dialect)
     if gang.ok:
         stage.wait(
             "the scheduler has looked at the gang",
@@ -25,9 +35,8 @@ def run_over_large(stage: Stage) -> None:
         )
         stage.window("over-large")
         stage.delete(gang)
-    control = stage.submit(
-        stage.dialect.write(_gang(stage, f"{stage.name}-control", slots.resource, 4)), role="control"
-    )
+    wanted = _gang(stage, f"{stage.name}-control", slots.resource, 4)
+    control = stage.gang(wanted, role="control", dialect=dialect)
     if control.ok:
         stage.wait("the control is bound", all_bound(control, 4), budget="bind")
         stage.delete(control)

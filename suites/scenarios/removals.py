@@ -10,7 +10,7 @@ from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, begun, image, job_phase, past_enqueue, phase, told
+from .common import HOLD, begun, image, job_phase, past_enqueue, phase, speaking, told
 from .endings import ended
 
 Pod = Mapping[str, Any]
@@ -53,7 +53,7 @@ def _finishing(stage: Stage, *, volcano: bool) -> tuple[Handle, ...]:
         f"{stage.name}-batch", roles=(Role("worker", 2, FIRST_INDEX_ENDS),), image=image(stage, "python")
     )
     if not volcano:
-        return (stage.gang(batch, role="subject"),)
+        return (stage.gang(batch, role="subject", dialect=speaking(stage)),)
     gang = GangSpec(
         f"{stage.name}-volcano",
         roles=(Role("first", 1, HOLD), Role("second", 1, ("sh", "-c", "exit 0"))),

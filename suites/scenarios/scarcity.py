@@ -5,10 +5,24 @@ one queue asks for stays within the total, at most 1.2 x total less what others 
 pod that is not Volcano's, or is missing by fragmentation. Recorded for Volcano v1.14.4: b3, c2-three-nodes-equal, h1.
 """
 
+from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
 
-from .common import FILLER, HOLD, all_bound, bound, exist, finished, image, job_ended, told, window_length
+from .common import (
+    FILLER,
+    HOLD,
+    all_bound,
+    at_gate,
+    bound,
+    exist,
+    finished,
+    image,
+    job_ended,
+    speaking,
+    told,
+    window_length,
+)
 
 PER_NODE = 8
 MEMBERS = 4
@@ -22,33 +36,48 @@ def _gang(
     return GangSpec(name, roles=(Role("worker", members, command),), resources={resource: size}, image=image)
 
 
-def _fill(stage: Stage) -> tuple[str, Handle]:
-    """Make room for all members but one; returns the slot resource and the pod that holds the rest."""
+PAIR_QUOTA = 15
+"""Quota for two gangs of 12, where quota is what is scarce: each fits, not both, and one member of the loser would."""
+
+
+def _fill(stage: Stage, *, quota: bool) -> tuple[str, Dialect, Handle]:
+    """Make room for all members but one; returns the slot resource, how gangs are written, and what holds the rest.
+
+    Where quota is scarce all of it is that of a queue of ours, and what holds the rest is a Job of that queue.
+    """
     slots = stage.slots(nodes=2, per_node=PER_NODE)
     told(
         stage,
         members=MEMBERS,
         min_member=MEMBERS,
         resource=slots.resource,
-        currency="slots",
+        currency="quota" if quota else "slots",
         total=slots.total,
         size=SIZE,
     )
-    blocker = stage.submit(
-        filler(f"{stage.name}-blocker", {slots.resource: 1}, image(stage, "python"), HOLD), role="blocker"
-    )
+    dialect, name, python = stage.dialect, f"{stage.name}-blocker", image(stage, "python")
+    if quota:
+        dialect = speaking(stage, {slots.resource: slots.total})
+        held = _gang(name, python, slots.resource, members=1, size=1, command=HOLD)
+        blocker = stage.gang(held, role="blocker", dialect=dialect)
+    else:
+        blocker = stage.submit(filler(name, {slots.resource: 1}, python, HOLD), role="blocker")
     stage.wait("the blocker is bound", lambda live: bound(live.pods_of(blocker)) == 1, budget="bind")
     stage.note("scarce", resource=slots.resource, total=slots.total, free=slots.total - 1)
-    return slots.resource, blocker
+    return slots.resource, dialect, blocker
 
 
-def run_scarce(stage: Stage, dialect: Dialect, role: str) -> None:
-    """Submit a gang of four where three fit, watch, make room, watch."""
-    resource, blocker = _fill(stage)
+def run_scarce(stage: Stage, role: str) -> None:
+    """Submit a gang of four where three fit, watch, make room, watch; the contrast under the default scheduler."""
+    contrast = role == "contrast"
+    quota = not contrast and stage.dialect.scarce == schedulers.QUOTA
+    resource, dialect, blocker = _fill(stage, quota=quota)
+    dialect = stage.contrast if contrast else dialect
     wanted = _gang(stage.name, image(stage, "python"), resource, members=MEMBERS, size=SIZE, command=HOLD)
-    gang = stage.submit(dialect.write(wanted), role=role)
+    gang = stage.gang(wanted, role=role, dialect=dialect)
     # A gang without members was refused before the gang gate: making room would show nothing about gangs.
-    made = gang.ok and stage.wait("all members exist", exist(gang, MEMBERS), budget="enqueue")
+    there = exist(gang, MEMBERS) if contrast else at_gate(stage, gang, MEMBERS)
+    made = gang.ok and stage.wait("all members exist, or quota was refused", there, budget="enqueue")
     if made:
         stage.window("scarce")
     stage.delete(blocker, note="room-made", wait=False)
@@ -61,22 +90,33 @@ def run_scarce(stage: Stage, dialect: Dialect, role: str) -> None:
 def run_two_gangs(stage: Stage) -> None:
     """Submit two gangs at once, each fits, not both; let the winner end and the loser run."""
     slots = stage.slots(nodes=3, per_node=PER_NODE)
-    told(stage, members=4, min_member=4, resource=slots.resource, currency="slots", total=slots.total, size=3)
+    quota = stage.dialect.scarce == schedulers.QUOTA
+    told(
+        stage,
+        members=4,
+        min_member=4,
+        resource=slots.resource,
+        currency="quota" if quota else "slots",
+        total=PAIR_QUOTA if quota else slots.total,
+        size=3,
+    )
+    dialect = speaking(stage, {slots.resource: PAIR_QUOTA})
+    if quota:
+        stage.note("scarce", resource=slots.resource, total=PAIR_QUOTA, free=PAIR_QUOTA - 12)
     # The winner runs long enough for the loser to be watched for a whole window.
     seconds = str(round(window_length(stage) + 1.0, 1))
     gangs = [
-        stage.submit(
-            stage.dialect.write(
-                _gang(
-                    f"{stage.name}-{side}",
-                    image(stage, "python"),
-                    slots.resource,
-                    members=4,
-                    size=3,
-                    command=("sleep", seconds),
-                )
+        stage.gang(
+            _gang(
+                f"{stage.name}-{side}",
+                image(stage, "python"),
+                slots.resource,
+                members=4,
+                size=3,
+                command=("sleep", seconds),
             ),
             role=side,
+            dialect=dialect,
         )
         for side in ("left", "right")
     ]
@@ -96,9 +136,10 @@ def run_two_gangs(stage: Stage) -> None:
 
 def contend(stage: Stage, gangs: list[Handle]) -> bool:
     """Watch both gangs want the same room; returns whether one of them got it."""
+    there = [at_gate(stage, gang, 4) for gang in gangs]
     made = stage.wait(
-        "all members of both exist",
-        lambda live: all(len(live.pods_of(gang)) == 4 for gang in gangs),
+        "all members of both exist, or quota was refused",
+        lambda live: all(each(live) for each in there),
         budget="enqueue",
     )
     won = made and stage.wait(
@@ -114,7 +155,7 @@ def contend(stage: Stage, gangs: list[Handle]) -> bool:
 scarce_gang = Scenario(
     name="scarce",
     summary="a gang of 4 where 3 fit; then the blocker goes and all fit",
-    run=lambda stage: run_scarce(stage, stage.dialect, "subject"),
+    run=lambda stage: run_scarce(stage, "subject"),
     needs=Needs(
         slot_nodes=2, slots_per_node=PER_NODE, nodes=2, seconds=4, pods_run=False, permissions=FILLER
     ),
@@ -123,7 +164,7 @@ scarce_gang = Scenario(
 contrast_gang = Scenario(
     name="contrast",
     summary="the same gang and the same scarcity under the default scheduler",
-    run=lambda stage: run_scarce(stage, stage.contrast, "contrast"),
+    run=lambda stage: run_scarce(stage, "contrast"),
     needs=Needs(
         slot_nodes=2,
         slots_per_node=PER_NODE,

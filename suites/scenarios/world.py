@@ -7,7 +7,7 @@ from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, speaking, told
 
 NODES = 2
 PROCESSES = 2
@@ -134,8 +134,10 @@ def run(stage: Stage) -> None:
     else:
         # The documented form stands on the pytorch plugin.
         forms = {"robust": indexed(headless(stage, f"{stage.name}-robust"), stage.namespace)}
+    dialect = speaking(stage, {stage.profile.gpu_resource: NODES * PROCESSES})
     for role, spec in forms.items():
-        gang = stage.gang(dataclasses.replace(spec, payload=payload, image=torch, resources=gpus), role=role)
+        wanted = dataclasses.replace(spec, payload=payload, image=torch, resources=gpus)
+        gang = stage.gang(wanted, role=role, dialect=dialect)
         if gang.ok:
             stage.follow(gang)
             stage.wait(f"the {role} world has ended", job_ended(gang), budget="torch", unless=gave_up(gang))

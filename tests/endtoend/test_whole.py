@@ -107,8 +107,6 @@ def test_the_same_tests_judge_another_scheduler(tmp_path):
         "GANG-004": "fail",
         "REF-001": "fail",
         "GANG-008": "pass",
-        # Without a PodGroup there is no object that could say that the gang is short.
-        "GANG-009": "inconclusive",
         # Nothing is scarce in these: an Indexed Job runs, ends, and is made whole again.
         **dict.fromkeys(("GANG-001", "GANG-007", "GANG-010", "REF-008", "PLG-011", "LIFE-010"), "pass"),
         **dict.fromkeys(("LIFE-001", "LIFE-002", "LIFE-005"), "inconclusive"),

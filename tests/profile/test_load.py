@@ -66,6 +66,8 @@ def test_alignment_is_declared_by_a_mapping(write):
 def test_kueue_is_declared_by_a_mapping_also_an_empty_one(write):
     """Without the key Kueue is not declared; the embedded cluster declares it, and native gangs beside Volcano's."""
     assert profile.load("prod-a", [write()]).profile.kueue is None
+    with pytest.raises(profile.ProfileError, match="kueue: is missing: jobs behind it need"):
+        profile.load("prod-a", [write()], cli=["scheduler=kueue"])
     declared = profile.load("prod-a", [write("kueue: {}\n")]).profile.kueue
     assert declared == profile.Kueue()
     told = profile.load("prod-a", [write("kueue: {wait_for_pods_ready: 300}\n")]).profile.kueue
@@ -221,7 +223,7 @@ def test_planned_names_say_that_they_are_not_built(name):
             "further_schedulers.0 = 'nativ': is not known; did you mean 'native'?",
         ),
         ("further_schedulers: native\n", "further_schedulers = 'native': must be a list"),
-        ("further_schedulers: [kueue]\n", "kueue: is missing: jobs behind it need `kueue: {}`"),
+        ("further_schedulers: [kueue]\n", "further_schedulers.0 = 'kueue': is not known"),
         ("kueue: {cluster_quue: a}\n", "kueue.cluster_quue: unknown key; did you mean 'cluster_queue'?"),
         ("kueue: {wait_for_pods_ready: 0}\n", "kueue.wait_for_pods_ready = 0: must be greater than 0"),
         ("kueue: yes\n", "kueue = 'yes': must be a mapping"),

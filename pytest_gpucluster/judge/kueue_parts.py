@@ -1,0 +1,83 @@
+"""INV-001 for gangs behind Kueue: its API is served, its admission suspends Jobs, its manager answers."""
+
+from typing import Any
+
+from pytest_gpucluster.evidence import fields, kueue
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import kueue_terms, rejected, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "Kueue's API is served, its admission suspends a Job that names a queue, and its manager makes a Workload for the "
+    "Job and says whether its quota is reserved"
+)
+
+
+def answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
+    """Return the finding on each part."""
+    absent = kueue_terms.unusable(evidence, given, REQUIRED)
+    if absent is not None:
+        return (absent,)
+    return (_api(evidence), _suspends(evidence), *_answers(evidence, given))
+
+
+def _part(verdict: Verdict, text: str, key: str = "", *causes: Cause, **more: Any) -> Finding:
+    repeat = ("kubectl api-resources --api-group=kueue.x-k8s.io", "kubectl -n kueue-system get pods")
+    keys = (key,) if key else ()
+    return say.finding(verdict, REQUIRED, text, evidence=keys, causes=causes, repeat=repeat, **more)
+
+
+def _api(evidence: Evidence) -> Finding:
+    asked = [line for line in evidence.responses() if str(line.data.get("case")).startswith("api:")]
+    seen = evidence.of_kind(kueue.WORKLOAD)
+    if not asked and not seen:
+        return _part(Verdict.INCONCLUSIVE, "whether the API is served was not asked")
+    return _part(Verdict.PASS, "Kueue's kinds are served", asked[0].key if asked else seen[0].key)
+
+
+def _suspends(evidence: Evidence) -> Finding:
+    line = next((one for one in evidence.responses() if one.data.get("case") == "dry-run"), None)
+    if line is None:
+        return _part(Verdict.INCONCLUSIVE, "admission was not asked with a dry-run Job")
+    answer = rejected.answer(line)
+    if not answer.accepted:
+        text = (
+            f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+        )
+        return _part(Verdict.FAIL, text, line.key, kueue_terms.MANAGER_DOWN)
+    spec = fields.sub(line.data, "object", "spec")
+    if not spec:
+        return _part(Verdict.INCONCLUSIVE, "the answer to the dry-run Job carries no object", line.key)
+    if spec.get("suspend") is not True:
+        text = "the dry-run Job that names a queue came back unsuspended"
+        return _part(Verdict.FAIL, text, line.key, kueue_terms.NO_WEBHOOK, violation=True)
+    return _part(Verdict.PASS, "admission suspends a Job that names a queue", line.key)
+
+
+def _answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
+    """Judge whether the manager made a Workload and said whether there is quota."""
+    named = kueue_terms.named(evidence, given, "subject", "probe")
+    jobs = named if named is not None else kueue_terms.labelled(evidence)
+    if not jobs:
+        return (_part(Verdict.INCONCLUSIVE, "no Job was submitted to see whether the manager answers"),)
+    job = jobs[0]
+    said = min(
+        (one.t for w in job.workloads for one in w.said if one.type.startswith("QuotaReserved=")),
+        default=None,
+    )
+    end = said if said is not None else min(evidence.end, job.gone)
+    waited, limits = end - job.created, terms.of(evidence, given)
+    number = Number(
+        "time to Kueue's answer", waited, "s", limits.silent, "none by then: the manager is silent"
+    )
+    key = job.workloads[0].key if job.workloads else job.gang.job.key if job.gang.job else ""
+    if said is not None:
+        text = f"Workload {job.workloads[0].name} said within {waited:.2f} s whether quota is reserved"
+        return (_part(Verdict.PASS, text, key, numbers=(number,)),)
+    what = "its Workload says nothing" if job.workloads else "no Workload was made for it"
+    text = f"{job.gang.title}: {what} in {waited:.1f} s"
+    gaps = evidence.gaps(kueue.WORKLOAD, job.created, end)
+    if terms.silent(evidence, given, job.created, end) and not gaps:
+        causes = kueue_terms.silence(job)
+        return (_part(Verdict.FAIL, text, key, *causes, violation=True, numbers=(number,)),)
+    return (_part(Verdict.INCONCLUSIVE, text, key, numbers=(number,)),)
