@@ -367,6 +367,6 @@ def _too_early(evidence: Evidence) -> Finding | None:
             text += f"; no agent says that it hosts the store, not even {one.name.partition('.')[0]}"
         return say.finding(
             Verdict.FAIL, REQUIRED, text, causes=(TOO_EARLY,), evidence=(one.key, after[-1].key),
-            where=(f"Pod/{one.pod}",),
+            where=(f"Pod/{one.pod}",), violation=True,
         )  # fmt: skip
     return None
