@@ -76,7 +76,7 @@ class Agent:
             Api(socket=config.api_socket, url=config.api_url, token=config.api_token)
         )
         await self._stack.enter_async_context(
-            KubeletServer(config.kubelet_socket, self._find, self._configz, self._reboot)
+            KubeletServer(config.kubelet_socket, self._find, self._configz, self._reboot, self._sicken)
         )
         network = Network(work / "namespaces", addresses, config.subnet.prefixlen, len(config.nodes))
         layout, _ = await asyncio.gather(
@@ -143,6 +143,14 @@ class Agent:
             return False
         if self._up[node].is_set():
             self._spawn(power.restart(self._runtime, played, lambda: self._on(node), self._up[node]))
+        return True
+
+    def _sicken(self, node: str, devices: list[str]) -> bool:
+        played = self._nodes.get(node)
+        if played is None or self._runtime is None:
+            return False
+        played.admission.devices.unhealthy = frozenset(devices)
+        self._spawn(power.offer(self._runtime, played))
         return True
 
     def _on(self, node: str) -> list[PodWorker]:

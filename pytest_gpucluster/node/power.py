@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pytest_gpucluster.node import defects, registration
+from pytest_gpucluster.node import defects
 from pytest_gpucluster.node.api import ApiError
 from pytest_gpucluster.node.pod import PodWorker
 from pytest_gpucluster.node.runtime import PlayedNode, Runtime
@@ -53,9 +53,14 @@ async def restart(
     up.set()
     await asyncio.sleep(LATE_SECONDS if late else PLUGIN_SECONDS)
     node.admission.devices.registered = True
-    usable = registration.usable_resources(node.spec, runtime.config)
-    if resource in usable:
-        await _patch(runtime, name, {"allocatable": {resource: usable[resource]}})
+    await offer(runtime, node)
+
+
+async def offer(runtime: Runtime, node: PlayedNode) -> None:
+    """Write how many devices of a node can be asked for now."""
+    if node.spec.gpus:
+        usable = {runtime.config.gpu_resource: str(len(node.admission.devices.healthy))}
+        await _patch(runtime, node.spec.name, {"allocatable": usable})
 
 
 async def _tell(runtime: Runtime, name: str, *, ready: bool, reason: str, change: Object) -> None:

@@ -13,6 +13,7 @@ from pytest_gpucluster.plain.times import parse_time
 Find = Callable[[str, str], PodWorker | None]
 Configz = Callable[[str], dict[str, Any] | None]
 Reboot = Callable[[str], bool]
+Sicken = Callable[[str, list[str]], bool]
 NO_EXEC = "these nodes do not serve exec, attach or port-forward; let the pod run the command itself\n"
 
 
@@ -22,7 +23,7 @@ class KubeletServer:
     All nodes share the socket. Where it matters whose kubelet is meant, the request's Host names the node.
     """
 
-    def __init__(self, socket: str, find: Find, configz: Configz, reboot: Reboot) -> None:
+    def __init__(self, socket: str, find: Find, configz: Configz, reboot: Reboot, sicken: Sicken) -> None:
         """Describe; nothing listens yet.
 
         Args:
@@ -30,11 +31,13 @@ class KubeletServer:
             find: Returns the worker of a pod by namespace and name.
             configz: Returns a node's configuration by the node's name, None where there is no such node.
             reboot: Begins to restart a node's machine by the node's name; False where there is no such node.
+            sicken: Takes which devices of a node are unhealthy from now on; False where there is no such node.
         """
         self._socket = Path(socket)
         self._find = find
         self._configz = configz
         self._reboot = reboot
+        self._sicken = sicken
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -43,6 +46,7 @@ class KubeletServer:
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
         app.router.add_get("/configz", self._tell_configuration)
         app.router.add_post("/reboot", self._restart_machine)
+        app.router.add_put("/unhealthy", self._change_health)
         app.router.add_get("/healthz", _healthz)
         for verb in ("exec", "attach", "portForward", "run"):
             app.router.add_route("*", f"/{verb}/{{tail:.*}}", _not_served)
@@ -68,6 +72,15 @@ class KubeletServer:
     async def _restart_machine(self, request: web.Request) -> web.Response:
         """Take the request of whoever has the machine in its hand; a kubelet has no such path."""
         if not self._reboot(request.host):
+            return web.Response(status=404, text=f"no node {request.host}\n")
+        return web.Response(status=202)
+
+    async def _change_health(self, request: web.Request) -> web.Response:
+        """Take the list of devices that are unhealthy from now on, as a device plugin would tell its kubelet."""
+        listed = await request.json()
+        if not isinstance(listed, list):
+            return web.Response(status=400, text="expected a JSON list of device ids\n")
+        if not self._sicken(request.host, [str(each) for each in listed]):
             return web.Response(status=404, text=f"no node {request.host}\n")
         return web.Response(status=202)
 

@@ -81,14 +81,15 @@ class Nodes:
         connection.close()
         return answer.status, body
 
-    def ask(self, node: str, method: str, path: str) -> tuple[int, str]:
+    def ask(self, node: str, method: str, path: str, body: Any = None) -> tuple[int, str]:
         """Ask a node at the socket of all kubelets: HTTP status and body."""
         connection = UnixConnection(self.ready["kubelet_socket"])
-        connection.request(method, path, headers={"Host": node})
+        data = None if body is None else json.dumps(body)
+        connection.request(method, path, body=data, headers={"Host": node})
         answer = connection.getresponse()
-        body = answer.read().decode()
+        said = answer.read().decode()
         connection.close()
-        return answer.status, body
+        return answer.status, said
 
     def history(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         """Return (event type, object) of all that happened to a pod."""

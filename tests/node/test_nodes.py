@@ -137,3 +137,24 @@ def test_a_restarted_node_refuses_what_held_its_devices(start: Callable[..., Nod
     nodes.api.wait(lambda: offered() == ["8"])
     assert nodes.output("after", "echo $GPUCLUSTER_DEVICES", **gpus(1)).startswith("GPU-fake-")
     assert nodes.ask("gpu-9", "POST", "/reboot")[0] == 404
+
+
+def test_devices_turn_unhealthy_while_the_node_runs(start: Callable[..., Nodes]) -> None:
+    """What the plugin calls unhealthy is counted, not offered and not handed out, until it is healthy again."""
+    nodes = start()
+
+    def amounts() -> tuple[str, str]:
+        states = [
+            o["status"]
+            for _, c, o in nodes.api.history
+            if o["kind"] == "Node" and o["metadata"]["name"] == "gpu-0"
+        ]
+        return states[-1]["capacity"]["nvidia.com/gpu"], states[-1]["allocatable"]["nvidia.com/gpu"]
+
+    assert nodes.ask("gpu-0", "PUT", "/unhealthy", ["GPU-fake-0", "GPU-fake-1"])[0] == 202
+    nodes.api.wait(lambda: amounts() == ("8", "6"))
+    said = nodes.output("rest", "echo $NVIDIA_VISIBLE_DEVICES", **gpus(6))
+    assert not {"GPU-fake-0", "GPU-fake-1"} & set(said.strip().split(","))
+    assert nodes.ask("gpu-0", "PUT", "/unhealthy", [])[0] == 202
+    nodes.api.wait(lambda: amounts() == ("8", "8"))
+    assert nodes.ask("gpu-9", "PUT", "/unhealthy", [])[0] == 404
