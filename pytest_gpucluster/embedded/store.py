@@ -195,7 +195,8 @@ class Store:
         if dry_run:
             return new
         if is_deleting(new) and may_go(new):
-            self._remove(kind_key, key, new, old)
+            # The write that takes the last finalizer off is never stored: the deletion shows the state before it.
+            self._remove(kind_key, key, clone(old), old)
             return clone(new)
         self._put(MODIFIED, kind_key, key, new, old)
         return clone(new)
