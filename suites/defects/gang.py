@@ -52,6 +52,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "gang.never-bound": {
         "TRN-003": "inconclusive",
+        "KUE-003": "inconclusive",
         "REF-009": "fail",
         "LIFE-014": "inconclusive",
         "GANG-002": "inconclusive",

@@ -58,12 +58,14 @@ Attempt = tuple[gangs.Gang, gangs.Generation, gates.Held]
 
 
 def all_held(evidence: Evidence) -> list[Attempt]:
-    """Return every attempt that was held at its gate and told why."""
+    """Return every attempt that was held at its gate and told why; a Job that is held suspended may have no members."""
     return [
         (gang, gen, held)
         for gang in gangs.gangs(evidence)
         for gen in gang.generations
-        if (held := gates.read(evidence, gang, gen).held) is not None and held.said is not None
+        if gen.members
+        and (held := gates.read(evidence, gang, gen).held) is not None
+        and held.said is not None
     ]
 
 
