@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, kueue, quota
+from pytest_gpucluster.evidence import fields, jobs, kueue, quota
 from pytest_gpucluster.evidence.kueue import SKEW, Held, Workload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
@@ -56,30 +56,31 @@ def status_and_pods_agree(evidence: Evidence, given: terms.Given) -> Finding:
 
 
 def _all_well(evidence: Evidence) -> Finding:
-    jobs = [job for job in kueue_terms.labelled(evidence) if job.reserved]
-    if not jobs:
+    admitted = [job for job in kueue_terms.labelled(evidence) if job.reserved]
+    if not admitted:
         return kueue_terms.nothing(evidence, REQUIRED, "Job for which quota was reserved")
     done = [
         (job, workload, told.t, held.end)
-        for job in jobs
+        for job in admitted
         for workload in job.workloads
         for told in workload.when("Evicted")
         if (held := workload.holding(told.t)) is not None and held.end < kueue_terms.story_end(evidence, job)
     ]
     if not done:
-        names = say.listed([job.gang.name for job in jobs], 4)
+        names = say.listed([job.gang.name for job in admitted], 4)
         text = (
             f"{names}: quota and pods agree, but nobody was evicted, or the evidence ends before it is over"
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
-    start, end = min(job.created for job in jobs), max(one[3] for one in done)
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, admitted[0].gang)
+    start, end = min(job.created for job in admitted), max(one[3] for one in done)
     unseen = kueue_terms.gap(evidence, start, end, "Pod", kueue.WORKLOAD)
     if unseen:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, done[0][0].gang)
     job, workload, evicted, released = max(done, key=lambda one: one[3] - one[2])
+    many = f"{say.count(len(admitted), 'Job')} held quota, {say.count(len(done), 'eviction')}"
     text = (
-        f"{say.count(len(jobs), 'Job')} held quota, {say.count(len(done), 'eviction')}: {workload.name} was evicted at "
-        f"t={evicted:.2f} s and its quota was free {released - evicted:.2f} s later; no pod held a place without quota"
+        f"{many}: {workload.name} was evicted at t={evicted:.2f} s and its quota was free {released - evicted:.2f} s "
+        "later; no pod held a place without quota"
     )
     return say.finding(
         Verdict.PASS, REQUIRED, text, job.gang, currency="quota", repeat=kueue_terms.repeat(job),
@@ -108,11 +109,14 @@ def _kept(evidence: Evidence, grace: float) -> Iterator[Finding]:
 
 
 def _orphans(evidence: Evidence, grace: float) -> Iterator[Finding]:
-    """Yield Workloads that held quota after their Job was gone."""
+    """Yield Workloads that held quota after their Job was gone; what our own cleaning up takes away is left out."""
+    stop = jobs.end_of_story(evidence)
     for job in kueue.held(evidence):
+        if job.gone >= stop:
+            continue
         for workload in job.workloads:
-            held = workload.holding(job.gone) if math.isfinite(job.gone) else None
-            until = min(held.end, workload.end, evidence.end) if held is not None else 0.0
+            held = workload.holding(job.gone)
+            until = min(held.end, workload.end, stop) if held is not None else 0.0
             if held is not None and until - job.gone > grace:
                 text = f"{workload.name} held quota for {until - job.gone:.1f} s after its Job was gone"
                 yield _fail(job, text, ORPHAN, (held.key,), until - job.gone)
@@ -122,7 +126,9 @@ def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
     """Yield Jobs of which pods held places while no quota was held for them."""
     for job in kueue_terms.labelled(evidence):
         worst = [
-            (seconds, pod) for pod in job.gang.pods if (seconds := _alone(job, pod, evidence.end)) > tolerance
+            (seconds, pod)
+            for pod in job.gang.pods
+            if (seconds := _alone(job, pod, kueue_terms.story_end(evidence, job))) > tolerance
         ]
         if worst:
             seconds = max(one[0] for one in worst)
@@ -149,9 +155,8 @@ def _alone(job: Held, pod: PodStory, end: float) -> float:
 
 def _overrun(evidence: Evidence) -> Iterator[Finding]:
     """Yield queues whose pods together asked for more than the quota."""
-    jobs = [job for job in kueue_terms.labelled(evidence) if job.gang.pods]
     by_queue: dict[str, list[Held]] = {}
-    for job in jobs:
+    for job in (one for one in kueue_terms.labelled(evidence) if one.gang.pods):
         by_queue.setdefault(quota.cluster_queue_of(evidence, job), []).append(job)
     for name, mine in by_queue.items():
         pods = [pod for job in mine for pod in job.gang.pods]

@@ -261,3 +261,24 @@ def test_no_truncation_turns_a_fail_into_a_pass(data: st.DataObject):
     for row, verdict in whole.items():
         if verdict is Verdict.FAIL and row != "KUE-001":  # which passes until the Job comes that was not held
             assert part[row] is not Verdict.PASS, row
+
+
+def test_what_our_own_cleaning_up_leaves_for_a_while_is_no_disagreement():
+    """Real kubelets: the Job and its Workload are gone seconds before its pods are told to end."""
+
+    def linger(line: dict[str, Any]) -> Any:
+        obj = line.get("object") or {}
+        return not (line["t"] > 1.6 and obj.get("kind") in ("Pod", "Job", "Workload"))
+
+    lines = _edited("k4b-hold-and-drain", linger)
+    last = {
+        kind: next(o for o in reversed(lines) if _of(o, kind, name))
+        for kind, name in (("Job", "run"), ("Workload", "job-run"))
+    }
+    lines.append({"t": 2.0, "type": "NOTE", "note": "end"})
+    lines += [{**last[kind], "t": t, "type": "DELETED"} for kind, t in (("Job", 2.1), ("Workload", 9.0))]
+    lines.append({"t": 12.0, "type": "NOTE", "text": "end of window"})
+    finding = _judge("KUE-005", lines)
+    assert finding.verdict is Verdict.INCONCLUSIVE, finding.observed
+    early = [line for line in lines if line.get("note") != "end"]
+    assert "held quota for 6.9 s after its Job was gone" in _judge("KUE-005", early).observed
