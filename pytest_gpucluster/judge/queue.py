@@ -16,7 +16,8 @@ REQUIRED = (
     "than what the nodes have allocatable"
 )
 
-QUEUES = ("Queue", "ClusterQueue")
+CLUSTER_QUEUE = "ClusterQueue"
+QUEUES = ("Queue", CLUSTER_QUEUE)
 
 ABSENT = Cause(
     "the queue that the profile names was never made, or has another name",
@@ -61,23 +62,35 @@ def queue_fits(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-005."""
     chosen = _chosen(evidence, given)
     wanted = _wanted(given)
-    if not chosen:
-        return _absent(evidence, given, wanted)
     found = [_judge(evidence, line) for line in chosen]
-    order = (Verdict.FAIL, Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE, Verdict.PASS)
+    if not chosen:
+        found.append(_absent(evidence, given, wanted))
+    behind = _behind_kueue(given)
+    if behind and behind not in {line.name for line in chosen if line.kind == CLUSTER_QUEUE}:
+        found.append(_absent(evidence, {**given, "scheduler": "kueue"}, behind))
+    # A scheduler without queues may stand beside a Kueue that has one: what applies counts.
+    order = (
+        Verdict.FAIL, Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.NOT_APPLICABLE,
+    )  # fmt: skip
     return min(found, key=lambda finding: order.index(finding.verdict))
 
 
 def _wanted(given: terms.Given) -> str:
-    """Return the name of the declared queue; under Kueue that of its ClusterQueue where one is declared."""
+    """Return the name of the declared queue; under Kueue of its ClusterQueue or LocalQueue where one is declared."""
     kueue = fields.sub(given, "kueue") if given.get("scheduler") == "kueue" else {}
-    return str(kueue.get("cluster_queue") or given.get("queue") or "")
+    return str(kueue.get("cluster_queue") or kueue.get("local_queue") or given.get("queue") or "")
+
+
+def _behind_kueue(given: terms.Given) -> str:
+    """Return the ClusterQueue that the profile names, "" where it names none."""
+    return fields.text(given, "kueue", "cluster_queue")
 
 
 def _chosen(evidence: Evidence, given: terms.Given) -> list[Line]:
     """Return the last line of the queue that the profile names; where none is named, of the queues that work went into.
 
-    Under Kueue the profile names a LocalQueue, which points to its ClusterQueue.
+    Under Kueue the profile names a LocalQueue, which points to its ClusterQueue, or the ClusterQueue itself; it may
+    do so beside the queue of another scheduler.
     """
     newest = {
         (line.kind, line.name): line for kind in (*QUEUES, "LocalQueue") for line in evidence.of_kind(kind)
@@ -88,7 +101,9 @@ def _chosen(evidence: Evidence, given: terms.Given) -> list[Line]:
     if local is not None:
         wanted = fields.text(local.object, "spec", "clusterQueue")
     used = {wanted} if wanted else _used(evidence)
-    return [line for (kind, name), line in there.items() if kind in QUEUES and name in used]
+    behind = there.get((CLUSTER_QUEUE, _behind_kueue(given)))
+    chosen = [line for (kind, name), line in there.items() if kind in QUEUES and name in used]
+    return chosen if behind is None or behind in chosen else [*chosen, behind]
 
 
 def _used(evidence: Evidence) -> set[str]:
@@ -128,14 +143,15 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
         )
     if not any(machines.listed(evidence, kind) for kind in QUEUES):
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "the watch of queues was not in sync at the end")
-    there = sorted({line.name for kind in QUEUES for line in evidence.of_kind(kind)})
+    kinds = (CLUSTER_QUEUE,) if declared == "kueue" else QUEUES
+    there = sorted({line.name for kind in kinds for line in evidence.of_kind(kind)})
     near = names.did_you_mean(wanted, there) if there else ""
     return say.finding(
         Verdict.FAIL,
         REQUIRED,
         f"there is no queue {wanted!r}{near}; there are: {say.listed(there) or 'none'}",
         violation=True,
-        where=(f"{'ClusterQueue' if declared == 'kueue' else 'Queue'}/{wanted}",),
+        where=(f"{CLUSTER_QUEUE if declared == 'kueue' else 'Queue'}/{wanted}",),
         causes=(ABSENT,),
         repeat=(
             "kubectl get clusterqueues,localqueues -A"

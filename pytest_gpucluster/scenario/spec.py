@@ -107,6 +107,8 @@ class Scenario:
         if needs.gang or needs.queue:
             speaks = dialect.dialect_for(profile.scheduler, profile.queue)
             more += speaks.kinds if needs.gang else speaks.queues
+        if needs.queue and getattr(getattr(profile, "kueue", None), "cluster_queue", None):
+            more += ("ClusterQueue", "LocalQueue")
         for name in tried(profile) if needs.further else ():
             more += dialect.dialect_for(name, profile.queue).kinds
         return tuple(dict.fromkeys((*self.kinds, *more)))

@@ -35,6 +35,16 @@ def run(stage: Stage) -> None:
     if volcano:
         dry_run(stage)
     stage.context |= {("Node", node["metadata"]["name"]) for node in stage.live.objects("Node")}
+    stage.context |= cluster_queues(stage)
+
+
+def cluster_queues(stage: Stage) -> set[tuple[str, str]]:
+    """Return Kueue's queues that matter: those that the profile names, and where its LocalQueue leads."""
+    declared = getattr(stage.profile, "kueue", None)
+    local = getattr(declared, "local_queue", None) or stage.profile.queue
+    found = {("LocalQueue", local), ("ClusterQueue", str(getattr(declared, "cluster_queue", None) or ""))}
+    leads_to = ((stage.live.get("LocalQueue", local) or {}).get("spec") or {}).get("clusterQueue")
+    return found | {("ClusterQueue", str(leads_to or ""))}
 
 
 def namespace_of(stage: Stage, component: str) -> str:

@@ -357,6 +357,32 @@ def test_a_local_queue_leads_to_its_cluster_queue(objects, verdict, said):
     assert said in finding.observed
 
 
+@pytest.mark.parametrize(
+    ("objects", "told", "verdict", "said"),
+    [
+        # Beside Volcano: both queues must hold.
+        ([queue_of(), cluster_queue(("4", "4")), node("a")], {}, "pass", "no quota of its own"),
+        ([queue_of(), cluster_queue(("4", 5)), node("a")], {}, "fail", "ClusterQueue/cq is Active and promises more"),
+        ([queue_of(), cluster_queue(("4", "4"), "False"), node("a")], {}, "fail", "ClusterQueue/cq is not Active"),
+        ([queue_of(), node("a")], {}, "fail", "there is no queue 'cq'"),
+        ([queue_of(state="Closed"), cluster_queue(("4", "4")), node("a")], {}, "fail", "is Closed"),
+        # Kueue alone, named by its ClusterQueue or by a LocalQueue of another name than `queue`.
+        ([cluster_queue(("4", "4")), node("a")], {"scheduler": "native"}, "pass", "nominalQuota 8 of 8"),
+        (
+            [LOCAL, cluster_queue(("4", "4")), node("a")],
+            {"scheduler": "kueue", "queue": "other", "kueue": {"local_queue": "training"}},
+            "pass",
+            "nominalQuota 8 of 8",
+        ),
+    ],
+)  # fmt: skip
+def test_the_cluster_queue_that_the_profile_names(objects, told, verdict, said):
+    """A ClusterQueue that is declared is judged as the training queue is, whoever else schedules."""
+    finding = fits(*objects, **{"kueue": {"cluster_queue": "cq"}, **told})
+    assert finding.verdict == verdict, finding.observed
+    assert said in finding.observed
+
+
 def test_no_queue_is_needed_where_the_scheduler_has_none():
     """The default scheduler knows no queues; Volcano declared and its API absent is a fail."""
     assert fits(node("a"), scheduler="default-scheduler").verdict == "not_applicable"
