@@ -101,11 +101,13 @@ def _refused_quota(job: kueue.Held, gen: gangs.Generation, stop: float) -> Held 
     """Return the span in which a Job behind Kueue was suspended, without a pod, because quota was refused."""
     bound = gen.first_bind
     first = min((pod.created for pod in gen.members), default=math.inf)
+    # The watches of Jobs and Workloads are not in step: the refusal may be seen before the Job is.
+    begin = -math.inf if gen.number == 1 else gen.start
     reasons = [
         said
         for workload in job.workloads
         for said in workload.refusals
-        if gen.start <= said.t < min(first, stop)
+        if begin <= said.t < min(first, stop)
         and schedulers.KUEUE.refuses(schedulers.QUOTA, "condition", kueue.WORKLOAD, said)
     ]
     if not reasons:

@@ -131,7 +131,8 @@ def _why_not(reading: gates.Reading, *, unseen: bool) -> str:
     if unseen:
         return f"its PodGroup had no phase for {reading.unseen:.1f} s: not seen by the scheduler"
     if reading.held is not None and reading.held.said is not None:
-        return f"held at placement by {reading.scheduler.name} ({reading.held.said.message[:160]})"
+        gate, said = reading.held.gate, reading.held.said
+        return f"held at {gate} by {reading.scheduler.name} ({said.message[:160]})"
     if reading.enqueue:
         said = reading.enqueue[-1]
         return f"refused at enqueue by {said.reporter} ({said.message[:160]})"

@@ -42,9 +42,9 @@ NATIVE_NOT_HELD = Cause(
 )
 QUOTA_ABOVE = Cause(
     "Kueue admits a Job by quota and does not look at nodes, so that a gang is half placed where quota exceeds what "
-    "the nodes have free",
-    "make the ClusterQueue's nominalQuota no larger than what the nodes can give, or let topology-aware scheduling or "
-    "a native gang (spec.scheduling of the Job) hold it at placement",
+    "the nodes have free; or the Job ran outside quota, since Kueue's webhooks are absent",
+    "make the ClusterQueue's nominalQuota no larger than what the nodes can give, check that Kueue's webhook "
+    "configurations are there, or let topology-aware scheduling or a native gang (spec.scheduling of the Job) hold it",
 )
 SCATTERED = Cause(
     "every pod belongs to a PodGroup of its own with minMember 1: whoever made the pods never told the scheduler "

@@ -84,7 +84,8 @@ def _one_finished(handle: Handle) -> Callable[[Live], bool]:
 
     def check(live: Live) -> bool:
         status = (live.get(handle.kind, handle.name) or {}).get("status") or {}
-        return bool(status.get("succeeded")) and bool(_in_phase(live, handle, "Running"))
+        seen = all(_in_phase(live, handle, wanted) for wanted in ("Succeeded", "Running"))
+        return bool(status.get("succeeded")) and seen
 
     return check
 
