@@ -203,7 +203,35 @@ def _load(path: pathlib.Path, context: str | None) -> Any:
     except (yaml.YAMLError, OSError, TypeError, KeyError, AttributeError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
         raise errors.EnvironmentProblem(f"kubeconfig {path} cannot be read: {words}") from error
+    token_file = _token_file(path, context)
+    if token_file is not None:
+        configuration.refresh_api_key_hook = lambda held: _read_token(token_file, held)
     return configuration
+
+
+def _token_file(path: pathlib.Path, context: str | None) -> pathlib.Path | None:
+    """Return the file from which the user of a context takes its token, such as that of a pod's service account."""
+    import yaml  # noqa: PLC0415
+
+    parsed = yaml.safe_load(path.read_text(encoding="utf-8"))
+    wanted = context or parsed.get("current-context")
+    users = [c["context"].get("user") for c in parsed.get("contexts") or [] if c.get("name") == wanted]
+    told = [
+        user["user"].get("tokenFile")
+        for user in parsed.get("users") or []
+        if user.get("name") in users and isinstance(user.get("user"), dict)
+    ]
+    return path.parent / told[0] if told and told[0] else None
+
+
+def _read_token(path: pathlib.Path, configuration: Any) -> None:
+    """Read a token again: kubelets renew that of a service account before it expires, and a run may outlast it."""
+    try:
+        bearer = f"Bearer {path.read_text(encoding='utf-8').strip()}"
+        # Under which name the client keeps it differs between its versions.
+        configuration.api_key.update(dict.fromkeys([*configuration.api_key, "authorization"], bearer))
+    except OSError as error:
+        raise errors.EnvironmentProblem(f"token file {path} cannot be read: {error.strerror}") from None
 
 
 def _contexts(path: pathlib.Path, context: str | None) -> str:

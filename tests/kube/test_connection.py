@@ -1,5 +1,6 @@
 """Requests: errors in one line, repeats where they are safe, counting."""
 
+import http.server
 import json
 import pathlib
 import socket
@@ -244,3 +245,102 @@ def test_known_kinds_cost_no_discovery_and_unknown_ones_one_request(fake, api):
     for _ in range(2):
         assert api.info("x.io/v1", "Widget").path("ns", "w") == "/apis/x.io/v1/namespaces/ns/widgets/w"
     assert api.connection.counter.total == 1
+
+
+# -- credentials that are not in the file ----------------------------------------------------------------------------
+
+
+class _Seen(http.server.BaseHTTPRequestHandler):
+    """Answers anything and keeps what was asked, and by whom."""
+
+    def do_GET(self):
+        """Answer with an empty object."""
+        self.server.seen.append((self.path, self.headers.get("Authorization")))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *arguments):
+        """Say nothing."""
+
+
+@pytest.fixture
+def seen():
+    """A server that keeps (path, Authorization) of what it was asked."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Seen)
+    server.seen = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+def _with_user(path, server, user):
+    config = json.loads(kubeconfig(path, server).read_text())
+    config["users"][0]["user"] = user
+    path.write_text(json.dumps(config))
+    return path
+
+
+ASK = connection.Ask("get", "x", "GET", "/version", "ask")
+
+
+def test_a_token_file_is_read_again(seen, tmp_path):
+    """In a pod the service account's token is renewed on disk; a run that outlasts one goes on with the next."""
+    (tmp_path / "token").write_text("first\n")
+    path = _with_user(tmp_path / "kc", f"http://127.0.0.1:{seen.server_port}", {"tokenFile": "token"})
+    api = connection.Connection.open(path)
+    api.call(ASK)
+    (tmp_path / "token").write_text("second\n")
+    api.call(ASK)
+    assert [token for _, token in seen.seen] == ["Bearer first", "Bearer second"]
+    (tmp_path / "token").unlink()
+    with pytest.raises(errors.EnvironmentProblem, match=r"token file .* cannot be read: No such file"):
+        api.call(ASK)
+
+
+def test_an_exec_plugin_gives_the_token(seen, tmp_path):
+    """Managed clusters hand out tokens by a program that the kubeconfig names."""
+    program = tmp_path / "credentials"
+    answer = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "of-exec"},
+    }
+    program.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+    program.chmod(0o755)
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": str(program), "interactiveMode": "Never",
+        }
+    }  # fmt: skip
+    path = _with_user(tmp_path / "kc", f"http://127.0.0.1:{seen.server_port}", user)
+    connection.Connection.open(path).call(ASK)
+    assert seen.seen == [("/version", "Bearer of-exec")]
+
+
+def test_a_proxy_of_the_kubeconfig_is_used(seen, tmp_path):
+    """`proxy-url` of a cluster: the request goes there, for the server's own URL."""
+    path = kubeconfig(
+        tmp_path / "kc", "http://cluster.invalid:80", **{"proxy-url": f"http://127.0.0.1:{seen.server_port}"}
+    )
+    connection.Connection.open(path).call(ASK)
+    assert [asked for asked, _ in seen.seen] == ["http://cluster.invalid:80/version"]
+
+
+def test_a_proxy_of_the_environment_is_used(seen, tmp_path, monkeypatch):
+    """HTTP_PROXY and HTTPS_PROXY as everywhere, and NO_PROXY over them."""
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{seen.server_port}")
+    monkeypatch.delenv("http_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    path = kubeconfig(tmp_path / "kc", "http://cluster.invalid:80")
+    connection.Connection.open(path).call(ASK)
+    assert [asked for asked, _ in seen.seen] == ["http://cluster.invalid:80/version"]
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    direct = kubeconfig(tmp_path / "kc", f"http://127.0.0.1:{seen.server_port}")
+    connection.Connection.open(direct).call(ASK)
+    assert seen.seen[-1][0] == "/version"
