@@ -1,0 +1,54 @@
+"""A kind cluster as one that exists, and a user who may do no more than `gpucluster rbac` prints."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.kind import lab
+
+pytestmark = pytest.mark.kind
+
+ROWS = "GANG-001 or GANG-002 or INV-002"
+ACCOUNT = "conformance"
+CODE = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def account(kind_lab, tmp_path):
+    """A kubeconfig of a service account that was granted what is printed for the rows, and nothing else."""
+    folder = kind_lab.as_existing("least")
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "rbac", "--cluster=least", f"--profiles={folder}", "-k", ROWS,
+         f"--service-account=default/{ACCOUNT}"],
+        cwd=lab.ROOT, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kind_lab.kubectl("apply", "-f", "-", text=done.stdout)
+    token = kind_lab.kubectl("create", "token", ACCOUNT, "--duration=1h").strip()
+    config = yaml.safe_load(open(kind_lab.cluster.kubeconfig, encoding="utf-8"))  # noqa: SIM115, PTH123
+    (tmp_path / "token").write_text(token, encoding="utf-8")
+    config["users"] = [{"name": "least", "user": {"tokenFile": "token"}}]
+    config["contexts"] = [
+        {"name": "least", "context": {"cluster": config["clusters"][0]["name"], "user": "least"}}
+    ]
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    yield str(path)
+    kind_lab.kubectl("delete", "--ignore-not-found", "-f", "-", text=done.stdout)
+
+
+def test_the_least_privileges_suffice(kind_lab, account):
+    """The rows are decided, and pass, without administrator's rights; nothing is left."""
+    may = kind_lab.kubectl(
+        "auth", "can-i", "--list", f"--as=system:serviceaccount:default:{ACCOUNT}", "-n", "kube-system"
+    )
+    assert "*.*" not in may
+    found = kind_lab.decide("least", ROWS, kubeconfig=account, context="least")
+    assert {row: each["verdict"] for row, each in found.items()} == dict.fromkeys(
+        ("GANG-001", "GANG-002", "INV-002"), "pass"
+    )
+    left = kind_lab.get("namespaces", "-l", "gpucluster.dev/run")["items"]
+    assert [each["metadata"]["name"] for each in left if "deletionTimestamp" not in each["metadata"]] == []
