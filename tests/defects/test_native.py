@@ -1,34 +1,76 @@
-"""Under the scheduler `native` every defect of native gangs turns red exactly the rows that the table names."""
+"""The gang rows on evidence of native gangs: right as recorded, and turned by mutants as the table says.
+
+The matrix of `test_mutants` has the evidence of Volcano's gangs; what differs for native ones stands here.
+"""
+
+import functools
 
 import pytest
 
-from pytest_gpucluster.provider import known_defects
-from suites.defects.native import AS_DOCUMENTED, NATIVE_FLIPS
-from tests.endtoend import harness
+from pytest_gpucluster.evidence import mutate, read
+from pytest_gpucluster.report import deciding
+from tests.defects import matrix
 
-NATIVE = {"GPUCLUSTER_SCHEDULER": "native"}
-ROWS = "GANG or REF"
-"""What is run: the rows that speak of a gang, whatever its scheduler."""
+RECORDED = matrix.RECORDED.parent / "embedded-native"
+"""Evidence of a run of the suite on the embedded cluster with `scheduler=native`."""
+
+SCENARIOS = {
+    "INV-001": "probe",
+    "GANG-002": "scarce",
+    "GANG-003": "minimums",
+    "GANG-004": "two-gangs",
+    "REF-001": "over-large",
+}
+"""Row -> scenario."""
+
+UNDECIDED = dict.fromkeys(("GANG-002", "GANG-003", "GANG-004", "REF-001"), "inconclusive")
+HALF = dict.fromkeys(("GANG-002", "GANG-003", "GANG-004"), "fail")
+
+FLIPS = {
+    "gang.bind-one-early": {**HALF, "REF-001": "fail"},
+    "gang.binds-apart": HALF,
+    "gang.never-bound": dict.fromkeys(HALF, "inconclusive"),
+    "inventory.api-not-served": {"INV-001": "fail"},
+    "refusal.forget-control": {"GANG-004": "inconclusive", "REF-001": "inconclusive"},
+    # The trap: the condition reads as before, and the policy promises nothing.
+    "trainer.basic-policy": {**UNDECIDED, "INV-001": "fail"},
+    "watch.cut": UNDECIDED,
+    # The condition of the PodGroup is the scheduler's only answer, also to what it places.
+    "watch.drop-refusals": {**UNDECIDED, "INV-001": "inconclusive"},
+}
+"""Mutant -> {row: verdict}; every other mutant leaves these rows as they are."""
 
 
-def test_every_defect_of_native_gangs_is_in_the_table():
-    """The table names every defect, and each pair of rows that it turns red is told apart by one."""
-    assert set(NATIVE_FLIPS) == {name for name in known_defects() if name.startswith("native.")}
-    rows = {row for flips in NATIVE_FLIPS.values() for row in flips}
-    seen = {row: tuple(flips.get(row) for flips in NATIVE_FLIPS.values()) for row in rows}
-    assert len(set(seen.values())) == len(rows)
+@functools.cache
+def evidence(scenario):
+    """Return the recorded evidence of a scenario."""
+    return read(RECORDED / f"{scenario}.jsonl")
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("defect", ["", *sorted(NATIVE_FLIPS)])
-def test_a_defect_turns_red_exactly_its_rows(defect, tmp_path, pytestconfig):
-    """The rows of the table have their verdict; every other row passes, or is not applicable."""
-    expected = {**AS_DOCUMENTED, **NATIVE_FLIPS.get(defect, {})}
-    chosen = " or ".join(sorted(expected)) if pytestconfig.getoption("declared") else ROWS
-    planted = [f"--gpucluster-defect={defect}"] if defect else []
-    harness.run_suite(tmp_path, *planted, "-k", chosen, timeout=900, env=NATIVE)
-    report = harness.report_of(tmp_path)
-    assert not report["cleanup"]["left_overs"], report["cleanup"]
-    verdicts = harness.verdicts(report)
-    red = {row: said for row, said in verdicts.items() if said not in ("pass", "not_applicable")}
-    assert red == expected
+@functools.cache
+def rows():
+    """Return the rows by id."""
+    return {row.id: row for row in matrix.rows() if row.id in SCENARIOS}
+
+
+def test_every_row_passes_on_the_recorded_evidence():
+    """The table starts from a run in which all is well."""
+    found = {
+        name: str(deciding.decide(row, evidence(SCENARIOS[name])).verdict) for name, row in rows().items()
+    }
+    assert found == dict.fromkeys(SCENARIOS, "pass")
+
+
+@pytest.mark.parametrize("mutant", sorted(mutate.MUTANTS))
+def test_a_mutant_flips_exactly_its_rows(mutant):
+    """The rows of the table get their verdict, every other row keeps its pass."""
+    _, act = mutate.MUTANTS[mutant]
+    found = {}
+    for name, row in rows().items():
+        before = evidence(SCENARIOS[name])
+        after = act(before)
+        if not matrix.untouched(before, after):
+            verdict = str(deciding.decide(row, after).verdict)
+            if verdict != "pass":
+                found[name] = verdict
+    assert found == FLIPS.get(mutant, {})

@@ -172,7 +172,7 @@ def test_the_same_tests_judge_gangs_behind_kueue(tmp_path):
     assert {row: found.pop(row) for row in DECIDED_BY_QUOTA} == dict.fromkeys(DECIDED_BY_QUOTA, "pass"), (
         done.stdout
     )
-    assert set(found.values()) == {"not_applicable"}, found
+    assert set(found.values()) <= {"pass", "not_applicable"}, found
 
 
 def test_kubectl_sees_a_job_run_and_complete(tmp_path):

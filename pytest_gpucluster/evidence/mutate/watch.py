@@ -4,6 +4,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.model import EVERY_KIND, Evidence, Span
 from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.plain import names
 
 
 def drop_refusals(evidence: Evidence) -> Evidence:
@@ -15,7 +16,9 @@ def drop_refusals(evidence: Evidence) -> Evidence:
             status.pop("conditions", None)
 
     quiet = base.without(evidence, lambda line: line.kind == "Event")
-    return base.each(quiet, lambda line: line.kind in {"PodGroup", "Pod"}, silence)
+    return base.each(
+        quiet, lambda line: line.kind in {names.POD_GROUP, names.NATIVE_POD_GROUP, "Pod"}, silence
+    )
 
 
 def cut_watch(evidence: Evidence) -> Evidence:
