@@ -12,6 +12,9 @@ Obj = dict[str, Any]
 Key = tuple[str, str]
 """Pod uid and container name."""
 
+UNFOLLOWED = "failed to create fsnotify watcher"
+"""How the line begins that a kubelet short of inotify instances writes into the answer, as if the program had said it.
+What is there by then is read when the log is fetched."""
 SETTLE_SECONDS = 5.0
 """Seconds that `fetch` waits for a follower of a container that has ended to say its last line."""
 
@@ -98,8 +101,13 @@ class LogReader:
                 if self._closed:
                     opened.stop()
             for line in opened.lines(text=True):
+                text = line.decode("utf-8", "replace")
+                if text.startswith(UNFOLLOWED):
+                    error = f"the kubelet cannot follow it ({text}): raise fs.inotify.max_user_instances on the node"
+                    opened.stop()
+                    break
                 with log.condition:
-                    self._line(pod, key, line.decode("utf-8", "replace"))
+                    self._line(pod, key, text)
         except errors.GpuClusterError as failure:
             error = str(failure)
             self._refusal(failure)

@@ -103,6 +103,26 @@ def test_broken_follower_is_completed_by_a_fetch(theatre):
     assert log_lines(theatre) == [("main", "one"), ("main", "two")]
 
 
+def test_a_kubelet_that_cannot_follow_is_no_word_of_the_program(theatre):
+    """A kubelet short of inotify instances says so in the log itself; the rest is fetched when the container ended."""
+    handle = theatre.stage.submit(POD)
+    theatre.stage.follow(handle)
+    theatre.see("ADDED", "Pod", "p", spec=SPEC, status=status(main="running"))
+    with theatre.opened:
+        assert theatre.opened.wait_for(lambda: "main" in theatre.streams, 10)
+    theatre.streams["main"].queue.put(b"one")
+    theatre.streams["main"].queue.put(b"failed to create fsnotify watcher: too many open files")
+    assert theatre.log.until(lambda: not theatre.stage._reader._followers, 10)
+    assert theatre.streams["main"].stopped
+    notes = [json.loads(e.text) for e in theatre.log.entries() if e.type == "NOTE"]
+    (note,) = [each for each in notes if each.get("note") == "logs"]
+    assert note["ok"] is False
+    assert "raise fs.inotify.max_user_instances" in note["error"]
+    ended = {"name": "p", "uid": "uid-p", "namespace": "ns"}
+    theatre.stage.logs({"metadata": ended, "spec": SPEC, "status": status(main="terminated")})
+    assert log_lines(theatre) == [("main", "one"), ("main", "two")]
+
+
 def test_pods_of_a_controller_are_followed_and_strangers_are_not(theatre):
     """Pods that a followed object owns are followed, also those that come later; others are not."""
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {}}
