@@ -128,9 +128,11 @@ def conditions(view: PodView) -> dict[str, Object]:
 
 
 def _has_ended(view: PodView) -> bool:
-    """Report whether all containers ran to an end after which none is started again."""
+    """Report whether containers ran to an end after which none is started again."""
+    if not view.initialized:
+        return view.restart_policy == "Never" and any(c.exit_code for c in view.init)
     codes = [c.exit_code for c in view.main]
-    if not view.initialized or None in codes or not codes:
+    if None in codes or not codes:
         return False
     return view.restart_policy == "Never" or (view.restart_policy == "OnFailure" and not any(codes))
 

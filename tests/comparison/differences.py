@@ -129,7 +129,9 @@ def of_verdicts(embedded: Mapping[str, str], real: Mapping[str, str]) -> list[Di
 
 
 def of_streams(scenario: str, embedded: Streams, real: Streams) -> list[Difference]:
-    """Return what only one of them showed in a scenario, and what came in another order."""
+    """Return what only one of them showed in a scenario that both watched, and what came in another order."""
+    both = embedded.watched & real.watched
+    embedded, real = embedded.of_kinds(both), real.of_kinds(both)
     found = [
         Difference(each.what, scenario, side, each.of, each.text)
         for side, ours, theirs in ((EMBEDDED, embedded, real), (REAL, real, embedded))

@@ -42,6 +42,11 @@ class Seen:
     of: str
     text: str
 
+    @property
+    def kind(self) -> str:
+        """Return the kind that has to be watched for this to be seen."""
+        return "Event" if self.what == "event" else self.of.partition("/")[0]
+
 
 @dataclasses.dataclass(frozen=True)
 class Streams:
@@ -50,10 +55,20 @@ class Streams:
     Attributes:
         seen: states and events.
         before: pairs of states of one kind of object of which the first always came before the second.
+        watched: kinds that were watched; empty: it is not said.
     """
 
     seen: frozenset[Seen]
     before: frozenset[tuple[Seen, Seen]]
+    watched: frozenset[str] = frozenset()
+
+    def of_kinds(self, watched: frozenset[str]) -> "Streams":
+        """Return what is of some kinds: another watch may be open from a scenario before, and see more."""
+        if not watched:
+            return self
+        seen = frozenset(each for each in self.seen if each.kind in watched)
+        before = frozenset(pair for pair in self.before if pair[0].kind in watched)
+        return Streams(seen, before, watched)
 
 
 def read(path: Path) -> Streams:
@@ -67,7 +82,10 @@ def of(events: Iterable[Obj]) -> Streams:
     """Return what a recording says."""
     lives: dict[str, list[Seen]] = {}
     seen: set[Seen] = set()
+    watched: set[str] = set()
     for line in events:
+        if line.get("type") == "SPAN":
+            watched.add(line["kind"])
         obj = line.get("object")
         if not isinstance(obj, Mapping) or not _ours(line, obj):
             continue
@@ -81,7 +99,7 @@ def of(events: Iterable[Obj]) -> Streams:
             if now not in life:
                 life.append(now)
     seen.update(each for life in lives.values() for each in life)
-    return Streams(frozenset(seen), frozenset(_always_before(lives.values())))
+    return Streams(frozenset(seen), frozenset(_always_before(lives.values())), frozenset(watched))
 
 
 def _ours(line: Obj, obj: Obj) -> bool:

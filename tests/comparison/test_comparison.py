@@ -85,6 +85,16 @@ def test_other_namespaces_kubelets_and_the_control_planes_taint_do_not_count():
     assert streams.of([event(with_taint)]) == streams.of([event(without)])
 
 
+def test_what_only_one_side_watched_is_not_compared():
+    """A watch that another scenario opened stays open, and shows more than this one asked for."""
+    group = {**pod("gang-group", "g"), "kind": "PodGroup"}
+    spans = [{"type": "SPAN", "kind": kind, "start": 0.0, "end": 1.0} for kind in ("Pod", "PodGroup")]
+    ours = streams.of([spans[0], pod()])
+    theirs = streams.of([*spans, pod(), group])
+    assert differences.of_streams("x", ours, theirs) == []
+    assert differences.of_streams("x", streams.of([*spans, pod()]), theirs) != []
+
+
 def test_verdicts_are_compared_where_both_decided():
     """A row that one side did not decide is no difference; it is told in the table."""
     ours = {"A-001": "pass", "A-002": "pass", "A-003": "not_applicable", "A-004": "pass"}

@@ -168,6 +168,19 @@ def test_conditions_of_a_pod_whose_containers_ended_are_those_of_its_end() -> No
     assert told([ended(0), state(running={})], over=False)["Ready"] == ("False", "ContainersNotReady")
 
 
+def test_conditions_of_a_pod_whose_init_container_failed_are_those_of_its_end() -> None:
+    """As seen on Kubernetes 1.37: Pending for a moment more, with the reason PodFailed."""
+    waits = [state(**status.waiting("PodInitializing"))]
+    view = status.PodView([ended(1)], waits, "Never", networked=True, initialized=False, over=False)
+    found = status.conditions(view)
+    assert (found["Ready"]["reason"], found["Initialized"]["reason"]) == (
+        "PodFailed",
+        "ContainersNotInitialized",
+    )
+    again = status.PodView([ended(1)], waits, "OnFailure", networked=True, initialized=False, over=False)
+    assert status.conditions(again)["Ready"]["reason"] == "ContainersNotReady"
+
+
 def test_a_pod_that_was_killed_before_it_began_says_only_that_nothing_is_ready() -> None:
     """As seen on Kubernetes 1.37: phase Failed, and the reason ContainersNotReady."""
     found = told([state(**status.waiting("ContainerCreating"))], over=True)
