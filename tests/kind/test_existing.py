@@ -1,6 +1,7 @@
 """A kind cluster as one that exists, and a user who may do no more than `gpucluster rbac` prints."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -28,7 +29,7 @@ def account(kind_lab, tmp_path):
     assert done.returncode == 0, done.stderr
     kind_lab.kubectl("apply", "-f", "-", text=done.stdout)
     token = kind_lab.kubectl("create", "token", ACCOUNT, "--duration=1h").strip()
-    config = yaml.safe_load(open(kind_lab.cluster.kubeconfig, encoding="utf-8"))  # noqa: SIM115, PTH123
+    config = yaml.safe_load(pathlib.Path(kind_lab.cluster.kubeconfig).read_text(encoding="utf-8"))
     (tmp_path / "token").write_text(token, encoding="utf-8")
     config["users"] = [{"name": "least", "user": {"tokenFile": "token"}}]
     config["contexts"] = [
