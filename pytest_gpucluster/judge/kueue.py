@@ -7,7 +7,7 @@ from pytest_gpucluster.judge.kueue_labels import label_decides
 from pytest_gpucluster.judge.kueue_quota import over_quota_held
 from pytest_gpucluster.judge.kueue_ready import evicts_what_is_not_ready
 from pytest_gpucluster.judge.kueue_teams import take_turns
-from pytest_gpucluster.judge.kueue_terms import control_ran, pods_can_run
+from pytest_gpucluster.judge.kueue_terms import control_ran, pods_can_run, quota_within_capacity
 
 __all__ = [
     "control_ran",
@@ -16,6 +16,7 @@ __all__ = [
     "label_decides",
     "over_quota_held",
     "pods_can_run",
+    "quota_within_capacity",
     "runs_once_admitted",
     "status_and_pods_agree",
     "take_turns",

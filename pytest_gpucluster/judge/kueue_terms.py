@@ -173,6 +173,38 @@ def pods_can_run(evidence: Evidence, given: terms.Given) -> Presupposed:
     )
 
 
+def quota_within_capacity(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the ClusterQueues that admitted something promise no more than nodes ever offered.
+
+    Plain Kueue admits by quota alone: over what the nodes have it promised nobody that admitted pods all run.
+    """
+    del given
+    name = "quota is no larger than what the nodes have"
+    offered: dict[str, dict[str, Fraction]] = {}
+    for line in evidence.of_kind("Node"):
+        most = offered.setdefault(line.name, {})
+        for resource, amount in fields.sub(line.object, "status", "allocatable").items():
+            most[resource] = max(most.get(resource, Fraction(0)), fields.quantity(amount))
+    if not offered or not all(offered.values()):
+        return say.presupposed(name, held=True, observed="what nodes have was not seen: nothing speaks against it")
+    admitting = {
+        fields.text(line.object, "status", "admission", "clusterQueue")
+        for line in evidence.of_kind(kueue.WORKLOAD)
+    }
+    for queue in sorted(admitting - {""}):
+        limit = quota.quota(evidence, queue)
+        for resource, amount in sorted((limit.nominal if limit else {}).items()):
+            there = sum((most.get(resource, Fraction(0)) for most in offered.values()), Fraction(0))
+            # Processors and memory are often given without a limit; what gangs fight for are devices.
+            if limit is not None and "/" in resource and amount > there:
+                text = (
+                    f"ClusterQueue {queue}: nominalQuota {quantities.format_quantity(amount)} {resource}, "
+                    f"allocatable {quantities.format_quantity(there)} ({say.listed(sorted(offered), 6)})"
+                )
+                return say.presupposed(name, held=False, observed=text, evidence=(limit.key,))
+    return say.presupposed(name, held=True, observed=f"{len(admitting - {''})} queues, {len(offered)} nodes")
+
+
 def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether a Job that fits ran on the queue that refused another."""
     name = "a fitting Job ran on the same queue"

@@ -14,7 +14,7 @@ from ..scenarios.kueue import over_quota, promised, two_teams
     documents="P",
     scenario=over_quota,
     judge=kueue.runs_once_admitted,
-    presupposes=[kueue.pods_can_run],
+    presupposes=[kueue.pods_can_run, kueue.quota_within_capacity],
     defects=[
         "kueue.starts-before-admission",
         "kueue.half-admits",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.judge import presupposed
+from pytest_gpucluster.judge import kueue, presupposed
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
@@ -35,6 +35,7 @@ PRESUPPOSED = {
     "RDZV-001": presupposed.master_name_resolves,
     "RDZV-004": presupposed.no_interception,
     "GANG-003": presupposed.members_made,
+    "KUE-001": kueue.quota_within_capacity,
 }
 """Row -> what it presupposes and a case may show to be false."""
 
