@@ -51,7 +51,7 @@ def real(tmp_path_factory):
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
     """The same on the embedded cluster; its Kueue waits for no pods, as the real one is shipped."""
-    return run_suite(tmp_path_factory.mktemp("embedded"), "embedded", "--gpucluster-set=kueue={}")
+    return run_suite(tmp_path_factory.mktemp("embedded"), "embedded", "--gpucluster-set=kueue.wait_for_pods_ready=null")
 
 
 def test_every_row_is_decided_on_real_components(real):
