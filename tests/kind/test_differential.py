@@ -33,7 +33,12 @@ def run_suite(folder, cluster, *options):
         f"--cluster={cluster}", f"--gpucluster-report-dir={folder}", f"--gpucluster-set=scheduler={SCHEDULER}",
         *options,
     ]  # fmt: skip
-    environment = {**os.environ, "GPUCLUSTER_KIND_NAME": NAME}
+    # What is said of a kind cluster is refused by one that is none.
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("GPUCLUSTER_KIND")
+    }
+    if cluster == "kind":
+        environment = {**os.environ, "GPUCLUSTER_KIND_NAME": NAME}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
@@ -51,7 +56,9 @@ def real(tmp_path_factory):
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
     """The same on the embedded cluster; its Kueue waits for no pods, as the real one is shipped."""
-    return run_suite(tmp_path_factory.mktemp("embedded"), "embedded", "--gpucluster-set=kueue.wait_for_pods_ready=null")
+    return run_suite(
+        tmp_path_factory.mktemp("embedded"), "embedded", "--gpucluster-set=kueue.wait_for_pods_ready=null"
+    )
 
 
 def test_every_row_is_decided_on_real_components(real):
