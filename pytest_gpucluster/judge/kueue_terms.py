@@ -186,7 +186,9 @@ def quota_within_capacity(evidence: Evidence, given: terms.Given) -> Presupposed
         for resource, amount in fields.sub(line.object, "status", "allocatable").items():
             most[resource] = max(most.get(resource, Fraction(0)), fields.quantity(amount))
     if not offered or not all(offered.values()):
-        return say.presupposed(name, held=True, observed="what nodes have was not seen: nothing speaks against it")
+        return say.presupposed(
+            name, held=True, observed="what nodes have was not seen: nothing speaks against it"
+        )
     admitting = {
         fields.text(line.object, "status", "admission", "clusterQueue")
         for line in evidence.of_kind(kueue.WORKLOAD)
