@@ -51,6 +51,7 @@ _SIGNS = (
 )  # fmt: skip
 """In lower case, what stands in or beside whatever `clean` replaces; the patterns below find the rest."""
 _OWNED_KEY = re.compile(rf"(?:{'|'.join(sorted(_KEY_OWNERS))})[^a-z0-9]*keys?")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfnrt])")
 _SERVICE_KEY = re.compile(r"\bsk-[A-Za-z0-9_-]{20}")
 _LONG = re.compile(r'["n][A-Za-z0-9+/]{60,76}={0,2}["\\]')
 """A line of `_PEM_BODY` as it stands in JSON: between quotes or escaped ends of lines."""
@@ -104,7 +105,8 @@ class Redactor:
             any(sign in low for sign in _SIGNS)
             or ("key" in low and _OWNED_KEY.search(low) is not None)
             or ("://" in text and _URL_USER.search(text) is not None)
-            or ("sk-" in text and _SERVICE_KEY.search(text) is not None)
+            # The letter of an escape stands before the key like a letter of a word.
+            or ("sk-" in text and _SERVICE_KEY.search(_ESCAPE.sub(" ", text)) is not None)
             or _LONG.search(text) is not None
             or any(secret in text or json.dumps(secret)[1:-1] in text for secret in self.known)
         )

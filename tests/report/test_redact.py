@@ -140,3 +140,9 @@ def test_cleaning_twice_is_cleaning_once(value: object) -> None:
     """Redaction is idempotent, so that a record can be compared with a finding decided again."""
     once = redact.clean(value)
     assert redact.clean(once) == once
+
+
+@pytest.mark.parametrize("before", ["\n", "\t", "\r", "\x0b", "\x1f", "\u00e9 "])
+def test_a_key_behind_an_escape_is_suspected(before):
+    """JSON writes a line break as a letter, which must not hide the start of a key."""
+    assert redact.Redactor().suspects(json.dumps(f"{before}sk-{'a' * 20}"))
