@@ -29,7 +29,13 @@ class Needs:
     torch: bool = False
     alone: bool = False
     gang: bool = False
+    queue: bool = False
+    further: bool = False
+    kueue: bool = False
+    mixed: bool = False
+    named: bool = False
     permissions: tuple[str, ...] = ()
+    wishes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
