@@ -210,9 +210,10 @@ def test_a_queue_without_room_then_with_it(site: Site, capsys: pytest.CaptureFix
 
 def test_a_gang_that_blocks_is_named(site: Site, capsys: pytest.CaptureFixture[str]):
     """An enqueued gang that cannot be placed keeps the room of another, which is told whose it is."""
-    site.create(job("blocker", task("worker", 4, SLEEP, gpus=5)))
+    # Two of three GPUs fit a node, one on each of its NUMA nodes: 21 of 24 are asked for, and one member has no room.
+    site.create(job("blocker", task("worker", 7, SLEEP, gpus=3)))
     site.until("blocker", "no-room", capsys)
-    site.create(job("blocked", task("worker", 2, SLEEP, gpus=5)))
+    site.create(job("blocked", task("worker", 3, SLEEP, gpus=3)))
     told = site.until("blocked", "blocked-by-enqueued", capsys)
     assert "blocker" in told["causes"][0]["cause"]["text"]
     assert "24 nvidia.com/gpu are free" in told["causes"][0]["seen"]
@@ -302,7 +303,7 @@ def test_following_ends_with_ctrl_c(site: Site):
 DEFECTS = {
     "scheduler.down": ("scheduler-silent", ["volcano-system", "no phase"]),
     "controllers.down": ("controllers-silent", ["vc-controller-manager"]),
-    "gang.binds-partially": ("half-placed", ["gang plugin", "3 of 4"]),
+    "gang.binds-partially": ("half-placed", ["gang plugin", "6 of 7"]),
     "lifecycle.complete-job-keeps-workers": ("left-running", ["worker-0"]),
 }
 
@@ -317,7 +318,7 @@ def test_a_defect_of_the_cluster_is_found(defect: str, folder: Path, capsys: pyt
             pytest.skip(f"pods do not run here: {cluster.facts.get('pods_run_problem')}")
         site = Site(Path(cluster.kubeconfig))
         if code == "half-placed":
-            made = job("hurt", task("worker", 4, SLEEP, gpus=5))
+            made = job("hurt", task("worker", 7, SLEEP, gpus=3))
         else:
             made = job("hurt", task("master", 1, "sleep 1", policies=COMPLETE), task("worker", 1, SLEEP))
         site.create(made)
