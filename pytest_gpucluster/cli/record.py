@@ -105,12 +105,21 @@ def _run(options: Any, rows: Sequence["Requirement"], folder: Path) -> Path:
         ).returncode
     evidence = next(iter(folder.glob(f"*/evidence/{options.scenario}.jsonl")), None)
     if evidence is None or status not in RAN:
-        raise common.CliError(
-            f"record: scenario {options.scenario} did not run: {_why(folder, log)}", NOT_RUN
-        )
+        why = _why(folder, log)
+    else:
+        why = _problem(evidence)
+    if evidence is None or why:
+        raise common.CliError(f"record: scenario {options.scenario} did not run: {why}", NOT_RUN)
     for row in _report(folder):
         common.say(f"{row['id']}  {row['verdict']}")
     return evidence
+
+
+def _problem(evidence: Path) -> str:
+    """Return why a scenario ended before it had shown anything, "" where it ran: its evidence says so itself."""
+    with evidence.open(encoding="utf-8") as file:
+        problem = json.loads(file.readline()).get("problem") or {}
+    return str(problem.get("text") or "")
 
 
 def _report(folder: Path) -> list[dict[str, Any]]:
