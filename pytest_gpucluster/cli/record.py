@@ -104,10 +104,7 @@ def _run(options: Any, rows: Sequence["Requirement"], folder: Path) -> Path:
             check=False,
         ).returncode
     evidence = next(iter(folder.glob(f"*/evidence/{options.scenario}.jsonl")), None)
-    if evidence is None or status not in RAN:
-        why = _why(folder, log)
-    else:
-        why = _problem(evidence)
+    why = _why(folder, log) if evidence is None or status not in RAN else _problem(evidence)
     if evidence is None or why:
         raise common.CliError(f"record: scenario {options.scenario} did not run: {why}", NOT_RUN)
     for row in _report(folder):

@@ -1,10 +1,11 @@
 """Doubles for inner projects: scenarios that only count, judges that say what they are told, a fake cluster."""
 
 import dataclasses
+import functools
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +14,27 @@ import filelock
 from pytest_gpucluster.evidence import Evidence, ingest
 from pytest_gpucluster.hooks import backend
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
+from pytest_gpucluster.scenario import spec
+
+Needs = functools.partial(spec.Needs, seconds=1, gang=False)
+"""What a small scenario takes; it writes no gang."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Needs:
-    """What the plan reads of a scenario."""
-
-    slot_nodes: int = 0
-    slots_per_node: int = 0
-    nodes: int = 1
-    gpus: int = 0
-    seconds: float = 1
-    gpu_seconds: float = 0
-    pods_run: bool = True
-    torch: bool = False
-    alone: bool = False
-    gang: bool = False
-    queue: bool = False
-    further: bool = False
-    kueue: bool = False
-    mixed: bool = False
-    named: bool = False
-    permissions: tuple[str, ...] = ()
-    wishes: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Scenario:
+class Scenario(spec.Scenario):
     """A scenario whose evidence is its header."""
 
-    name: str
     summary: str = ""
-    needs: Needs = Needs()
+    run: Callable[[Any], None] = lambda _: None
+    needs: spec.Needs = dataclasses.field(default_factory=Needs)
+    kinds: tuple[str, ...] = ("Pod",)
     header: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     hangs: bool = False
-    kinds: tuple[str, ...] = ("Pod",)
 
 
-calm = Scenario("calm", "nothing happens", Needs(seconds=3))
+calm = Scenario("calm", "nothing happens", needs=Needs(seconds=3))
 greedy = Scenario(
-    "greedy", "takes GPUs", Needs(gpus=4, gpu_seconds=40, seconds=9, slot_nodes=2, slots_per_node=3)
+    "greedy", "takes GPUs", needs=Needs(gpus=4, gpu_seconds=40, seconds=9, slot_nodes=2, slots_per_node=3)
 )
 broken = Scenario(
     "broken", header={"problem": {"verdict": "environment", "text": "no permission to list pods"}}
