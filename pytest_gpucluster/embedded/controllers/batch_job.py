@@ -19,10 +19,11 @@ from pytest_gpucluster.embedded.controllers.job_pods import (
 )
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.events import SPAM_BURST, Recorder
-from pytest_gpucluster.embedded.feed import DELETED, Subscription
+from pytest_gpucluster.embedded.feed import DELETED
 from pytest_gpucluster.embedded.kinds.jobs import BACKOFF_LIMIT
 from pytest_gpucluster.embedded.native.job_groups import JobGroups
 from pytest_gpucluster.embedded.objects import (
+    Key,
     Obj,
     clone,
     controller_of,
@@ -34,6 +35,7 @@ from pytest_gpucluster.embedded.objects import (
     uid_of,
 )
 from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.embedded.worklist import Worklist
 from pytest_gpucluster.plain.times import parse_time
 
 NAME = "job-controller"
@@ -42,8 +44,6 @@ BACKOFF_SECONDS = 1.0
 LONGEST_BACKOFF = 360.0
 BATCH_SECONDS = 0.05
 """How long changes of pods are gathered before their Job is looked at; 1 s in Kubernetes."""
-
-Key = tuple[str, str]
 
 _REACHED = ("CompletionsReached", "Reached expected number of succeeded pods")
 _SUCCESS = ("SuccessPolicy", "Matched rules at index 0")
@@ -65,56 +65,26 @@ class JobController:
         self._groups = JobGroups(runtime, self._events)
         self._forgets = runtime.has("lifecycle.job-forgets-finished")
         self._backoff = float(runtime.config.get("job_backoff_seconds") or BACKOFF_SECONDS)
-        self._dirty: dict[Key, None] = {}
         self._batch: dict[str, int] = {}
         self._failed_at: dict[str, tuple[int, float]] = {}
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._changes: Subscription | None = None
+        self._work = Worklist(self._store, ["Job.batch", "Pod"], self._note, self._sync)
 
     async def run(self) -> None:
         """Follow Jobs and pods until cancelled."""
-        with self._store.subscribe(["Job.batch", "Pod"]) as changes:
-            self._changes = changes
-            while not changes.closed:
-                if not self._dirty:
-                    await changes.wait()
-                for kind, key, obj in changes.pending():
-                    self._note(kind, key, obj)
-                if not self._dirty:
-                    continue
-                key_now = next(iter(self._dirty))
-                del self._dirty[key_now]
-                self._sync(key_now)
-                await asyncio.sleep(0)  # lets schedulers and nodes react between two steps
+        await self._work.run()
 
     def _note(self, kind: str, key: str, obj: Obj) -> None:
         if key == "Job.batch":
-            self._dirty[namespace_of(obj), name_of(obj)] = None
+            self._work.add((namespace_of(obj), name_of(obj)))
             return
         owner = controller_of(obj)
         if owner is None or owner["kind"] != "Job" or not owner["apiVersion"].startswith("batch/"):
             return
-        self._later((namespace_of(obj), owner["name"]), BATCH_SECONDS)
+        self._work.later((namespace_of(obj), owner["name"]), BATCH_SECONDS)
         if kind != DELETED and is_tracked(obj):
             job = self._store.peek("Job.batch", namespace_of(obj), owner["name"])
             if job is None or uid_of(job) != owner["uid"]:
                 self._untrack([obj])  # nobody will count it any more
-
-    def _later(self, key: Key, seconds: float) -> None:
-        """Look at a Job after some time, unless it is to be looked at before that anyway."""
-        loop = asyncio.get_running_loop()
-        old = self._timers.pop(key, None)
-        if old is not None:
-            seconds = min(seconds, old.when() - loop.time())
-            old.cancel()
-
-        def ring() -> None:
-            self._timers.pop(key, None)
-            self._dirty[key] = None
-            if self._changes is not None:
-                self._changes.nudge()
-
-        self._timers[key] = loop.call_later(max(seconds, 0.0), ring)
 
     # -- one step of one Job -------------------------------------------------------------------------
 
@@ -131,7 +101,7 @@ class JobController:
             self._untrack(p for p in pods if is_tracked(p) and p not in counts.active)
             return
         if not self._groups.ensure(job, pods):
-            self._later(key, self._backoff)
+            self._work.later(key, self._backoff)
             return
         status = clone(job.get("status") or {})
         status["uncountedTerminatedPods"] = {}
@@ -148,7 +118,7 @@ class JobController:
         for event_type, reason, text in told if written else ():  # what is not written yet is told with it
             self._events.event(job, event_type, reason, text)
         if more or counted:
-            self._dirty[key] = None
+            self._work.add(key)
 
     def _count(self, job: Obj, status: Obj, counts: Tally) -> list[Obj]:
         """Add newly ended pods to the status and return them."""
@@ -232,7 +202,7 @@ class JobController:
             age = (self._store.clock() - parse_time(status["startTime"])).total_seconds()
             if age >= int(deadline):
                 return _DEADLINE
-            self._later((namespace_of(job), name_of(job)), int(deadline) - age + 0.05)
+            self._work.later((namespace_of(job), name_of(job)), int(deadline) - age + 0.05)
         return None
 
     def _manage(self, job: Obj, status: Obj, counts: Tally) -> bool:
@@ -267,7 +237,7 @@ class JobController:
         left = at + wait - asyncio.get_running_loop().time()
         if left <= 0:
             return False
-        self._later((namespace_of(job), name_of(job)), left)
+        self._work.later((namespace_of(job), name_of(job)), left)
         return True
 
     def _next_indexes(self, job: Obj, status: Obj, counts: Tally, size: int) -> list[int | None]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.events import Recorder
-from pytest_gpucluster.embedded.feed import DELETED, Subscription
+from pytest_gpucluster.embedded.feed import DELETED
 from pytest_gpucluster.embedded.kueue import conditions, names
 from pytest_gpucluster.embedded.kueue import workloads as of
 from pytest_gpucluster.embedded.kueue.podsets import merge, restore, running_info
@@ -22,6 +22,7 @@ from pytest_gpucluster.embedded.objects import (
     uid_of,
 )
 from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.embedded.worklist import Worklist
 
 NOTICE_SECONDS = 0.08
 """How long after its creation or change a Job that runs without a matching Workload is stopped; 0.07 to 0.14 s in the
@@ -44,43 +45,22 @@ class JobReconciler:
         self._has = runtime.has
         self._events = Recorder(runtime.store, names.JOB_REPORTER, legacy=True)
         self._notice = LATE_SECONDS if runtime.has("kueue.starts-before-admission") else NOTICE_SECONDS
-        self._dirty: dict[Key, None] = {}
         self._noticed: dict[str, float] = {}
-        self._changes: Subscription | None = None
+        self._work = Worklist(self._store, [names.JOB, names.WORKLOAD], self._note, self._reconcile)
 
     async def run(self) -> None:
         """Follow Jobs and Workloads until cancelled."""
-        with self._store.subscribe([names.JOB, names.WORKLOAD]) as changes:
-            self._changes = changes
-            while not changes.closed:
-                if not self._dirty:
-                    await changes.wait()
-                for kind, key, obj in changes.pending():
-                    self._note(kind, key, obj)
-                if not self._dirty:
-                    continue
-                now = next(iter(self._dirty))
-                del self._dirty[now]
-                self._reconcile(now)
-                await asyncio.sleep(0)
+        await self._work.run()
 
     def _note(self, kind: str, key: str, obj: Obj) -> None:
         if key == names.JOB:
-            self._dirty[namespace_of(obj), name_of(obj)] = None
+            self._work.add((namespace_of(obj), name_of(obj)))
             if kind == DELETED:
                 self._noticed.pop(uid_of(obj), None)
             return
         owner = controller_of(obj)
         if owner is not None and owner["kind"] == "Job" and owner["apiVersion"] == "batch/v1":
-            self._dirty[namespace_of(obj), owner["name"]] = None
-
-    def _again(self, key: Key, seconds: float) -> None:
-        def ring() -> None:
-            self._dirty[key] = None
-            if self._changes is not None:
-                self._changes.nudge()
-
-        asyncio.get_running_loop().call_later(seconds, ring)
+            self._work.add((namespace_of(obj), owner["name"]))
 
     # -- one look at one Job -------------------------------------------------------------------------
 
@@ -167,7 +147,7 @@ class JobReconciler:
         first = self._noticed.setdefault(uid_of(job), clock)
         left = first + self._notice - clock
         if left > 1e-6:
-            self._again(key, left)
+            self._work.later(key, left)
             return False
         del self._noticed[uid_of(job)]
         return True

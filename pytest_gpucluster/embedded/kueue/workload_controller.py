@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from pytest_gpucluster.embedded.events import Recorder
-from pytest_gpucluster.embedded.feed import DELETED, Subscription
+from pytest_gpucluster.embedded.feed import DELETED
 from pytest_gpucluster.embedded.kueue import conditions, lookup, names
 from pytest_gpucluster.embedded.kueue.settings import Settings
 from pytest_gpucluster.embedded.objects import (
@@ -18,6 +18,7 @@ from pytest_gpucluster.embedded.objects import (
     uid_of,
 )
 from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.embedded.worklist import Worklist
 from pytest_gpucluster.plain.times import format_time, parse_time
 
 EXACT_BELOW = 2.0
@@ -39,43 +40,24 @@ class WorkloadController:
         self._wait = settings.wait
         self._has = runtime.has
         self._events = Recorder(runtime.store, names.WORKLOAD_REPORTER, legacy=True)
-        self._dirty: dict[Key, None] = {}
         self._since: dict[tuple[str, str, str], float] = {}
         self._due: dict[str, float] = {}
-        self._changes: Subscription | None = None
+        followed = [names.WORKLOAD, names.LOCAL_QUEUE, names.CLUSTER_QUEUE]
+        self._work = Worklist(self._store, followed, self._note, self._reconcile, all_at_once=True)
 
     async def run(self) -> None:
         """Follow Workloads and queues until cancelled."""
-        with self._store.subscribe([names.WORKLOAD, names.LOCAL_QUEUE, names.CLUSTER_QUEUE]) as changes:
-            self._changes = changes
-            while not changes.closed:
-                if not self._dirty:
-                    await changes.wait()
-                for kind, key, obj in changes.pending():
-                    self._note(kind, key, obj)
-                while self._dirty:
-                    now = next(iter(self._dirty))
-                    del self._dirty[now]
-                    self._reconcile(now)
-                await asyncio.sleep(0)
+        await self._work.run()
 
     def _note(self, kind: str, key: str, obj: Obj) -> None:
         if key == names.WORKLOAD:
-            self._dirty[namespace_of(obj), name_of(obj)] = None
+            self._work.add((namespace_of(obj), name_of(obj)))
             if kind == DELETED:
                 self._due.pop(uid_of(obj), None)
                 self._since = {k: v for k, v in self._since.items() if k[0] != uid_of(obj)}
             return
         for workload in self._store.peek_all(names.WORKLOAD):
-            self._dirty[namespace_of(workload), name_of(workload)] = None
-
-    def _again(self, key: Key, seconds: float) -> None:
-        def ring() -> None:
-            self._dirty[key] = None
-            if self._changes is not None:
-                self._changes.nudge()
-
-        asyncio.get_running_loop().call_later(max(seconds, SHORTEST), ring)
+            self._work.add((namespace_of(workload), name_of(workload)))
 
     def _reconcile(self, key: Key) -> None:
         workload = self._store.find(names.WORKLOAD, *key)
@@ -106,7 +88,7 @@ class WorkloadController:
         if at:
             left = self._left_until(workload, at)
             if left > 0:
-                self._again(key, left)
+                self._work.later(key, max(left, SHORTEST))
                 return False
             if not conditions.is_true(workload, names.QUOTA_RESERVED):
                 self._write(workload, lambda w: w["status"]["requeueState"].pop("requeueAt", None))
@@ -204,7 +186,7 @@ class WorkloadController:
         if left is None:
             return
         if left > 0:
-            self._again(key, left)
+            self._work.later(key, max(left, SHORTEST))
             return
         count = int(((workload.get("status") or {}).get("requeueState") or {}).get("count") or 0)
         if self._wait.limit is not None and count + 1 > self._wait.limit:
