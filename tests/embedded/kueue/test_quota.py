@@ -83,8 +83,9 @@ async def test_the_next_flavor_is_tried():
         on.queue("q", [8, 2, 4], flavors=("locked", "gold", "any"))
         on.job("a", "q", 3)
         on.job("b", "q", 2)
-        on.job("c", "q", 2, pod={"nodeSelector": {"tier": "silver"}})
         await on.until(lambda: on.is_so("a", names.ADMITTED) and on.is_so("b", names.ADMITTED))
+        # Only now: Jobs of one second are queued by uid, and this one might be looked at first.
+        on.job("c", "q", 2, pod={"nodeSelector": {"tier": "silver"}})
         await on.until(lambda: on.condition("c", names.QUOTA_RESERVED) is not None)
 
         def flavor(job):
