@@ -64,16 +64,12 @@ def _ran(
     evidence: Evidence, required: str, tried: Sequence[Trial], ran: Sequence[Trial], told: numa.Terms
 ) -> Finding:
     causes = dict.fromkeys(cause for trial in ran for cause in numa.causes_of_running(evidence, trial))
-    return say.finding(
-        Verdict.FAIL,
+    return numa.violation(
         required,
         f"{len(ran)} of {say.count(len(tried), 'such pod')} ran: {numa.listed(ran)}",
-        violation=True,
-        where=numa.where(ran),
+        ran,
         causes=tuple(causes),
-        evidence=numa.keys(ran),
         numbers=_numbers(told, ran),
-        repeat=numa.repeat(ran),
         facts={"ran": {t.node: t.asked for t in ran}},
     )
 
@@ -105,15 +101,11 @@ def on_one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
     tried = numa.fitting(told, every)
     apart = [t for t in tried if len(t.nodes) > 1]
     if apart:
-        return say.finding(
-            Verdict.FAIL,
+        return numa.violation(
             required,
             f"{len(apart)} of {say.count(len(tried), 'pod')} hold devices of several NUMA nodes: {numa.listed(apart)}",
-            violation=True,
-            where=numa.where(apart),
+            apart,
             causes=(numa.POLICY, numa.ONE_NUMA),
-            evidence=numa.keys(apart),
-            repeat=numa.repeat(apart),
             facts={"apart": {t.pod.name: t.devices for t in apart}},
         )
     wronged = [t for t in tried if t.topology and _had_room(told, every, t)]
@@ -212,15 +204,11 @@ def _there(trial: Trial, t: float) -> bool:
 
 
 def _wronged(required: str, wronged: Sequence[Trial]) -> Finding:
-    return say.finding(
-        Verdict.FAIL,
+    return numa.violation(
         required,
         f"{numa.listed(wronged)} rejected with TopologyAffinityError although one NUMA node had enough free",
-        violation=True,
-        where=numa.where(wronged),
+        wronged,
         causes=(numa.ONE_NUMA, numa.SHORTAGE),
-        evidence=numa.keys(wronged),
-        repeat=numa.repeat(wronged),
     )
 
 
@@ -240,16 +228,12 @@ def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
     if without:
         few = [t for t in without if t.nodes]
         text = "some devices" if few else "no device"
-        return say.finding(
-            Verdict.FAIL,
+        return numa.violation(
             required,
             f"{text} of {say.listed(sorted({t.node for t in without}), 4)} "
             f"{'are' if few else 'is'} reported {'without' if few else 'with'} a NUMA node: {numa.listed(without)}",
-            violation=True,
-            where=numa.where(without),
+            without,
             causes=(numa.NO_TOPOLOGY,),
-            evidence=numa.keys(without),
-            repeat=numa.repeat(without),
         )
     placed = {t.node for t in tried if t.nodes}
     large = [t for t in numa.misfits(told, tried) if t.outcome == RAN and t.node not in placed]

@@ -61,15 +61,11 @@ def holds_for_training_pods(evidence: Evidence, given: terms.Given) -> Finding:
 def _rejected(evidence: Evidence, required: str, large: Sequence[Trial]) -> Finding:
     ran = [t for t in large if t.outcome == RAN]
     if ran:
-        return say.finding(
-            Verdict.FAIL,
+        return numa.violation(
             required,
             f"it ran, or its init container did, although it fits no NUMA node: {numa.listed(ran)}",
-            violation=True,
-            where=numa.where(ran),
+            ran,
             causes=numa.causes_of_running(evidence, ran[0]),
-            evidence=numa.keys(ran),
-            repeat=numa.repeat(ran),
         )
     nothing = numa.undecided(large, required, "with an init container that fits no NUMA node")
     if nothing is not None:
@@ -104,15 +100,11 @@ def _aligned(required: str, small: Sequence[Trial]) -> Finding:
         )
     apart = [t for t in small if len(t.nodes) > 1]
     if apart:
-        return say.finding(
-            Verdict.FAIL,
+        return numa.violation(
             required,
             f"its devices lie on several NUMA nodes: {numa.listed(apart)}",
-            violation=True,
-            where=numa.where(apart),
+            apart,
             causes=(numa.POLICY, numa.ONE_NUMA),
-            evidence=numa.keys(apart),
-            repeat=numa.repeat(apart),
         )
     unknown = [t for t in small if not t.known]
     if unknown:

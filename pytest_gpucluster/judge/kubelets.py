@@ -90,15 +90,11 @@ def told_apart(evidence: Evidence, given: terms.Given) -> Finding:
     if wrong:
         shown = [t for b in wrong for t in b.trials]
         causes = dict.fromkeys(c for b in wrong for c in numa.causes_of_running(evidence, b.trials[0]))
-        return say.finding(
-            Verdict.FAIL,
+        return numa.violation(
             required,
             say.listed([f"{b.node} behaves as {b.told} ({_told(b.trials)})" for b in wrong], 4),
-            violation=True,
-            where=numa.where(shown),
+            shown,
             causes=tuple(causes),
-            evidence=numa.keys(shown),
-            repeat=numa.repeat(shown),
             facts={"behaviour": {b.node: list(b.policies) for b in found}},
         )
     open_ = [b for b in found if b.policies != (told.policy,)]

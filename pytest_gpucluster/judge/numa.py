@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pytest_gpucluster.evidence import fields, numa
 from pytest_gpucluster.evidence.model import Evidence
@@ -174,6 +175,23 @@ def repeat(tried: Iterable[Trial]) -> tuple[str, ...]:
         f"kubectl -n {space} get events --field-selector reason=TopologyAffinityError" for space in spaces[:1]
     ]
     return tuple(lines)
+
+
+def violation(
+    required: str, observed: str, tried: Sequence[Trial], *, causes: tuple[Cause, ...], **more: Any
+) -> Finding:
+    """Return the finding that these trials break a row: where they are, what decides it and how to look again."""
+    return say.finding(
+        Verdict.FAIL,
+        required,
+        observed,
+        violation=True,
+        where=where(tried),
+        causes=causes,
+        evidence=keys(tried),
+        repeat=repeat(tried),
+        **more,
+    )
 
 
 def undecided(tried: Sequence[Trial], required: str, what: str) -> Finding | None:

@@ -13,14 +13,12 @@ from .common import (
     all_bound,
     bound,
     exist,
-    finished,
     image,
-    job_ended,
     phase,
     told,
     window_length,
 )
-from .scarcity import contend
+from .scarcity import compete
 
 NODES, PER_NODE = 3, 8
 MEMBERS, SIZE = 3, 5
@@ -92,16 +90,7 @@ def _pair(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
         )
         for side in ("left", "right")
     ]
-    if all(gang.ok for gang in gangs):
-        if contend(stage, gangs):
-            ended, finals = [job_ended(gang) for gang in gangs], [finished(gang, PAIR) for gang in gangs]
-            stage.wait(
-                "both gangs have run to their end",
-                lambda live: all(done(live) for done in ended) or all(done(live) for done in finals),
-                budget="finish",
-            )
-        for gang in gangs:
-            stage.delete(gang)
+    compete(stage, gangs)
 
 
 further = Scenario(

@@ -120,6 +120,11 @@ def run_two_gangs(stage: Stage) -> None:
         )
         for side in ("left", "right")
     ]
+    compete(stage, gangs)
+
+
+def compete(stage: Stage, gangs: list[Handle]) -> None:
+    """Watch two gangs of four want the same room, let the winner end and the loser run, and delete both."""
     if not all(gang.ok for gang in gangs):
         return
     if contend(stage, gangs):
