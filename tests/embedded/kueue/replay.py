@@ -16,6 +16,7 @@ from pytest_gpucluster.embedded.objects import Obj, clone
 from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.kubelet import SimulatedKubelet, new_node
 from tests.embedded.volcano.virtual_time import run_virtually, wall
+from tests.embedded.watching import watch
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "recorded" / "kueue" / "v0.17.0"
 FOLLOWED = (
@@ -166,7 +167,7 @@ async def _play(
     player.prepare(" ".join(text for _, text in notes))
     runtime.spawn(SimulatedKubelet(runtime).run(), "simulated kubelets")
     await asyncio.sleep(2)
-    watcher = asyncio.create_task(_watch(runtime, played))
+    watcher = asyncio.create_task(watch(runtime, FOLLOWED, played.stream))
     begun = asyncio.get_running_loop().time()
     for at, text in [*notes, (max(lines[-1]["t"], until), "")]:
         await asyncio.sleep(max(begun + at - asyncio.get_running_loop().time(), 0))
@@ -177,14 +178,3 @@ async def _play(
     await runtime.stop()
     assert not crashed
     return played
-
-
-async def _watch(runtime: Any, played: Played) -> None:
-    begun = asyncio.get_running_loop().time()
-    first = runtime.store.version
-    with runtime.store.subscribe(FOLLOWED) as changes:
-        async for kind, key, obj in changes:
-            if int(obj["metadata"]["resourceVersion"]) <= first:
-                continue
-            at = asyncio.get_running_loop().time() - begun
-            played.stream.append({"t": round(at, 3), "type": kind, "kind": key, "object": obj})

@@ -20,6 +20,7 @@ from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.kubelet import SimulatedKubelet, new_node
 from tests.embedded.volcano.recorded_kubelet import RecordedKubelet
 from tests.embedded.volcano.virtual_time import run_virtually, wall
+from tests.embedded.watching import watch
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "recorded" / "volcano" / "v1.14.4"
 FOLLOWED = (
@@ -221,7 +222,7 @@ async def _play(recording: Recording, period: float, defects: tuple[str, ...]) -
     else:
         runtime.spawn(SimulatedKubelet(runtime).run(), "simulated kubelets")
     await asyncio.sleep(5)
-    watcher = asyncio.create_task(_watch(runtime, played))
+    watcher = asyncio.create_task(watch(runtime, FOLLOWED, played.stream, SYSTEM_NAMESPACES))
     begun = asyncio.get_running_loop().time()
     for at, text in notes:
         await asyncio.sleep(max(begun + at - asyncio.get_running_loop().time(), 0))
@@ -232,16 +233,3 @@ async def _play(recording: Recording, period: float, defects: tuple[str, ...]) -
     await runtime.stop()
     assert not crashed
     return played
-
-
-async def _watch(runtime: Runtime, played: Played) -> None:
-    begun = asyncio.get_running_loop().time()
-    first = runtime.store.version
-    with runtime.store.subscribe(FOLLOWED) as changes:
-        async for kind, key, obj in changes:
-            if int(obj["metadata"]["resourceVersion"]) <= first:
-                continue
-            if obj["metadata"].get("namespace") in SYSTEM_NAMESPACES:
-                continue
-            at = asyncio.get_running_loop().time() - begun
-            played.stream.append({"t": round(at, 3), "type": kind, "kind": key, "object": obj})
