@@ -13,6 +13,7 @@ import yaml
 
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.provider.kind import claims, config, engine, manager, payload, removal, waiting
+from tests.interrupting import LISTENS_TO_CTRL_C
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ANSWER = "; --cluster=embedded needs no container engine"
@@ -211,7 +212,7 @@ def test_an_interrupt_while_it_is_made_ends_kind_and_removes_the_cluster(program
     hanging = programs.hangs("kind-create-cluster")
     code = KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", "")
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "run")], cwd=ROOT,
+        [*LISTENS_TO_CTRL_C, sys.executable, "-c", code, str(tmp_path / "run")], cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     end = time.monotonic() + 30
