@@ -1,10 +1,9 @@
-"""The stage: what a scenario may do to the cluster, and how it waits."""
+"""The stage: what a scenario may do to the cluster."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence.model import NOTES
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import (
@@ -12,45 +11,40 @@ from pytest_gpucluster.scenario import (
     cleanup,
     gangs,
     live,
-    podlogs,
     priorities,
     queues,
     quotas,
     reading,
     slots,
     submit,
+    waiting,
 )
 from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
 Handle = submit.Handle
 SlotPool = slots.SlotPool
-Predicate = Callable[[live.Live], bool]
-Unless = Callable[[live.Live], bool | str]
+Predicate = waiting.Predicate
+Unless = waiting.Unless
 
 
-class Stage:
+class Stage(waiting.Waiting):
     """What a scenario gets: verbs that record what they did, waits that wake on events and never raise.
 
     Attributes:
-        name: the scenario's name.
         given: what judges are told beside the standard facts; the scenario fills it.
-        live: the view that predicates get.
+        context: kind and name of what is not ours and belongs to the evidence.
     """
 
     def __init__(self, site: sites.Site, name: str, kinds_watched: tuple[str, ...]) -> None:
         """Set the stage for one scenario; the session does."""
-        self.name = name
+        super().__init__(site, name, kinds_watched)
         self.given: dict[str, Any] = {}
-        self.live = live.Live(site.log.state, site.log.condition, site.namespace)
         self.stack = cleanup.CleanupStack(site.log)
         self.context: set[tuple[str, str]] = {
             (kind, site.profile.queue) for kind in ("Queue", "ClusterQueue", "LocalQueue")
         }
-        self._site = site
-        self._kinds = kinds_watched
         self._submitter = submit.Submitter(site, name, self.stack)
-        self._reader = podlogs.LogReader(site, name)
         self._acts = acts.Acts(site, name)
         self._asker = reading.Reader(site, name)
 
@@ -58,21 +52,6 @@ class Stage:
     def handles(self) -> list[Handle]:
         """Return what was created, in order."""
         return self._submitter.handles
-
-    @property
-    def profile(self) -> sites.ProfileLike:
-        """Return the profile."""
-        return self._site.profile
-
-    @property
-    def cluster(self) -> sites.ClusterLike:
-        """Return the cluster."""
-        return self._site.cluster
-
-    @property
-    def namespace(self) -> str:
-        """Return the namespace in which everything of ours is made."""
-        return self._site.namespace
 
     @property
     def dialect(self) -> Any:
@@ -105,20 +84,6 @@ class Stage:
             WorkloadError: the scheduler cannot express it; the row is then not applicable.
         """
         return gangs.submit(self, dialect or self.dialect, spec, role)
-
-    def now(self) -> float:
-        """Return seconds since the session began: the time of evidence."""
-        return self._site.log.now()
-
-    def note(self, word: str, **fields: Any) -> float:
-        """Write a note of the fixed vocabulary and return its time.
-
-        Raises:
-            ValueError: a word that is not in the vocabulary; judges would not know it.
-        """
-        if word not in NOTES:
-            raise ValueError(f"unknown note {word!r}{names.did_you_mean(word, NOTES)}")
-        return self._site.log.add("NOTE", self.name, {"note": word, **fields})
 
     # -- doing -------------------------------------------------------------------------------------------------------
 
@@ -397,106 +362,16 @@ class Stage:
         """End the followers of logs; the session does, after the cleanup."""
         self._reader.close()
 
-    # -- waiting -----------------------------------------------------------------------------------------------------
-
-    def wait(
-        self,
-        what: str,
-        predicate: Predicate,
-        *,
-        budget: str,
-        unless: Unless | None = None,
-        extra: float = 0.0,
-    ) -> bool:
-        """Wait until `predicate(live)` holds; it is asked after each change, never by polling.
-
-        Args:
-            what: what is waited for, for the note.
-            predicate: cheap and without side effects; it runs with the log's lock held.
-            budget: name of the time allowed, from the profile.
-            unless: what makes waiting pointless; a returned text says why.
-            extra: seconds beyond the budget: what the cluster itself is told to wait before it acts.
-
-        Returns:
-            True when it came true. False when the time ran out (note `timed-out`) or `unless` held (note `aborted`).
-
-        Raises:
-            EnvironmentProblem: a watched kind may not be watched, or the API server is gone.
-        """
-        seconds = self._site.budget(budget) + extra
-        ended: list[bool | str] = []
-
-        def check() -> bool:
-            self._check_watches()
-            if predicate(self.live):
-                return True
-            why = unless(self.live) if unless is not None else False
-            if why:
-                ended.append(why)
-            return bool(why)
-
-        if not self._site.log.until(check, seconds):
-            self.note("timed-out", what=what, seconds=seconds, budget=budget, last=self._last())
-            return False
-        if ended:
-            self.note(
-                "aborted", what=what, why=ended[0] if isinstance(ended[0], str) else "it cannot come true"
-            )
-            return False
-        return True
-
-    def window(self, name: str, periods: float = 3, *, unless: Unless | None = None) -> bool:
-        """Stay for a window in which nothing may happen: the longer of `periods` scheduler periods and the profile's.
-
-        Returns:
-            Whether it was seen to its end; False when `unless` ended it (note `aborted`).
-
-        Raises:
-            EnvironmentProblem: as in `wait`.
-        """
-        seconds = max(periods * self.profile.scheduler_period, self.profile.window)
-        self.note("window-begin", window=name, seconds=seconds)
-        why: list[bool | str] = []
-
-        def check() -> bool:
-            self._check_watches()
-            found = unless(self.live) if unless is not None else False
-            why[:] = [found] if found else []
-            return bool(found)
-
-        early = self._site.log.until(check, seconds)
-        if early:
-            text = why[0] if isinstance(why[0], str) else "ended early"
-            self.note("aborted", what=f"window {name}", why=text)
-        self.note("window-end", window=name, **({"early": True} if early else {}))
-        return not early
-
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _subjects(self) -> set[str]:
+        return {handle.uid for handle in self.handles if handle.uid}
 
     def _info(self, handle: Handle) -> kinds.KindInfo:
         body = handle.body
         if body.get("kind") and body.get("apiVersion") and handle.ok:
             return self._site.api.info(str(body["apiVersion"]), str(body["kind"]))
         return self._site.api.info_of_key(handle.kind)
-
-    def _check_watches(self) -> None:
-        log = self._site.log
-        for kind in self._kinds:
-            error = log.problems.get(kind)
-            if isinstance(error, errors.EnvironmentProblem):
-                raise error
-        if log.unwritable is not None:
-            raise log.unwritable
-        if self._reader.denied is not None:
-            raise self._reader.denied
-        outage = log.outage()
-        if outage is not None:
-            raise errors.EnvironmentProblem(f"the API server is gone: {outage}")
-
-    def _last(self) -> str:
-        log = self._site.log
-        with log.condition:
-            return live.summary(log.state, {h.uid for h in self.handles if h.uid})
 
 
 def queue_is(name: str, *states: str) -> Predicate:
