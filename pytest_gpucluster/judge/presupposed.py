@@ -112,7 +112,18 @@ def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
         text = f"{len(ran)} of {len(pods)} pods were seen to run"
         seen = tuple(pod.keys["running"] for pod in ran[:2] if "running" in pod.keys)
         return say.presupposed(name, held=True, observed=text, evidence=seen)
-    return say.presupposed(name, held=None, observed=f"none of {len(pods)} pods was seen to run")
+    text = f"none of {len(pods)} pods was seen to run"
+    return say.presupposed(name, held=None, observed=text if pods else f"{text}{_not_made(evidence)}")
+
+
+def _not_made(evidence: Evidence) -> str:
+    """Say which creation the API server failed to answer, where none was made for that."""
+    failed = [line for line in evidence.responses() if (fields.number(line.data, "code") or 0) >= 500]
+    if not failed:
+        return ""
+    first = failed[0].data
+    why = " ".join(fields.text(first, "status", "message").split())
+    return f": {fields.text(first, 'request')} was answered {fields.number(first, 'code')}: {why[:200]}"
 
 
 def ranks_wired(evidence: Evidence, given: terms.Given) -> Presupposed:

@@ -44,6 +44,8 @@ def test_names_that_differ_from_run_to_run_are_masked():
     assert anonymous("gang-0-x7k2p, gang-12") == "gang-N-X, gang-N"
     assert anonymous("job-gang-1f0ab") == "job-gang-X"
     assert anonymous("gang-worker") == "gang-worker"
+    assert anonymous("world-pgt-0-bd4b88f") == "world-pgt-N-X"
+    assert anonymous("two-gangs-left-0-x7k2p") == anonymous("two-gangs-right-1-qqqqq")
 
 
 def test_the_same_run_has_no_differences():

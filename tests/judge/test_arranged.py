@@ -180,6 +180,24 @@ def test_presuppositions(name: str, state: Any, held: bool | None):
     assert found.observed
 
 
+def test_what_the_api_server_failed_to_answer_is_said_where_no_pod_was_made():
+    """A webhook that cannot be reached (as of Kueue right after its installation) refuses what it must see."""
+    why = 'Internal error occurred: failed calling webhook "mjob.kb.io": dial tcp: connection refused'
+    refused = {
+        "t": 1.0,
+        "type": "RESPONSE",
+        "request": "create Job.batch/healthy",
+        "code": 500,
+        "status": {"message": why},
+    }
+    found = presupposed.pods_ran(recordings.evidence_of([refused]), {})
+    assert found.held is None
+    assert found.observed.startswith(
+        "none of 0 pods was seen to run: create Job.batch/healthy was answered 500: Internal"
+    )
+    assert "mjob.kb.io" in found.observed
+
+
 def test_a_name_that_did_not_resolve_is_a_prerequisite_that_failed():
     """The look-ups of the payload decide whether the master's name resolves."""
     good = recordings.healthy()

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from pytest_gpucluster.kube import errors, objects
-from pytest_gpucluster.provider.kind import notes, waiting
+from pytest_gpucluster.provider.kind import notes, waiting, webhooks
 from pytest_gpucluster.provider.protocol import ProviderError
 
 MANIFESTS = (".yaml", ".yml")
@@ -19,6 +19,8 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz")
 FETCH_LIMIT = 60.0
 READY_LIMIT = 300.0
 """Seconds until everything of an add-on is Available; its images may have to be pulled."""
+REACHED_LIMIT = 60.0
+"""Seconds until the API server reaches webhooks whose Deployment is Available."""
 
 FIRST = ("Namespace", "CustomResourceDefinition")
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -123,6 +125,8 @@ def serving(api: objects.Objects, addon: Addon) -> None:
         waiting.available(api, deployments, READY_LIMIT)
         for kind in WEBHOOKS:
             waiting.trusted(api, kind, _names(addon.manifests, kind), READY_LIMIT)
+        hooks = [each for each in addon.manifests if each["kind"] in WEBHOOKS]
+        webhooks.answering(api, hooks, REACHED_LIMIT)
         if addon.name in MADE and any(each["kind"] == "Deployment" for each in addon.manifests):
             version, kind, name = MADE[addon.name]
             waiting.there(api, api.info(version, kind), name, READY_LIMIT)
