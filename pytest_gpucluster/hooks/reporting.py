@@ -174,10 +174,14 @@ def _print_end(terminal: Any, config: pytest.Config) -> None:
 
 def _kept(run: Any, folder: Any, *, keep: bool) -> str:
     """Return what stays after a run and how it is removed, "" where nothing does."""
+    from pytest_gpucluster import provider
+
     kind = run.loaded.profile.kind.name
     match run.loaded.profile.provider:
         case "embedded":
             return "nothing: the embedded cluster ends with its run" if keep else ""
+        case "kind" if not (folder / provider.CLUSTER_FILE).exists():
+            return ""
         case "kind" if kind is not None:
             return f"the kind cluster {kind}; remove it with: kind delete cluster --name {kind}"
         case "kind":

@@ -1,10 +1,11 @@
 """Where a cluster comes from: the embedded one or one that exists."""
 
-from pytest_gpucluster.provider.choose import Held, attach, obtain, start, stop, verify
+from pytest_gpucluster.provider.choose import CLUSTER_FILE, Held, attach, obtain, start, stop, verify
 from pytest_gpucluster.provider.defects import check_defects, known_defects
 from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, Provider, ProviderError
 
 __all__ = [
+    "CLUSTER_FILE",
     "PODS_RUN",
     "Cluster",
     "Held",

@@ -1,6 +1,10 @@
 """Options, their twins, their sources, and what is told when they are wrong."""
 
+import types
+
 import pytest
+
+from pytest_gpucluster.hooks import reporting
 
 pytest_plugins = ["pytester"]
 
@@ -227,6 +231,17 @@ def test_keep_takes_one_scenario(project):
     result = project.run("--gpucluster-keep", "-k", "GANG-001")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["kept      nothing: the embedded cluster ends with its run"])
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_named_kind_cluster_is_kept_only_where_it_was_made(tmp_path, made):
+    """A creation that failed leaves nothing, and says nothing of what stays."""
+    profile = types.SimpleNamespace(provider="kind", kind=types.SimpleNamespace(name="mine"))
+    run = types.SimpleNamespace(loaded=types.SimpleNamespace(profile=profile))
+    if made:
+        (tmp_path / "cluster.json").write_text("{}")
+    told = reporting._kept(run, tmp_path, keep=False)
+    assert told == ("the kind cluster mine; remove it with: kind delete cluster --name mine" if made else "")
 
 
 def test_a_broken_flag_in_the_environment_is_a_usage_error(project, monkeypatch):

@@ -28,9 +28,14 @@ def read(path: str | None) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         words = " ".join(str(error).split())
         raise ProviderError(f"kind.config: {path} cannot be read: {words}") from None
-    if not isinstance(data, dict) or data.get("kind") != "Cluster" or not data.get("nodes"):
+    nodes = data.get("nodes") if isinstance(data, dict) and data.get("kind") == "Cluster" else None
+    if not nodes or not isinstance(nodes, list):
         raise ProviderError(f"kind.config: {path} is no kind cluster configuration with nodes")
-    return data
+    for place, node in enumerate(nodes):
+        if not isinstance(node, dict):
+            told = f"nodes[{place}] is {node!r}, an object such as {{role: worker}} is expected"
+            raise ProviderError(f"kind.config: {path}: {told}")
+    return dict(data)
 
 
 def write(

@@ -18,6 +18,8 @@ NOT_FALSE = frozenset({"pass", "environment", "inconclusive"})
 """Where the cluster was disturbed but is right: what must not happen is a fail."""
 
 MANIFESTS = "/etc/kubernetes/manifests"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+GPU = "nvidia.com/gpu"
 KUBELET = "/var/lib/kubelet/config.yaml"
 
 
@@ -315,6 +317,38 @@ def api_restarts(lab: Lab) -> Iterator[None]:
             until(f"{part} leads", lambda part=part: _leads(lab, part), 180)  # type: ignore[misc]
 
 
+QUOTA = "quota-changed"
+
+
+@contextlib.contextmanager
+def quota_changed(lab: Lab) -> Iterator[None]:
+    """Raise the quota of the ClusterQueue that the profile names above what the nodes have, while nobody tells it."""
+    has = sum(int(node["status"]["allocatable"].get(GPU, 0)) for node in lab.get("nodes")["items"])
+    flavor = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": QUOTA}}
+
+    def queue(quota: int) -> dict[str, Any]:
+        flavors = [{"name": QUOTA, "resources": [{"name": GPU, "nominalQuota": quota}]}]
+        group = {"coveredResources": [GPU], "flavors": flavors}
+        spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+        return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": QUOTA}, "spec": spec}
+
+    def active() -> bool:
+        conditions = lab.get("clusterqueue", QUOTA).get("status", {}).get("conditions", [])
+        return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
+
+    for each in (flavor, queue(has)):
+        lab.kubectl("create", "-f", "-", text=_json(each))
+    try:
+        until("the ClusterQueue is Active", active)
+        before = lab.decide(f"{QUOTA}-before", "INV-005", changes={"kueue": {"cluster_queue": QUOTA}})
+        assert before["INV-005"]["verdict"] == "pass", before
+        lab.kubectl("apply", "-f", "-", text=_json(queue(10 * has)))
+        yield
+    finally:
+        lab.kubectl("delete", "clusterqueue", QUOTA, "--ignore-not-found")
+        lab.kubectl("delete", "resourceflavor", QUOTA, "--ignore-not-found")
+
+
 def last_worker(lab: Lab) -> str:
     """Return the name of the worker that a fault is in."""
     return lab.workers[-1]
@@ -370,6 +404,15 @@ FAULTS: tuple[Fault, ...] = (
         webhook_down,
         {"KUE-001": NOT_GREEN},
         needs=("kueue",),
+    ),
+    Fault(
+        QUOTA,
+        "the quota of the ClusterQueue raised to ten times what the nodes have",
+        quota_changed,
+        {"INV-005": FAIL},
+        tells={"INV-005": lambda _: QUOTA},
+        needs=("kueue",),
+        changes={"kueue": {"cluster_queue": QUOTA}},
     ),
     Fault(
         "no-dns",

@@ -334,6 +334,12 @@ def test_a_configuration_of_ones_own_is_taken(programs, api, tmp_path):
     with provider.start(load(f"kind.config={path}"), tmp_path / "run"):
         (made,) = programs.clusters().values()
     assert [node["role"] for node in made["nodes"]] == ["control-plane"]
-    path.write_text("kind: Pod\n")
-    with pytest.raises(provider.ProviderError, match="is no kind cluster configuration with nodes"):
+    for wrong in ("kind: Pod\n", "kind: Cluster\nnodes: {role: worker}\n", "kind: Cluster\n", "- 1\n"):
+        path.write_text(wrong)
+        with pytest.raises(provider.ProviderError, match="is no kind cluster configuration with nodes"):
+            provider.verify(load(f"kind.config={path}"))
+    path.write_text("kind: Cluster\nnodes:\n- role: control-plane\n-\n")
+    with pytest.raises(
+        provider.ProviderError, match=r"nodes\[1\] is None, an object such as \{role: worker\}"
+    ):
         provider.verify(load(f"kind.config={path}"))
