@@ -1,6 +1,7 @@
 """What an operator declares about a cluster: model, layered load with provenance, errors, JSON Schema."""
 
 from pytest_gpucluster.profile.errors import ProfileError
+from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.load import BUILT_IN, NOT_BUILT, LoadedProfile, known_names, load
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
@@ -11,6 +12,8 @@ __all__ = [
     "BUILT_IN",
     "NOT_BUILT",
     "Connection",
+    "Fabric",
+    "Floor",
     "Kueue",
     "LoadedProfile",
     "Numa",

@@ -42,6 +42,14 @@ EMBEDDED: Mapping[str, Any] = {
     # Longer than pods take to start on a busy host; recorded for Kueue: it may fire up to a second early.
     "kueue": {"wait_for_pods_ready": 3.0},
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed", "cpus": 1},
+    # GPUs are pretended: ranks are on CPUs. Published floors are of other shapes; that they are sane is judged.
+    "fabric": {
+        "device": "cpu",
+        "nodes": 2,
+        "floor_file": "bus_bandwidth",
+        "seconds": 1.0,
+        "stall_bound": 30.0,
+    },
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,
@@ -78,6 +86,7 @@ KIND: Mapping[str, Any] = {
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,
     "interface": "eth0",
+    "fabric": {"device": "cpu", "nodes": 2, "floor_file": "bus_bandwidth", "seconds": 2.0},
     # As cluster.yaml of the provider sets the kubelets, with the fake NUMA nodes of its workers.
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed"},
     # kube-scheduler reacts at once; what it could not place it tries again after one to ten seconds.

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from pytest_gpucluster.plain import components, schedulers, versions
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
+from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.numa import Numa
 
@@ -138,6 +139,9 @@ class Profile(Frozen):
     )
     numa: Numa | None = Field(
         default=None, description="That nodes align pods to NUMA nodes, and how; none: not declared"
+    )
+    fabric: Fabric | None = Field(
+        default=None, description="What carries collectives, and how fast; none: the rows do not apply"
     )
     queue: Text = Field(description="Queue into which training is submitted")
     gpu_resource: ResourceName = Field(description="Name of the GPU resource, such as nvidia.com/gpu")

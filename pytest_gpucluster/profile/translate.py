@@ -6,6 +6,7 @@ import pydantic
 
 from pytest_gpucluster.plain import components
 from pytest_gpucluster.profile.errors import ProfileError
+from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.layers import Layers
 from pytest_gpucluster.profile.model import (
@@ -23,6 +24,8 @@ from pytest_gpucluster.profile.model import (
 from pytest_gpucluster.profile.numa import Numa
 
 _WHOLE = {"[key]"}
+VARIABLES = (["fabric", "settings"], ["fabric", "env"])
+"""Mappings whose keys are names of variables."""
 _SUBJECT = {"window_shortened": ["window"], "kueue_undeclared": ["kueue"]}
 _WORDS = {
     "string_type": "must be a text: quote it",
@@ -33,7 +36,6 @@ _WORDS = {
     "bool_type": "must be true or false",
     "missing": "is missing",
     "greater_than": "must be greater than 0",
-    "greater_than_equal": "must be 0 or greater",
     "finite_number": "must be finite",
     "mapping_type": "must be a mapping of keys to values",
     "model_type": "must be a mapping of keys to values",
@@ -41,6 +43,8 @@ _WORDS = {
     "tuple_type": "must be a list",
     "string_pattern_mismatch": "has another shape than it must have",
 }
+
+_BOUNDS = {"greater_than_equal": "must be {ge:g} or greater", "less_than_equal": "must be {le:g} or less"}
 
 
 def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> ProfileError:
@@ -52,10 +56,12 @@ def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> Pr
     source = layers.source_of(path) or where
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     kind = first["type"]
+    if "[key]" in map(str, first["loc"]) and loc[:2] in VARIABLES:
+        return ProfileError(source, path, f"is no name of a variable, such as NCCL_IB_HCA{more}")
     if kind == "extra_forbidden" or "[key]" in map(str, first["loc"]):
         return ProfileError(source, path, f"unknown key{more}", allowed=_keys_at(loc[:-1]))
     allowed: tuple[str, ...] = ()
-    problem = _WORDS.get(kind, first["msg"].lower())
+    problem = _BOUNDS.get(kind, "").format(**first.get("ctx", {})) or _WORDS.get(kind, first["msg"].lower())
     if kind == "literal_error":
         allowed, problem = _allowed(first), "is not known"
     return ProfileError(source, path, problem + more, value=_value(layers.data, loc), allowed=allowed)
@@ -75,11 +81,14 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         "kind": Kind,
         "addons": Addon,
         "numa": Numa,
+        "fabric": Fabric,
     }
     if path == ["addons"]:
         return ADDONS
     if path[:2] == ["kind", "mounts"]:
         return tuple(Mount.model_fields)
+    if path[:2] == ["fabric", "floors"]:
+        return tuple(Floor.model_fields)
     if path[:1] == ["budgets"]:
         return BUDGETS
     if path[:1] == ["images"]:

@@ -63,6 +63,47 @@ def test_alignment_is_declared_by_a_mapping(write):
     assert (declared.qos, declared.cpus) == (None, None)
 
 
+def test_the_fabric_is_declared_by_a_mapping(write):
+    """`fabric: {}` lets the rows run and declares nothing; floors state their own shape and origin."""
+    assert profile.load("prod-a", [write()]).profile.fabric is None
+    bare = profile.load("prod-a", [write("fabric: {}\n")]).profile.fabric
+    assert (bare.device, bare.nodes, bare.pods_per_node, bare.transport) == ("gpu", None, 1, None)
+    assert (bare.floors, bare.floor_file, dict(bare.env)) == ((), None, {})
+    floor = (
+        "{collective: all_reduce, size: 1073741824, busbw: 380.0, nodes: 2, gpus: 8, origin: run of March}"
+    )
+    told = profile.load("prod-a", [write(f"fabric: {{transport: NET/IB, floors: [{floor}]}}\n")]).profile
+    assert told.fabric.floors[0].busbw == 380.0
+    assert profile.load("embedded").profile.fabric.device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("transport: NET/IBB", "fabric.transport = 'NET/IBB': is not known; did you mean 'NET/IB'?"),
+        ("trasport: NET/IB", "fabric.trasport: unknown key; did you mean 'transport'?"),
+        ("nics_per_node: 0", "fabric.nics_per_node = 0: must be 1 or greater"),
+        ("slow_share: 2.0", "fabric.slow_share = 2.0: must be 1 or less"),
+        ("env: {NCCL-NET: IB}", "fabric.env.NCCL-NET: is no name of a variable, such as NCCL_IB_HCA"),
+        ("env: {NCCL_IB_DISABLE: 1}", "fabric.env.NCCL_IB_DISABLE = 1: must be a text: quote it"),
+        (
+            "floor_file: bus_bandwith",
+            "fabric.floor_file = 'bus_bandwith': is not known; did you mean 'bus_bandwidth'?",
+        ),
+        (
+            "floors: [{collective: all_reduce, size: 1, busbw: 1.0, origin: us, nodez: 2}]",
+            "fabric.floors.0.nodez: unknown key; did you mean 'nodes'?",
+        ),
+    ],
+)
+def test_mistakes_in_the_fabric_are_one_line(write, text, problem):
+    """What, where, what is allowed, and the nearest match."""
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write(f"fabric: {{{text}}}\n")])
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_kueue_is_declared_by_a_mapping_also_an_empty_one(write):
     """Without the key Kueue is not declared; the embedded cluster declares it, and native gangs beside Volcano's."""
     assert profile.load("prod-a", [write()]).profile.kueue is None

@@ -1,6 +1,54 @@
 """Departures of the traffic between ranks."""
 
+from collections.abc import Callable
+from typing import Any
+
+from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.evidence.payload import words
+
+
+def _first_device(evidence: Evidence) -> Evidence:
+    """Let all ranks of one member name the device of its first."""
+    told = words(evidence).of("who")
+    last = max((word.pod for word in told), default="")
+    first = next((word for word in told if word.pod == last), None)
+    if first is None:
+        return evidence
+    return base.on("who", lambda w: w.update(uuid=first.data.get("uuid")), alone=True)(evidence)
+
+
+def _on_one_node(evidence: Evidence) -> Evidence:
+    """Let all members that told their ranks lie on one node, each rank on a device of its own there."""
+    told = words(evidence).of("who")
+    node = next((str(word.data.get("node")) for word in told), "")
+    if not node:
+        return evidence
+    uids = {word.uid for word in told}
+
+    def move(pod: dict[str, Any]) -> None:
+        if pod["spec"].get("nodeName"):
+            pod["spec"]["nodeName"] = node
+
+    moved = base.each(evidence, lambda ln: ln.kind == "Pod" and ln.uid in uids, move)
+    return base.on("who", lambda w: w.update(node=node, uuid=f"GPU-fake-{w.get('rank')}"))(moved)
+
+
+def _floors(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+    """Return the mutant that changes the first floor that is declared."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        given = dict(evidence.header.get("given") or {})
+        fabric = dict(given.get("fabric") or {})
+        floors = [dict(one) for one in fabric.get("floors") or []]
+        if not floors:
+            return evidence
+        change(floors[0])
+        header = {**evidence.header, "given": {**given, "fabric": {**fabric, "floors": floors}}}
+        return Evidence(evidence.lines, header=header, spans=evidence.spans)
+
+    return mutant
+
 
 MUTANTS: base.Table = {
     "fabric.another-interface": (
@@ -10,6 +58,17 @@ MUTANTS: base.Table = {
     "fabric.wrong-sum": (
         "one member's all-reduce gave another sum",
         base.on("reduced", lambda w: w.update(got=-1.0, ok=False), alone=True),
+    ),
+    "fabric.two-ranks-on-one-gpu": ("the ranks of one member have the same device", _first_device),
+    "fabric.a-node-is-missing": ("all members lie on one node", _on_one_node),
+    "fabric.ranks-unheard": ("one member's ranks do not say who they are", base.drop("who", alone=True)),
+    "fabric.floor-without-shape": (
+        "a floor does not say for how many nodes it holds",
+        _floors(lambda floor: floor.pop("nodes", None)),
+    ),
+    "fabric.floor-above-the-wires": (
+        "a floor is more than its wires carry: Gbit/s were written for GB/s",
+        _floors(lambda floor: floor.update(busbw=8.0 * floor["busbw"])),
     ),
     "fabric.unseen": ("one member does not tell its connections", base.drop("reduced", alone=True)),
 }

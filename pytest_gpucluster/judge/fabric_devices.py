@@ -1,0 +1,152 @@
+"""FAB-014: every rank has a device of its own, on the node where it is expected.
+
+A real device's UUID is unique in the world: two ranks that name the same share it, wherever they say they are. Ids that
+a device plugin makes up are unique on their node only.
+"""
+
+import re
+from collections import Counter
+
+from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "every rank of the world has a device of its own, and every expected node holds its part of the ranks"
+)
+
+UUID = re.compile(
+    r"^(?:GPU-|MIG-)?(?:GPU-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
+)
+SHARED = Cause(
+    "two ranks chose the same GPU: the program does not take LOCAL_RANK for its device, or each rank sees one GPU "
+    "only, or the device plugin hands one GPU to several pods (time slicing, MPS, two plugins)",
+    "set the device by LOCAL_RANK, start one process a GPU, and look at the sharing section of the device plugin",
+)
+FOREIGN = Cause(
+    "the container sees GPUs that its pod was not given: a privileged pod, NVIDIA_VISIBLE_DEVICES set in the image or "
+    "the pod, or a runtime that accepts it from unprivileged containers",
+    "leave NVIDIA_VISIBLE_DEVICES out of image and pod, and set accept-nvidia-visible-devices-envvar-when-unprivileged "
+    "= false",
+)
+UNPLACED = Cause(
+    "fewer nodes take part than expected: several members lie on one node, or a rank's world is smaller",
+    "ask for all GPUs of a node in each member, or spread members over nodes (podAntiAffinity on "
+    "kubernetes.io/hostname)",
+)
+NO_UUID = Cause(
+    "neither the driver nor the device plugin tells which device a rank has",
+    "use a torch that tells UUIDs (2.4 and later), or a device plugin that sets NVIDIA_VISIBLE_DEVICES",
+)
+
+
+def own_devices(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-014."""
+    gang = fabric_terms.subject(evidence, given)
+    told = fabric_terms.told(evidence, gang)
+    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    if nothing is not None:
+        return nothing
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        more.setdefault("evidence", fabric_terms.keys(told))
+        return say.finding(verdict, REQUIRED, text, gang, **more)
+
+    world = fabric_terms.expected(given, told) or len(told.ranks)
+    seen = _seen(told, world)
+    if seen is not None:
+        text, ranks, cause = seen
+        where = fabric_terms.places(ranks)
+        return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=where)
+    absent = fabric_terms.missing(told, world)
+    if absent:
+        return _incomplete(evidence, told, gang, world, absent)
+    short = _nodes(given, told)
+    if short is not None:
+        return found(Verdict.FAIL, short, violation=True, causes=(UNPLACED,))
+    mute = [rank for rank in told.ranks if not rank.says("uuid")]
+    if mute:
+        text = f"{say.count(len(mute), 'rank')} of {world} cannot say which device they have"
+        return found(Verdict.INCONCLUSIVE, text, causes=(NO_UUID,), where=fabric_terms.places(mute))
+    nodes = sorted({rank.node for rank in told.ranks})
+    by = "the driver" if all(r.says("uuid_by") == "driver" for r in told.ranks) else "the device plugin"
+    text = f"{world} ranks on {say.listed(nodes)}, each with a device of its own (ids by {by})"
+    number = Number("devices", float(len({_identity(r) for r in told.ranks})), "", float(world), "one a rank")
+    return found(Verdict.PASS, text, numbers=(number,), where=fabric_terms.places(list(told.ranks)))
+
+
+def _identity(rank: Rank) -> tuple[str, str]:
+    """Return what tells a device from all others."""
+    uuid = rank.says("uuid")
+    return ("", uuid.lower()) if UUID.match(uuid) else (rank.node, uuid)
+
+
+def _seen(told: Told, world: int) -> tuple[str, list[Rank], Cause] | None:
+    """Return what must not be and was seen, with the ranks that it is about."""
+    failed = [
+        rank for rank in told.ranks if rank.failed is not None and "no device of its own" in _error(rank)
+    ]
+    if failed:
+        return f"{failed[0].where}: {_error(failed[0])}", failed, SHARED
+    numbers = Counter(rank.rank for rank in told.ranks)
+    twice = [rank for rank in told.ranks if numbers[rank.rank] > 1 or not 0 <= rank.rank < world]
+    if twice:
+        text = f"rank {twice[0].rank} of a world of {world} is there {numbers[twice[0].rank]} times"
+        return text, twice, UNPLACED
+    devices = Counter(_identity(rank) for rank in told.ranks if rank.says("uuid"))
+    shared = [r for r in told.ranks if r.says("uuid") and devices[_identity(r)] > 1]
+    if shared:
+        same = [r for r in shared if _identity(r) == _identity(shared[0])]
+        listed = say.listed([r.where for r in same])
+        return f"{listed} are on one device, {shared[0].says('uuid')}", shared, SHARED
+    foreign = [rank for rank in told.ranks if _foreign(rank)]
+    if foreign:
+        text = f"{foreign[0].where} has {foreign[0].says('uuid')}, which its pod was not given"
+        return text, foreign, FOREIGN
+    moved = [r for r in told.ranks if r.pod is not None and r.says("node") not in ("", r.pod.node)]
+    if moved:
+        return f"{moved[0].where} says that it is on {moved[0].says('node')}", moved, UNPLACED
+    return None
+
+
+def _error(rank: Rank) -> str:
+    return "" if rank.failed is None else str(rank.failed.data.get("error") or "")
+
+
+def _foreign(rank: Rank) -> bool:
+    """Report whether the driver shows a device that is not among those that the kubelet handed out by UUID."""
+    listed = rank.word.data.get("handed")
+    handed = [str(one).lower() for one in listed] if isinstance(listed, list) else []
+    if rank.says("uuid_by") != "driver" or (rank.word.number("handed_count") or 0) > len(handed):
+        return False
+    whole = bool(handed) and all(UUID.match(one) for one in handed)
+    return whole and bool(rank.says("uuid")) and rank.says("uuid").lower() not in handed
+
+
+def _incomplete(evidence: Evidence, told: Told, gang: Gang | None, world: int, absent: list[int]) -> Finding:
+    """Say what ranks that said nothing make of the row."""
+    expired = terms.timed_out(evidence)
+    text = f"rank {say.listed([str(n) for n in absent])} of {world} did not say who it is"
+    if told.torn:
+        text += f"; {say.count(told.torn, 'line')} cut in the middle"
+    verdict = Verdict.INCONCLUSIVE if told.torn or expired is None else Verdict.FAIL
+    if expired is not None:
+        text += f"; waited for {expired[0]}"
+    return say.finding(
+        verdict, REQUIRED, text, gang, causes=(fabric_terms.NO_RANK,), evidence=fabric_terms.keys(told)
+    )
+
+
+def _nodes(given: terms.Given, told: Told) -> str | None:
+    """Return which node lacks ranks, None where all have theirs."""
+    wanted, pods = terms.count(given, "nodes"), terms.count(given, "pods_per_node") or 1
+    each = terms.count(given, "nproc")
+    held = Counter(rank.node for rank in told.ranks)
+    listed = say.listed([f"{node or 'an unknown node'} {n}" for node, n in sorted(held.items())])
+    if wanted is not None and len(held) != wanted:
+        return f"{say.count(wanted, 'node')} expected, ranks are on {len(held)}: {listed}"
+    if each is not None and any(n != each * pods for n in held.values()):
+        return f"{each * pods} ranks a node expected: {listed}"
+    return None

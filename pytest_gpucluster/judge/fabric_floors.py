@@ -1,0 +1,49 @@
+"""FAB-015: a floor of bandwidth carries its shape and is one that its hardware can reach, and sockets cannot."""
+
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.measure import collective
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "every floor says for which nodes, GPUs, adapters and line rate it holds, and lies between "
+    f"{collective.LEAST_SHARE:g} of what these wires carry and all of it"
+)
+SHAPE = Cause(
+    "a floor without its shape fails healthy clusters of another size and passes sick ones",
+    "write nodes, gpus, nics and nic_gbps (on one node link_gbs) beside busbw, as they were when it was measured",
+)
+UNITS = Cause(
+    "the figure is in other units or of another run: Gbit/s for GB/s, all nodes for one, algorithm for bus bandwidth",
+    "take busbw (GB/s, 1e9 bytes) of nccl-tests or of a report of this suite, of the stated shape",
+)
+
+
+def plausible(evidence: Evidence, given: terms.Given) -> Finding:  # noqa: ARG001 (what is declared is in given)
+    """Judge FAB-015."""
+    listed = [floor for floor, _ in fabric_terms.floors(given)]
+    if not listed:
+        text = "the profile declares no floor of bandwidth (fabric.floors, fabric.floor_file)"
+        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+    wrong = [(floor, why) for floor in listed if (why := floor.implausible())]
+    numbers = tuple(_number(floor) for floor in listed[:24])
+    if wrong:
+        text = "; ".join(f"{floor.text()}: {why}" for floor, why in wrong[:4])
+        more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
+        lacks = any(floor.shape is None or floor.shape.lacking() for floor, _ in wrong)
+        where = tuple(floor.origin or floor.collective for floor, _ in wrong[: say.MANY])
+        return say.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text + more, numbers=numbers, where=where,
+            causes=(SHAPE, UNITS) if lacks else (UNITS, SHAPE),
+        )  # fmt: skip
+    text = f"{say.count(len(listed), 'floor')}, each with its shape and within what its wires carry"
+    return say.finding(Verdict.PASS, REQUIRED, text, numbers=numbers)
+
+
+def _number(floor: collective.Floor) -> Number:
+    top = None if floor.shape is None else collective.ceiling(floor.collective, floor.shape)
+    name = f"floor of {floor.collective} from {collective.size_text(floor.size)}"
+    if floor.shape is not None:
+        name += f", {floor.shape.text()}"
+    # The bound is what the wires carry at most.
+    return Number(name, floor.busbw, "GB/s", top, floor.origin)

@@ -1,0 +1,112 @@
+"""What the rows about the fabric share: the gang, its ranks, what is declared."""
+
+from typing import Any
+
+from pytest_gpucluster.evidence import collectives, fields
+from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.measure.collective import Floor, Shape, floor_of
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+CPU = "the ranks compute on CPUs (gloo): nothing of the fabric of GPUs was used"
+NO_RANK = Cause(
+    "torchrun did not start the ranks, or they ended before they could say who they are",
+    "read the log of the first member: rendezvous (name, port), the image's torch, and GPUs that the pod can see",
+)
+DIED = Cause(
+    "a rank ended in the middle: out of memory, an error of the collective library, a lost GPU (Xid in the node's log)",
+    "read the rank's log and `dmesg` of its node; its NCCL log begins with the first warning in time",
+)
+
+
+def subject(evidence: Evidence, given: terms.Given, *roles: str) -> Gang | None:
+    """Return the gang under judgement; None where the evidence has none."""
+    named = terms.cast(evidence, given, *(roles or ("subject",)))
+    return named[0] if named else None
+
+
+def told(evidence: Evidence, gang: Gang | None) -> Told:
+    """Return what the ranks of a gang said; of all pods where no gang is known."""
+    return collectives.read(evidence, None if gang is None else [pod.uid for pod in gang.pods])
+
+
+def fabric(given: terms.Given) -> fields.Object:
+    """Return what the profile declares of the fabric."""
+    return fields.sub(given, "fabric")
+
+
+def floors(given: terms.Given) -> list[tuple[Floor, fields.Object]]:
+    """Return the floors that are declared, each with what stands in the profile or the list."""
+    own = fabric(given)
+    defaults = {
+        "nics": own.get("nics_per_node"),
+        "nic_gbps": own.get("nic_gbps"),
+        "link_gbs": own.get("link_gbs"),
+        "transport": own.get("transport"),
+    }
+    # A shipped list speaks of other clusters: what it leaves out is not known from this one.
+    return [
+        (floor_of(one, defaults if one.get("of", "profile") == "profile" else None), one)
+        for one in fields.items(own, "floors")
+    ]
+
+
+def shape(given: terms.Given, ranks: Told) -> Shape | None:
+    """Return the shape of the run: nodes that took part and GPUs of each; None where they are not alike."""
+    own = fabric(given)
+    by_node: dict[str, int] = {}
+    for rank in ranks.ranks:
+        by_node[rank.node] = by_node.get(rank.node, 0) + 1
+    if not by_node or len(set(by_node.values())) != 1:
+        return None
+
+    def number(name: str) -> float | None:
+        value: Any = own.get(name)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    nics = number("nics_per_node")
+    return Shape(
+        len(by_node), next(iter(by_node.values())), None if nics is None else int(nics), number("nic_gbps"),
+        number("link_gbs"), str(own.get("transport") or ""),
+    )  # fmt: skip
+
+
+def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str) -> Finding | None:
+    """Return what an evidence without any rank makes of a row; None where ranks said who they are."""
+    if ranks.ranks:
+        return None
+    if ranks.failed:
+        word = ranks.failed[0]
+        text = f"{word.pod}: {word.data.get('error')}"
+        return say.finding(Verdict.FAIL, required, text, gang, causes=(NO_RANK,), evidence=(word.key,))
+    expired = terms.timed_out(evidence)
+    text = "no rank said who it is"
+    if ranks.torn:
+        text += f" ({say.count(ranks.torn, 'line')} cut in the middle)"
+    if expired is not None:
+        text += f"; waited for {expired[0]}"
+    return say.finding(Verdict.INCONCLUSIVE, required, text, gang, causes=(NO_RANK,))
+
+
+def missing(ranks: Told, world: int) -> list[int]:
+    """Return the ranks of a world that said nothing."""
+    there = {rank.rank for rank in ranks.ranks}
+    return [number for number in range(min(world, 100_000)) if number not in there]
+
+
+def expected(given: terms.Given, ranks: Told) -> int | None:
+    """Return the ranks that the world must have."""
+    return terms.count(given, "world") or ranks.world
+
+
+def keys(ranks: Told) -> tuple[str, ...]:
+    """Return keys of the lines by which ranks said who they are."""
+    return tuple(rank.word.key for rank in ranks.ranks)[:12]
+
+
+def places(found: list[Rank]) -> tuple[str, ...]:
+    """Return ranks with their pods and nodes for `where`."""
+    shown = tuple(rank.where for rank in found[: say.MANY])
+    return shown + ((f"and {len(found) - say.MANY} more",) if len(found) > say.MANY else ())

@@ -1,0 +1,1 @@
+"""Pure arithmetic and reading: what figures and logs say, without a cluster."""
