@@ -12,6 +12,10 @@ from pytest_gpucluster.requirement import REGISTRY, Requirement
 RECORDED = Path(__file__).resolve().parents[2] / "fixtures" / "recorded" / "embedded"
 """Evidence files of a run in which every row passed, one a scenario; made by `python -m tests.defects.record RUN`."""
 
+HOST = RECORDED.parent / "host"
+"""Evidence of scenarios whose rows need GPUs or a fabric, which no embedded cluster has: recorded on a GPU host, or
+constructed (the header says so). It stands in for the embedded evidence of the same scenario."""
+
 
 @functools.cache
 def rows() -> tuple[Requirement, ...]:
@@ -23,7 +27,8 @@ def rows() -> tuple[Requirement, ...]:
 @functools.cache
 def evidence(scenario: str) -> Evidence:
     """Return the recorded evidence of a scenario."""
-    return read(RECORDED / f"{scenario}.jsonl")
+    name = f"{scenario}.jsonl"
+    return read(HOST / name if (HOST / name).is_file() else RECORDED / name)
 
 
 @functools.cache
