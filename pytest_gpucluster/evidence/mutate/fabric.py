@@ -31,7 +31,14 @@ def _on_one_node(evidence: Evidence) -> Evidence:
             pod["spec"]["nodeName"] = node
 
     moved = base.each(evidence, lambda ln: ln.kind == "Pod" and ln.uid in uids, move)
-    return base.on("who", lambda w: w.update(node=node, uuid=f"GPU-fake-{w.get('rank')}"))(moved)
+
+    def settle(word: dict[str, Any]) -> None:
+        word["node"] = node
+        # Ids that a device plugin made up are unique on their node only.
+        if word.get("uuid_by") != "driver":
+            word["uuid"] = f"GPU-fake-{word.get('rank')}"
+
+    return base.on("who", settle)(moved)
 
 
 def _floors(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
