@@ -18,6 +18,8 @@ STATUS = {
 
 DESCRIPTION = """Decide one requirement on evidence: a file of a run, a recorded stream, or what kubectl printed.
 Several files are read as one evidence. No cluster is touched.
+
+`gpucluster judge nccl LOG...` decides on the logs of a job's ranks alone; see gpucluster judge nccl --help.
 """
 
 EPILOG = """exit status:
@@ -32,7 +34,11 @@ Example: gpucluster judge runs/1/evidence/gang-scarce.jsonl --requirement GANG-0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+    """Run the command; of a job's logs, the one that reads them."""
+    if arguments and arguments[0] == "nccl":
+        from pytest_gpucluster.cli import judging_nccl
+
+        return judging_nccl.run(arguments[1:])
     parser = common.Parser("judge", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("streams", metavar="STREAM", nargs="+", type=Path, help="file or folder of evidence")
     parser.add_argument("--requirement", metavar="ID", required=True, help="row to decide, such as GANG-002")

@@ -1,0 +1,29 @@
+"""What the logs of a job say about its collectives: a reader of NCCL, RCCL and nccl-tests, its facts and a verdict.
+
+reader = Reader()
+for chunk in chunks:
+    reader.feed(chunk)
+reader.end()
+found = facts.of(reader.seen, facts.Given(ranks=16, nodes=2))
+verdict.decide(found).verdict
+"""
+
+from pytest_gpucluster.measure.nccl import advice, cases, facts, faults, networks, shapes, verdict
+from pytest_gpucluster.measure.nccl.facts import Facts, Given
+from pytest_gpucluster.measure.nccl.reader import Reader, read
+from pytest_gpucluster.measure.nccl.seen import Seen
+
+__all__ = [
+    "Facts",
+    "Given",
+    "Reader",
+    "Seen",
+    "advice",
+    "cases",
+    "facts",
+    "faults",
+    "networks",
+    "read",
+    "shapes",
+    "verdict",
+]

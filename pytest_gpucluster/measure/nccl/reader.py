@@ -1,0 +1,260 @@
+"""Reads logs as they come: chunks of bytes in, distinct statements out, in memory that does not grow with the log."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pytest_gpucluster.measure.nccl import faults, records, shapes
+from pytest_gpucluster.measure.nccl.records import Read, Record
+from pytest_gpucluster.measure.nccl.screen import Screen
+from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Seen
+
+_DONE = 50_000
+_FAULTS = 2_000
+_SHORT = 400
+_NOBODY = Process("", -1)
+_LOADED = re.compile(
+    r"NET/Plugin ?:? ?(?:Loaded net plugin (?P<name>.+?) \(v\d+\)|Plugin name set by env to (?P<env>\S+))"
+    r"|Successfully loaded external (?:network )?plugin (?P<file>\S+)|P2P plugin (?:v\d+ )?(?P<p2p>\S+)"
+    r"|NET/OFI Using (?P<ofi>aws-ofi-nccl \S+)"
+)
+_INITIALIZED = re.compile(r"Initialized NET plugin (?P<name>.+)")
+_ABSENT = re.compile(r"NET/Plugin ?:? ?(?:No plugin found|Could not find: ?)\(?(?P<name>[\w.-]*)")
+_FAILED = re.compile(r"Failed to initialize NET plugin (?P<name>\S+)")
+
+
+class Reader:
+    """Reads the logs of one job: one stream of all ranks, or several streams one after another."""
+
+    def __init__(self, seen: Seen | None = None) -> None:
+        """Start with nothing, or go on with what was seen."""
+        self.seen = seen or Seen()
+        self._screen = Screen()
+        self._host = ""
+        self._done: set[bytes] = set()
+
+    def feed(self, chunk: bytes) -> None:
+        """Read a part of a stream; where it is cut does not matter."""
+        for raw, clean in self._screen.feed(chunk):
+            self._raw(raw, clean)
+
+    def end(self) -> None:
+        """End a stream; what it left open is read as a line that was cut."""
+        for raw, clean in self._screen.close():
+            self._raw(raw, clean)
+        self.seen.long |= self._screen.long
+        self._screen = Screen()
+
+    def start(self, host: str = "") -> None:
+        """Begin another stream.
+
+        Args:
+            host: stands for the host of all its records, such as the name of the pod whose log it is; "" for the
+                names that the records have.
+        """
+        self.end()
+        if host != self._host:
+            self._done.clear()
+        self._host = host
+
+    def _raw(self, raw: bytes, clean: bool) -> None:
+        if raw in self._done:
+            return
+        seen = self.seen
+        torn, rows = seen.torn, (seen.table.rows, seen.table.torn)
+        for text in records.texts(raw):
+            self._line(records.read(text, clean=clean))
+        # What is counted is counted each time it stands there.
+        if len(raw) < _SHORT and clean and torn == seen.torn and rows == (seen.table.rows, seen.table.torn):
+            if len(self._done) >= _DONE:
+                self._done.clear()
+            self._done.add(raw)
+
+    def _line(self, read: Read) -> None:
+        seen = self.seen
+        seen.torn += read.torn
+        seen.folded |= read.folded
+        if not read.records:
+            self._bare(read)
+            return
+        if len(read.head) > 2:
+            self._bare(Read(read.head, (), read.head, torn=0, folded=False, clean=False), whole=False)
+        for record in read.records:
+            self._record(record)
+        if not read.clean and not read.records[-1].clean and _may_be_cut(read.records[-1]):
+            seen.cut = True
+
+    def _bare(self, read: Read, *, whole: bool = True) -> None:
+        """Read a line, or the part of one, in which NCCL's own prefix does not stand."""
+        seen, text = self.seen, read.text
+        found = shapes.version(text)
+        if found:
+            seen.versions.add(found)
+        watched = faults.watchdog(text)
+        if watched:
+            self._fault(_NOBODY, watched[0])
+            if watched[1]:
+                seen.put(_any(seen.stalls), watched[1])
+        works = faults.last_work(text)
+        if works:
+            seen.put(_any(seen.works), works)
+        if seen.table.read(text, clean=read.clean and whole) or not whole or watched:
+            return
+        fault = faults.of(text)
+        if fault and fault.kind != "hint":
+            self._fault(_NOBODY, fault)
+        said = faults.outcome(text)
+        if said and len(seen.outcomes) < 100:
+            seen.outcomes.add(said)
+
+    def _record(self, record: Record) -> None:
+        seen = self.seen
+        seen.records += 1
+        host = self._host or record.host
+        process = Process(host, record.pid)
+        if not host.startswith("?") and len(seen.hosts) < 100_000:
+            seen.hosts.add(host)
+        if record.level == "WARN":
+            self._warning(process, record)
+        text = record.text
+        if self._connection(process, record, text) or self._communicator(process, record, text):
+            return
+        self._network(process, record, text)
+        fault = faults.of(text, record.level)
+        if fault:
+            self._fault(process, fault)
+        elif record.level == "WARN" and record.where.startswith(
+            ("ofi_init", "nccl_net_ofi_init", "nccl_net_ofi_create")
+        ):
+            self._fault(process, faults.Fault("plugin_init", text[:200]))
+        said = faults.outcome(text)
+        if said and len(seen.outcomes) < 100:
+            seen.outcomes.add(said)
+
+    def _warning(self, process: Process, record: Record) -> None:
+        first = First(record.stamp, self.seen.records, process, record.where, record.text[:300])
+        best = self.seen.first
+        earlier = best is None or (bool(first.stamp and best.stamp) and first.stamp < best.stamp)
+        if earlier:
+            self.seen.first = first
+
+    def _connection(self, process: Process, record: Record, text: str) -> bool:
+        seen = self.seen
+        if not shapes.looks_like_channel(text):
+            return False
+        channel = shapes.channel(text, clean=record.clean)
+        if channel is not None:
+            seen.put(_any(seen.links), Link(process, record.device, channel))
+            return True
+        if shapes.is_ring_dump(text):
+            return True
+        seen.torn += 1
+        return True
+
+    def _communicator(self, process: Process, record: Record, text: str) -> bool:
+        seen = self.seen
+        timed = shapes.timings(text)
+        if timed:
+            seen.put(_any(seen.timings), (process, *timed))
+            return True
+        if not shapes.looks_like_comm(text):
+            return False
+        comm = shapes.comm(text)
+        if comm is not None:
+            seen.put(_any(seen.members), Member(process, record.device, comm))
+            if comm.phase == "ABORT":
+                seen.put(_any(seen.aborts), (process, comm.rank))
+        elif not record.clean:
+            seen.torn += 1
+        return True
+
+    def _network(self, process: Process, record: Record, text: str) -> None:
+        seen = self.seen
+        text, comm, nranks = shapes.rccl_tail(text)
+        if comm:
+            seen.put(_any(seen.timings), (process, -1, nranks))
+        network = shapes.selected(text)
+        if network is not None:
+            seen.put(_any(seen.selected if record.clean else seen.half_selected), (process, network))
+            return
+        setting = shapes.setting(text)
+        if setting is not None:
+            if record.clean:
+                seen.put(_any(seen.settings), (process, *setting))
+                if setting[0] == "NCCL_IB_DISABLE" and setting[1].strip() not in {"", "0"}:
+                    self._fault(process, faults.Fault("ib_disabled_by_env", f"NCCL_IB_DISABLE={setting[1]}"))
+            return
+        listed = shapes.using_list(text)
+        if listed is not None:
+            if listed[1]:
+                seen.put(_any(seen.lists), (process, *listed))
+            return
+        self._device(process, text)
+
+    def _device(self, process: Process, text: str) -> None:
+        seen = self.seen
+        version = shapes.version(text)
+        if version:
+            seen.versions.add(version)
+        provider = shapes.provider(text)
+        if provider:
+            seen.put(_any(seen.providers), (process, provider))
+        virtual = shapes.virtual(text)
+        if virtual:
+            seen.put(_any(seen.virtual), (process.host, *virtual))
+        ability = shapes.adapter_gdr(text)
+        if ability:
+            seen.put(_any(seen.adapters_gdr), (process, *ability))
+        pair = shapes.pair_gdr(text)
+        if pair:
+            seen.put(_any(seen.pairs_gdr), (process, *pair))
+        mtu = shapes.rdma_mtu(text)
+        if mtu:
+            seen.mtus.add(mtu)
+        nvls = shapes.nvls(text)
+        if nvls:
+            seen.nvls.add(nvls)
+        seen.mnnvl |= shapes.mnnvl_in_use(text)
+        seen.collnet |= "Connected CollNet" in text or text.startswith("Connected Collnet")
+        seen.connected |= text.startswith("Connected ")
+        for state, shape in (
+            ("loaded", _LOADED),
+            ("initialized", _INITIALIZED),
+            ("absent", _ABSENT),
+            ("failed", _FAILED),
+        ):
+            match = shape.search(text)
+            if match:
+                name = next((value for value in match.groups() if value), "")
+                if len(seen.plugins) < 1000:
+                    seen.plugins.add((state, name[:120]))
+
+    def _fault(self, process: Process, fault: faults.Fault) -> None:
+        if len(self.seen.faults) >= _FAULTS:
+            # The kind is kept for certain; what else such a line says repeats.
+            process, fault = _NOBODY, faults.Fault(fault.kind, status=fault.status, rank=fault.rank)
+        self.seen.put(_any(self.seen.faults), (process, fault))
+
+
+def _any(one: Any) -> "set[object]":
+    """Let sets of several types share one bound."""
+    found: set[object] = one
+    return found
+
+
+def _may_be_cut(record: Record) -> bool:
+    """Say whether the last record of a log that does not end with a line feed may lack its end."""
+    text = record.text
+    if shapes.looks_like_channel(text):
+        return shapes.channel(text, clean=False) is None and not shapes.is_ring_dump(text)
+    return not text or (shapes.looks_like_comm(text) and shapes.comm(text) is None)
+
+
+def read(streams: Iterable[Iterable[bytes]]) -> Seen:
+    """Read streams of chunks one after another, as the logs of one job."""
+    reader = Reader()
+    for stream in streams:
+        for chunk in stream:
+            reader.feed(chunk)
+        reader.end()
+    return reader.seen

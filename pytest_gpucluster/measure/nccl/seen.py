@@ -1,0 +1,97 @@
+"""What was read of a log: sets of distinct statements, bounded, so that neither length nor order of the log matters."""
+
+import dataclasses
+from typing import NamedTuple
+
+from pytest_gpucluster.measure.nccl import shapes
+from pytest_gpucluster.measure.nccl.faults import Fault, Stall
+from pytest_gpucluster.measure.nccl.table import Table
+
+MOST = 100_000
+"""Distinct statements of one kind that are kept."""
+
+
+class Process(NamedTuple):
+    """Who printed: host and process. A host that begins with `?` could not be told from what was glued to it."""
+
+    host: str
+    pid: int
+
+
+class Link(NamedTuple):
+    """A connection and who printed it."""
+
+    process: Process
+    cuda: int
+    channel: shapes.Channel
+
+
+class Member(NamedTuple):
+    """A rank of a communicator and who printed it."""
+
+    process: Process
+    cuda: int
+    comm: shapes.Comm
+
+
+class First(NamedTuple):
+    """A warning, by when it was printed."""
+
+    stamp: str
+    order: int
+    process: Process
+    where: str
+    text: str
+
+
+@dataclasses.dataclass
+class Seen:
+    """All statements."""
+
+    links: set[Link] = dataclasses.field(default_factory=set)
+    members: set[Member] = dataclasses.field(default_factory=set)
+    timings: set[tuple[Process, int, int]] = dataclasses.field(default_factory=set)
+    selected: set[tuple[Process, str]] = dataclasses.field(default_factory=set)
+    half_selected: set[tuple[Process, str]] = dataclasses.field(default_factory=set)
+    """From records that may be cut."""
+    lists: set[tuple[Process, str, tuple[shapes.Hca, ...]]] = dataclasses.field(default_factory=set)
+    virtual: set[tuple[str, int, tuple[str, ...]]] = dataclasses.field(default_factory=set)
+    """Host, index of a device made of several ports, adapters."""
+    providers: set[tuple[Process, str]] = dataclasses.field(default_factory=set)
+    settings: set[tuple[Process, str, str]] = dataclasses.field(default_factory=set)
+    versions: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    adapters_gdr: set[tuple[Process, bool, str]] = dataclasses.field(default_factory=set)
+    pairs_gdr: set[tuple[Process, bool, str]] = dataclasses.field(default_factory=set)
+    plugins: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    """State (loaded, initialized, absent, failed) and name."""
+    faults: set[tuple[Process, Fault]] = dataclasses.field(default_factory=set)
+    stalls: set[Stall] = dataclasses.field(default_factory=set)
+    works: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+    """Last enqueued and last completed work."""
+    outcomes: set[str] = dataclasses.field(default_factory=set)
+    """Words in which programs say that NCCL or a GPU failed."""
+    aborts: set[tuple[Process, int]] = dataclasses.field(default_factory=set)
+    mtus: set[int] = dataclasses.field(default_factory=set)
+    hosts: set[str] = dataclasses.field(default_factory=set)
+    """Hosts whose name stands free."""
+    nvls: set[str] = dataclasses.field(default_factory=set)
+    mnnvl: bool = False
+    collnet: bool = False
+    connected: bool = False
+    first: First | None = None
+    table: Table = dataclasses.field(default_factory=Table)
+    records: int = 0
+    torn: int = 0
+    folded: bool = False
+    cut: bool = False
+    """Whether the log ends in the middle of a record."""
+    long: bool = False
+    full: bool = False
+    """Whether there was more than is kept."""
+
+    def put(self, where: "set[object]", what: object) -> None:
+        """Keep a statement, within the bound."""
+        if len(where) < MOST:
+            where.add(what)
+        elif what not in where:
+            self.full = True
