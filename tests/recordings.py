@@ -55,6 +55,8 @@ from pytest_gpucluster.judge import (
     support,
     suspended,
     trainer,
+    training,
+    two_worlds,
     unreachable,
     waits,
 )
@@ -120,6 +122,8 @@ JUDGES = {
     "FAB-014": fabric_devices.own_devices,
     "FAB-015": fabric_floors.plausible,
     "RDZV-004": unreachable.ends_explained,
+    "RDZV-005": two_worlds.apart,
+    "RDZV-006": training.agrees,
     "RDZV-009": stalls.ends_named,
     "REF-006": preempted.whole_or_surplus,
     "REF-009": fair.shares_by_weight,

@@ -34,6 +34,8 @@ _NOTHING_RUNS: Mapping[str, str] = {
     **dict.fromkeys((f"LIFE-{n:03}" for n in (3, 4, 5, 6, 7, 8, 9, 12)), "inconclusive"),
     "RDZV-001": "inconclusive",
     "RDZV-004": "inconclusive",
+    "RDZV-005": "inconclusive",
+    "RDZV-006": "inconclusive",
     "NUMA-008": "inconclusive",
     "RDZV-009": "inconclusive",
 }

@@ -18,6 +18,8 @@ _NO_DNS: Mapping[str, str] = {
     "RDZV-001": "fail",
     "RDZV-002": "fail",
     "RDZV-003": "fail",
+    "RDZV-005": "fail",
+    "RDZV-006": "environment",
     "FAB-013": "environment",
 }
 """No name resolves, whoever asks."""
@@ -40,7 +42,12 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "plugins.waits-too-long": {"PLG-013": "fail"},
     "plugins.no-hosts-files": {"PLG-006": "fail"},
     "plugins.no-index-label": {"PLG-007": "fail"},
-    "node.keeps-references": {"PLG-004": "fail", "RDZV-001": "fail"},
+    "node.keeps-references": {
+        "PLG-004": "fail",
+        "RDZV-001": "fail",
+        "RDZV-005": "fail",
+        "RDZV-006": "environment",
+    },
     "network.dns-down": _NO_DNS,
     "network.dns-silent": _NO_DNS,
     "network.blocks-rendezvous-port": {

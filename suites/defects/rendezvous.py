@@ -22,4 +22,13 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "rendezvous.rank-twice": {"RDZV-001": "fail"},
     "rendezvous.wrong-sum": {"RDZV-001": "fail"},
     "rendezvous.two-worlds": {"RDZV-001": "fail"},
+    "rendezvous.nonce-of-the-other": {"RDZV-005": "fail"},
+    "rendezvous.same-meeting": {"RDZV-005": "fail"},
+    "rendezvous.one-after-the-other": {"RDZV-005": "inconclusive"},
+    "rendezvous.exchange-unseen": {"RDZV-005": "inconclusive"},
+    "rendezvous.loss-not-a-number": {"RDZV-006": "fail"},
+    "rendezvous.fsdp-differs": {"RDZV-006": "fail"},
+    "rendezvous.not-sharded": {"RDZV-006": "fail"},
+    "rendezvous.nothing-moved": {"RDZV-006": "inconclusive"},
+    "rendezvous.step-unseen": {"RDZV-006": "inconclusive"},
 }

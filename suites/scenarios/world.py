@@ -1,7 +1,7 @@
 """One world of torch ranks: the documented manifest's shape and its robust form."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
@@ -16,6 +16,8 @@ PROCESSES = 2
 
 PORT = 23456
 _PYTORCH = ("--master=master", "--worker=worker", f"--port={PORT}")
+PLUGINS = {"pytorch": _PYTORCH, "svc": ("--publish-not-ready-addresses=true",)}
+"""Plugins of the robust form."""
 
 
 def documented(name: str) -> GangSpec:
@@ -38,21 +40,34 @@ def robust(name: str, namespace: str) -> GangSpec:
     The master's full name is in its own /etc/hosts, members are addressed before they are ready, and each agent says
     its pod IP, so neither a late DNS record nor an unresolvable host name can keep the world from forming.
     """
-    args = (
+    args = (*_agent(name, by_plugin(namespace)), "/workspace/world.py")
+    return _smoke(name, args, PLUGINS)
+
+
+def by_plugin(namespace: str) -> str:
+    """Return the endpoint that the pytorch plugin tells, with the master's full name."""
+    return f"$(MASTER_ADDR).{namespace}.svc.cluster.local:$(MASTER_PORT)"
+
+
+def by_index(name: str, namespace: str) -> str:
+    """Return the endpoint at the first member of an Indexed Job, with a Service of its name."""
+    return f"{name}-0.{name}.{namespace}.svc.cluster.local:{PORT}"
+
+
+def _agent(name: str, endpoint: str) -> tuple[str, ...]:
+    """Return the launcher's arguments of the robust form."""
+    return (
         f"--nnodes={NODES}",
         f"--nproc_per_node={PROCESSES}",
         "--rdzv_backend=c10d",
         f"--rdzv_id={name}",
         "--local-addr=$(POD_IP)",
-        f"--rdzv_endpoint=$(MASTER_ADDR).{namespace}.svc.cluster.local:$(MASTER_PORT)",
+        f"--rdzv_endpoint={endpoint}",
         "--max-restarts=3",
-        "/workspace/world.py",
     )
-    plugins = {"pytorch": _PYTORCH, "svc": ("--publish-not-ready-addresses=true",)}
-    return _smoke(name, args, plugins)
 
 
-def _smoke(name: str, args: tuple[str, ...], plugins: dict[str, tuple[str, ...]]) -> GangSpec:
+def _smoke(name: str, args: tuple[str, ...], plugins: Mapping[str, tuple[str, ...]]) -> GangSpec:
     """Return a gang of torchrun agents that ask for one GPU a process."""
     roles = [
         Role(
@@ -78,16 +93,7 @@ def _smoke(name: str, args: tuple[str, ...], plugins: dict[str, tuple[str, ...]]
 
 def indexed(name: str, namespace: str) -> GangSpec:
     """Return the robust form where there are no roles and no plugins: an Indexed Job and a headless Service."""
-    args = (
-        f"--nnodes={NODES}",
-        f"--nproc_per_node={PROCESSES}",
-        "--rdzv_backend=c10d",
-        f"--rdzv_id={name}",
-        "--local-addr=$(POD_IP)",
-        f"--rdzv_endpoint={name}-0.{name}.{namespace}.svc.cluster.local:{PORT}",
-        "--max-restarts=3",
-        "/workspace/world.py",
-    )
+    args = (*_agent(name, by_index(name, namespace)), "/workspace/world.py")
     role = Role(
         "worker",
         NODES,

@@ -20,6 +20,7 @@ from pytest_gpucluster.evidence.mutate import (
     rendezvous,
     small_jobs,
     trainer,
+    two_jobs,
     watch,
 )
 from pytest_gpucluster.evidence.mutate.base import Mutant, Table, each, edited, with_lines, without
@@ -43,6 +44,7 @@ MUTANTS: Table = {
         rendezvous.MUTANTS,
         small_jobs.MUTANTS,
         trainer.MUTANTS,
+        two_jobs.MUTANTS,
         watch.MUTANTS,
     )
     for name, entry in table.items()

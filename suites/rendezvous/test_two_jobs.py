@@ -1,0 +1,45 @@
+"""Two Jobs beside each other, and what training in a world of its own gives."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import presupposed, training, two_worlds
+
+from ..scenarios.two_jobs import two_jobs
+
+
+@requirement(
+    "RDZV-005",
+    level="must",
+    documents="E",
+    scenario=two_jobs,
+    judge=two_worlds.apart,
+    presupposes=[presupposed.pods_ran],
+    defects=["node.keeps-references", "rendezvous.nonce-of-the-other", "rendezvous.same-meeting"],
+)
+def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
+    """Two Jobs at once form two worlds.
+
+    Two Jobs of the same shape, started together, MUST form a world each: with its own ranks once each, at its own
+    rendezvous; and what a rank gets by a collective MUST come from ranks of its own Job.
+    """
+    settle()
+
+
+@requirement(
+    "RDZV-006",
+    level="must",
+    documents="P",
+    scenario=two_jobs,
+    judge=training.agrees,
+    presupposes=[presupposed.pods_ran, training.ranks_met],
+    defects=["rendezvous.loss-not-a-number", "rendezvous.fsdp-differs", "rendezvous.not-sharded"],
+)
+def test_training_steps_agree_with_one_process(settle: Callable[[], None]) -> None:
+    """Steps of DDP and FSDP2 agree with one process.
+
+    Every rank MUST take its training steps with DDP and with FSDP2 (`fully_shard`), which holds a part of the model on
+    each; the loss of each step and every parameter after them MUST agree with one process that trains on the whole
+    batch.
+    """
+    settle()

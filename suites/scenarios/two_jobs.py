@@ -1,0 +1,83 @@
+"""Two Jobs at once, each a world of its own; one of them trains."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.workload import GangSpec, Role
+
+from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, phase, speaking, told
+from .world import NODES, PLUGINS, by_index, by_plugin
+
+PROGRAM = "/workspace/ranks.py"
+PATIENCE = 60
+"""Seconds in which launchers must meet: what torch takes for a connection."""
+
+
+def job(stage: Stage, name: str, payload: str, torch: str, *more: str) -> GangSpec:
+    """Return one Job: a launcher of one rank on each of two members, with an id and an endpoint of its own.
+
+    Both Jobs meet at the same port, as all do that leave it at its default.
+    """
+    volcano = stage.dialect.name == schedulers.VOLCANO
+    endpoint = by_plugin(stage.namespace) if volcano else by_index(name, stage.namespace)
+    within = f"--within={meeting(stage)}"
+    args = (PROGRAM, f"--nodes={NODES}", f"--id={name}", f"--endpoint={endpoint}", within, *more)
+    members = (("master", 1), ("worker", NODES - 1)) if volcano else (("worker", NODES),)
+    address = {"POD_IP": "status.podIP"}
+    return GangSpec(
+        name,
+        roles=tuple(Role(role, count, ("python",), args, field_env=address) for role, count in members),
+        resources={stage.profile.gpu_resource: 1},
+        image=torch,
+        payload=payload,
+        plugins=PLUGINS if volcano else {},
+        subdomain="" if volcano else name,
+    )
+
+
+def meeting(stage: Stage) -> int:
+    """Return how long launchers look for each other; one that connects in vain may take twice as long."""
+    return int(min(PATIENCE, float(stage.profile.budgets["torch"]) / 3))
+
+
+def over(handle: Handle) -> Callable[[Live], bool]:
+    """Report whether a Job has ended, or one of its members has failed: its world does not form any more."""
+    ended = job_ended(handle)
+    return lambda live: ended(live) or any(phase(pod) == "Failed" for pod in live.pods_of(handle))
+
+
+def run(stage: Stage) -> None:
+    """Let both Jobs form their worlds at the same time, one of them train, and both end."""
+    told(stage, members=NODES, min_member=NODES, nnodes=NODES, nproc=1, world=NODES)
+    payload, torch = payloads_of(stage, "ranks.py"), image(stage, "torch")
+    dialect = speaking(stage, {stage.profile.gpu_resource: 2 * NODES})
+    jobs = []
+    for role, more in (("left", ("--train",)), ("right", ())):
+        name = f"{stage.name}-{role}"
+        if stage.dialect.name != schedulers.VOLCANO:
+            headless(stage, name)
+        jobs.append(stage.gang(job(stage, name, payload, torch, *more), role=role, dialect=dialect))
+    made = [handle for handle in jobs if handle.ok]
+    for handle in made:
+        stage.follow(handle)
+    ends = [over(handle) for handle in made]
+    if len(made) == len(jobs):
+        stage.wait("both worlds have ended", lambda live: all(end(live) for end in ends), budget="torch")
+    for handle in made:
+        stage.delete(handle)
+
+
+two_jobs = Scenario(
+    name="two-jobs",
+    summary="two Jobs of torchrun at the same time; the ranks of one train with DDP and FSDP2",
+    run=run,
+    needs=Needs(
+        named=True,
+        gpus=2 * NODES,
+        seconds=18,
+        gpu_seconds=2 * NODES * 18,
+        torch=True,
+        permissions=PAYLOAD + LOGS,
+    ),
+)
