@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import machines, numa
+from pytest_gpucluster.evidence import machines, numa, owners
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.numa import REJECTED
@@ -123,6 +123,9 @@ def _open(
     evidence: Evidence, gang: Gang, drill: _Drill, open_: Sequence[PodStory], counts: dict[str, int]
 ) -> Finding:
     vain = terms.timed_out(evidence, drill.t)
+    told = [said for said in owners.all_said(evidence) if said.reason == "FailedCreate" and said.t >= drill.t]
+    refused = next((said for said in told if said.obj.partition("/")[2] == gang.name), None)
+    keys = () if refused is None else (refused.key,)
     text = f"{say.count(len(open_), 'lost member')} of {gang.title} had no running replacement when the evidence ends"
     return say.finding(
         Verdict.INCONCLUSIVE if vain is None else Verdict.FAIL,
@@ -131,9 +134,17 @@ def _open(
         gang,
         violation=vain is not None,
         where=say.places(open_),
-        causes=(NOT_REPLACED,),
-        evidence=tuple(pod.keys["created"] for pod in open_)[: say.MANY],
+        causes=(NOT_REPLACED,) if refused is None else (_refused(refused),),
+        evidence=(*keys, *(pod.keys["created"] for pod in open_))[: say.MANY],
         numbers=_numbers(drill, counts),
+    )
+
+
+def _refused(said: owners.Said) -> Cause:
+    return Cause(
+        f"the API server let no replacement be made: {' '.join(said.message.split())[:240]}",
+        "keep what admission needs (webhooks, their managers) off the nodes that jobs run on, or run two of each: one "
+        "that was on the restarted node is gone with it",
     )
 
 

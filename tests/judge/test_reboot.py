@@ -99,6 +99,29 @@ def test_nobody_comes_back():
     assert decide(evidence(LOST, notes=[vain])).verdict == "fail"
 
 
+def test_what_the_api_server_refuses_is_named():
+    """As seen where Kueue's manager lay on the restarted node: its webhook was gone, and no replacement was made."""
+    why = 'Error creating: Internal error occurred: failed calling webhook "mpod.kb.io": connection refused'
+    refused = {
+        "kind": "Event", "metadata": {"name": "e", "uid": "e", "namespace": "x"},
+        "reason": "FailedCreate", "message": why,
+        "involvedObject": {"kind": "Job", "apiVersion": "batch/v1", "name": "train", "uid": "job", "namespace": "x"},
+    }  # fmt: skip
+    vain = {
+        "type": "NOTE",
+        "t": 39.0,
+        "note": "timed-out",
+        "what": "every member was made again",
+        "seconds": 30,
+    }
+    finding = decide(
+        evidence(LOST, [{"type": "ADDED", "t": 20.0, "kind": "Event", "object": refused}], notes=[vain])
+    )
+    assert finding.verdict == "fail"
+    assert 'failed calling webhook "mpod.kb.io"' in finding.causes[0].text
+    assert "Event/" in finding.evidence[0]
+
+
 def test_containers_that_survive_show_nothing():
     """A restart that reached no member was no drill; nor is evidence without one."""
     alive = pod("train-0-a", 0, 1.0, (0.5, "Pending", ""), (1.0, "Running", ""))

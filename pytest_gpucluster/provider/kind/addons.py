@@ -22,6 +22,9 @@ READY_LIMIT = 300.0
 REACHED_LIMIT = 60.0
 """Seconds until the API server reaches webhooks whose Deployment is Available."""
 
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+"""Label and taint of kind's control plane."""
+
 FIRST = ("Namespace", "CustomResourceDefinition")
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -143,12 +146,17 @@ def _apply(api: objects.Objects, addon: Addon, manifests: Iterable[Obj]) -> None
 
 
 def placeable(manifest: Obj) -> Obj:
-    """Return a Job without the priority of system components, any other object as it is.
+    """Return a Job without the priority of system components, a Deployment that belongs to the control plane's node.
 
     With native gangs on (gate WorkloadWithJob, 1.37) the Job controller makes a PodGroup for every Job, and the API
     server refuses one of a priority above 1000000000, which `system-cluster-critical` has: the Job gets no pod, ever.
     Volcano makes the certificate of its admission with such a Job.
+
+    A manager that lies on a worker is gone while that worker restarts (LIFE-011), and with it every creation that its
+    webhook must see: on GPU clusters managers have nodes of their own. A Deployment that says where it belongs does.
     """
+    if manifest.get("kind") == "Deployment":
+        return _off_workers(manifest)
     if manifest.get("kind") != "Job":
         return manifest
     spec = manifest["spec"]
@@ -157,6 +165,16 @@ def placeable(manifest: Obj) -> Obj:
         return manifest
     lower = {key: value for key, value in pod.items() if key != "priorityClassName"}
     return {**manifest, "spec": {**spec, "template": {**spec["template"], "spec": lower}}}
+
+
+def _off_workers(manifest: Obj) -> Obj:
+    spec = manifest.get("spec") or {}
+    pod = (spec.get("template") or {}).get("spec")
+    if not pod or pod.get("nodeSelector") or pod.get("affinity"):
+        return manifest
+    tolerations = [*(pod.get("tolerations") or []), {"key": CONTROL_PLANE, "operator": "Exists"}]
+    placed = {**pod, "nodeSelector": {CONTROL_PLANE: ""}, "tolerations": tolerations}
+    return {**manifest, "spec": {**spec, "template": {**spec["template"], "spec": placed}}}
 
 
 def _names(manifests: Iterable[Obj], kind: str) -> list[str]:

@@ -163,8 +163,9 @@ class _Filling:
             devices.install(
                 api, image.image, workers, start.profile.gpu_resource, start.profile.gpus_per_node
             )
+            names = [str(node["metadata"]["name"]) for node in found]
             for addon in wanted:
-                addons.install(api, addon, lambda archive: self.made.load_archive(archive, workers))
+                addons.install(api, addon, lambda archive: self.made.load_archive(archive, names))
             waiting.available(api, [("kube-system", "coredns")], READY_LIMIT)
         except errors.GpuClusterError as error:
             raise ProviderError(f"kind cluster {start.name}: {error}") from None

@@ -128,8 +128,21 @@ def test_a_job_of_an_add_on_can_be_placed_where_jobs_are_gangs():
     assert addons.placeable(job)["spec"]["template"]["spec"] == {"x": 1}
     ours = {"kind": "Job", "spec": {"template": {"spec": {"priorityClassName": "ours"}}}}
     assert addons.placeable(ours) is ours
-    deployment = {**job, "kind": "Deployment"}
-    assert addons.placeable(deployment) is deployment
+
+
+def test_managers_stay_off_the_nodes_that_rows_restart():
+    """A webhook on a restarted worker would refuse the replacements; who says where it belongs is obeyed."""
+    deployment = {"kind": "Deployment", "spec": {"replicas": 1, "template": {"spec": {"x": 1}}}}
+    placed = addons.placeable(deployment)["spec"]
+    assert placed["replicas"] == 1
+    assert placed["template"]["spec"] == {
+        "x": 1,
+        "nodeSelector": {addons.CONTROL_PLANE: ""},
+        "tolerations": [{"key": addons.CONTROL_PLANE, "operator": "Exists"}],
+    }
+    for own in ({"nodeSelector": {"a": "b"}}, {"affinity": {"nodeAffinity": {}}}):
+        chosen = {"kind": "Deployment", "spec": {"template": {"spec": own}}}
+        assert addons.placeable(chosen) is chosen
 
 
 def test_an_add_on_declares_what_it_brings(tmp_path):
