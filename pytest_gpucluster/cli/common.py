@@ -104,7 +104,7 @@ def add_cluster_options(parser: Parser, *, default: str | None) -> None:
         "--cluster",
         metavar="NAME",
         default=os.environ.get("GPUCLUSTER_CLUSTER", default),
-        help="cluster: embedded, kind, or the name of a profile file",
+        help="cluster: embedded, host, kind, or the name of a profile file",
     )
     parser.add_argument(
         "--profiles", metavar="DIR", type=Path, action="append", default=[], help="folder with profile files"

@@ -178,7 +178,7 @@ def _kept(run: Any, folder: Any, *, keep: bool) -> str:
 
     kind = run.loaded.profile.kind.name
     match run.loaded.profile.provider:
-        case "embedded":
+        case "embedded" | "host":
             return "nothing: the embedded cluster ends with its run" if keep else ""
         case "kind" if not (folder / provider.CLUSTER_FILE).exists():
             return ""

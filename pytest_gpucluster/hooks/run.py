@@ -258,6 +258,7 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
         provider.check_defects(told.defects, loaded.profile.provider)
         if told.reuse is None:
             provider.verify(loaded)
+            loaded = provider.completed(loaded)
     except (profile.ProfileError, provider.ProviderError) as error:
         raise pytest.UsageError(str(error)) from None
     if told.reuse is not None and not (told.reuse / backend.EVIDENCE_FOLDER).is_dir():

@@ -63,7 +63,7 @@ OURS = "--gpucluster-"
 OPTIONS: tuple[Option, ...] = (
     Option(
         "--cluster", "cluster", "text", "embedded",
-        "Cluster to test: embedded, kind, or the name of a profile file", "NAME", "GPUCLUSTER_CLUSTER",
+        "Cluster to test: embedded, host, kind, or the name of a profile file", "NAME", "GPUCLUSTER_CLUSTER",
     ),
     Option(
         "--gpucluster-profiles", "profiles", "paths", (),

@@ -13,13 +13,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.node import config, defects, relay, sandbox
+from pytest_gpucluster.node import config, defects, limits, relay, sandbox
 
 EPILOG = """\
 keys of the configuration line:
   nodes        list of {"name", "gpus": 8, "numa": 2, "cpus": 96, "memory": "512Gi", "pods": 110,
                "labels": {}, "extra": {}, "topology_policy": "none", "topology_scope": "container",
-               "cpu_policy": "none"}                                            (required)
+               "cpu_policy": "none", "hardware": {"devices": [{"id", "numa", "files": [], "healthy": true}],
+               "shared": [], "cpus": {"0": [0, 1]}, "files": {}, "variables": [], "root": "/"}}   (required)
   state_dir    existing folder for logs and the kubelet socket                  (required)
   api_socket   Unix socket of the API server                                    (this or api_url is required)
   api_url      http://HOST:PORT or https://HOST:PORT; with api_token, api_ca, api_cert, api_key, api_insecure
@@ -72,6 +73,8 @@ def _outside() -> int:
             socket = parsed.state_dir / "api.relay"
             stack.enter_context(relay.Relay(socket, upstream))
             raw |= {"api_socket": str(socket), "api_url": f"http://{upstream.host}{upstream.path}"}
+        if any(spec.hardware is not None for spec in parsed.nodes):
+            limits.raise_limits()
         return _supervise(raw)
 
 

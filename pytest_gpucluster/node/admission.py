@@ -1,12 +1,14 @@
 """Admission of a pod by its node: what its containers ask for, where it may lie, and who hands it out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_gpucluster.node import topology
 from pytest_gpucluster.node.cpus import CpuManager
 from pytest_gpucluster.node.devices import AdmissionError, Device, DeviceManager
+from pytest_gpucluster.node.handing import Handing
+from pytest_gpucluster.node.hardware import Shown
 from pytest_gpucluster.plain.quantities import parse_quantity
 
 Object = Mapping[str, Any]
@@ -21,20 +23,33 @@ class Demand:
         gpus: How many GPUs.
         cpus: How many whole CPUs of its own: a whole number of a Guaranteed pod, else 0.
         init: Whether it is an init container that ends, so that others use again what it held.
+        resources: Names of all resources that it asks for.
     """
 
     container: str
     gpus: int
     cpus: int = 0
     init: bool = False
+    resources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Grant:
-    """What one container was given."""
+    """What one container was given.
+
+    Attributes:
+        devices: Its GPUs.
+        cpus: Whole CPUs that are its alone, as the node counts them.
+        files: Device files that it sees.
+        variables: What its environment says of its devices.
+        pinned: CPUs of the machine on which it runs; none for any.
+    """
 
     devices: tuple[Device, ...] = ()
     cpus: frozenset[int] = frozenset()
+    files: tuple[Shown, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    pinned: tuple[int, ...] = ()
 
 
 def demands(pod: Object, resource: str) -> list[Demand]:
@@ -54,6 +69,7 @@ def demands(pod: Object, resource: str) -> list[Demand]:
                     int(parse_quantity(limits.get(resource, "0"))),
                     int(cpus) if whole else 0,
                     init and container.get("restartPolicy") != "Always",
+                    frozenset(name for name, amount in limits.items() if parse_quantity(amount)),
                 )
             )
     return found
@@ -70,12 +86,14 @@ class Admission:
         cpus: CpuManager,
         machine: Sequence[int],
         *,
+        handing: Handing | None = None,
         blind_to_init: bool = False,
     ) -> None:
         """Take policy, scope (`container` or `pod`), managers and the NUMA nodes of the machine.
 
-        `blind_to_init` plants `node.init-unaligned`.
+        `handing` is how containers see what they were given; `blind_to_init` plants `node.init-unaligned`.
         """
+        self._handing = handing or Handing()
         self._blind_to_init = blind_to_init
         self.policy = policy
         self.scope = scope
@@ -125,7 +143,13 @@ class Admission:
             )
             devices = self.devices.allocate(uid, demand.gpus, hint, again) if demand.gpus else []
             cpus = self.cpus.allocate(uid, demand.cpus, hint, cpus_again)
-            given[demand.container] = Grant(tuple(devices), cpus)
+            given[demand.container] = Grant(
+                tuple(devices),
+                cpus,
+                self._handing.files(devices, demand.resources),
+                self._handing.variables(devices),
+                self._handing.pinned(cpus),
+            )
             if demand.init:
                 again += [d for d in devices if d not in again]
                 cpus_again |= cpus

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.node import defects
+from pytest_gpucluster.node import defects, hardware
+from pytest_gpucluster.node.hardware import Hardware
 from pytest_gpucluster.plain.names import did_you_mean
 from pytest_gpucluster.plain.quantities import QuantityError, parse_quantity
 
@@ -39,6 +40,7 @@ class NodeSpec:
         topology_policy: Topology Manager policy.
         topology_scope: Whether the Topology Manager looks at each container or at the pod as a whole.
         cpu_policy: CPU Manager policy; `static` gives whole CPUs of Guaranteed pods to them alone.
+        hardware: What it has of the machine on which it runs; None where its devices are only played.
     """
 
     name: str
@@ -52,6 +54,7 @@ class NodeSpec:
     topology_policy: str = "none"
     topology_scope: str = "container"
     cpu_policy: str = "none"
+    hardware: Hardware | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ _KEYS = (
 )  # fmt: skip
 _NODE_KEYS = (
     "name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy", "topology_scope",
-    "cpu_policy",
+    "cpu_policy", "hardware",
 )  # fmt: skip
 _CHOICES = {
     "topology policy": TOPOLOGY_POLICIES, "topology scope": TOPOLOGY_SCOPES, "CPU policy": CPU_POLICIES,
@@ -182,7 +185,7 @@ def _node(raw: Any, default_policy: str) -> NodeSpec:
     if not isinstance(raw, dict) or not raw.get("name"):
         raise ConfigError(f"a node must be an object with a name, got {raw!r}")
     _known("node key", raw, _NODE_KEYS)
-    spec = NodeSpec(**{"topology_policy": default_policy, **raw})
+    spec = NodeSpec(**{"topology_policy": default_policy, **raw, **_hardware(raw)})
     chosen = (spec.topology_policy, spec.topology_scope, spec.cpu_policy)
     for (what, allowed), value in zip(_CHOICES.items(), chosen, strict=True):
         if value not in allowed:
@@ -196,6 +199,18 @@ def _node(raw: Any, default_policy: str) -> NodeSpec:
     except QuantityError as error:
         raise ConfigError(f"node {spec.name}: {error}") from None
     return spec
+
+
+def _hardware(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what follows from a node's hardware: how many GPUs, CPUs and NUMA nodes it has."""
+    if raw.get("hardware") is None:
+        return {}
+    try:
+        found = hardware.parse(raw["hardware"])
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"node {raw['name']}: {error}") from None
+    counted = {"gpus": len(found.devices), "numa": len(found.cpus), "cpus": len(found.numa_of_cpu)}
+    return {"hardware": found, **{key: value for key, value in counted.items() if value or key == "gpus"}}
 
 
 def _image(name: str, raw: Any) -> Image:

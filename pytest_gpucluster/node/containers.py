@@ -1,7 +1,6 @@
 """One container of a pod through its runs: start, readiness, end, back-off, start again."""
 
 import asyncio
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
@@ -20,7 +19,6 @@ from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.rootfs import Mount, Rootfs
 from pytest_gpucluster.node.runtime import Runtime, first_of
 from pytest_gpucluster.node.volumes import VolumeError, Volumes
-from pytest_gpucluster.plain.names import DEVICES_VARIABLE
 from pytest_gpucluster.plain.times import format_time, now
 
 Object = dict[str, Any]
@@ -183,9 +181,7 @@ class ContainerLoop:
             "HOME": "/root",
             **image.env,
         }
-        if self._granted.devices:
-            base["NVIDIA_VISIBLE_DEVICES"] = ",".join(device.id for device in self._granted.devices)
-            base[DEVICES_VARIABLE] = ",".join(device.word for device in self._granted.devices)
+        base |= self._granted.variables
         namespace = self._pod["metadata"]["namespace"]
         while not self.ending.is_set():
             try:
@@ -231,16 +227,8 @@ class ContainerLoop:
         return rootfs, self.running
 
     def _own_cpus(self) -> tuple[int, ...]:
-        """Return the host's CPUs that stand for the whole CPUs of this container.
-
-        A node says that it has more CPUs than the host; they are the host's, counted round and round. A container that
-        has more of its own than there are is not pinned.
-        """
-        if SHARED_CPUS in self._runtime.config.defects:
-            return ()
-        host = sorted(os.sched_getaffinity(0))
-        found = {host[cpu % len(host)] for cpu in self._granted.cpus}
-        return tuple(sorted(found)) if len(found) == len(self._granted.cpus) else ()
+        """Return the host's CPUs on which this container runs, none for any."""
+        return () if SHARED_CPUS in self._runtime.config.defects else self._granted.pinned
 
     def _command(self, image: Image, variables: Mapping[str, str]) -> list[str]:
         own = self.spec.get("command") or list(image.entrypoint)
@@ -265,7 +253,7 @@ class ContainerLoop:
         message = rootfs.base / "termination-log"
         message.touch()
         mounts.append(Mount(path, message))
-        rootfs.build(etc_files=etc, shm=context.folder / "shm", mounts=mounts)
+        rootfs.build(etc_files=etc, shm=context.folder / "shm", mounts=mounts, devices=self._granted.files)
 
     def _termination_message(self, rootfs: Rootfs, code: int) -> str:
         text = (rootfs.base / "termination-log").read_bytes()[:TERMINATION_BYTES].decode(errors="replace")

@@ -1,6 +1,6 @@
 """CPU manager with the policy `static`: whole CPUs of Guaranteed pods are theirs alone."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pytest_gpucluster.node import topology
 from pytest_gpucluster.node.devices import unexpected
@@ -9,18 +9,26 @@ from pytest_gpucluster.node.devices import unexpected
 class CpuManager:
     """Keeps which pod holds which whole CPUs of one node."""
 
-    def __init__(self, cpus: int, machine: Collection[int], *, static: bool) -> None:
+    def __init__(
+        self,
+        cpus: int,
+        machine: Collection[int],
+        *,
+        static: bool,
+        places: Mapping[int, int] | None = None,
+    ) -> None:
         """Start with all CPUs shared.
 
         Args:
             cpus: How many the node has, spread over its NUMA nodes in equal consecutive parts.
             machine: The NUMA nodes.
             static: Whether whole CPUs are handed out at all.
+            places: CPU -> NUMA node, where they are those of a real machine.
         """
         ids = sorted(machine)
         self.static = static
         self._machine = ids
-        self._numa = {cpu: ids[cpu * len(ids) // cpus] for cpu in range(cpus)}
+        self._numa = dict(places or {cpu: ids[cpu * len(ids) // cpus] for cpu in range(cpus)})
         self._held: dict[str, set[int]] = {}
 
     def free(self) -> list[int]:

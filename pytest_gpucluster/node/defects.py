@@ -24,6 +24,7 @@ SHORT_ONE_GPU = "node.short-one-gpu"
 SHARED_CPUS = "node.shared-cpus"
 INIT_UNALIGNED = "node.init-unaligned"
 LATE_PLUGIN = "node.late-plugin"
+DEVICES_LEAK = "node.devices-leak"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "what comes in to a TCP port that a pod declares (the job plugins do) is dropped",
@@ -46,6 +47,7 @@ DEFECTS: dict[str, str] = {
     SHARED_CPUS: "whole CPUs of Guaranteed pods are not theirs alone, whatever the kubelet's CPU Manager policy says",
     INIT_UNALIGNED: "pods with init containers are admitted without a look at NUMA nodes",
     LATE_PLUGIN: "after a restart a node offers its GPUs before their device plugin is back",
+    DEVICES_LEAK: "containers see all devices of their node, whatever they were granted",
 }
 
 SLOW_START_SECONDS = 3.0

@@ -1,10 +1,11 @@
 """Device manager: the GPUs of one node, handed to pods at admission and taken back at their end."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pytest_gpucluster.node import topology
+from pytest_gpucluster.node import hardware, topology
 from pytest_gpucluster.node.config import NodeSpec
+from pytest_gpucluster.node.hardware import Shown
 
 
 class AdmissionError(Exception):
@@ -34,10 +35,12 @@ class Device:
     Attributes:
         id: As a device plugin reports it.
         numa: The NUMA node that the plugin reports, None where it reports none.
+        files: The device files that whoever is given it sees.
     """
 
     id: str
     numa: int | None
+    files: tuple[Shown, ...] = field(default=(), compare=False)
 
     @property
     def word(self) -> str:
@@ -46,8 +49,13 @@ class Device:
 
 
 def node_devices(spec: NodeSpec) -> tuple[Device, ...]:
-    """Return the devices of a node, spread over its NUMA nodes in equal consecutive parts."""
-    return tuple(Device(f"GPU-fake-{i}", i * spec.numa // spec.gpus) for i in range(spec.gpus))
+    """Return the devices of a node: those of its machine, or played ones in equal parts of its NUMA nodes."""
+    if spec.hardware is not None:
+        shown = spec.hardware.shown
+        return tuple(Device(d.id, d.numa, shown(d.files)) for d in spec.hardware.devices)
+    return tuple(
+        Device(f"GPU-fake-{i}", i * spec.numa // spec.gpus, hardware.stand_in(i)) for i in range(spec.gpus)
+    )
 
 
 class DeviceManager:

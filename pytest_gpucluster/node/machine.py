@@ -8,6 +8,7 @@ from pytest_gpucluster.node.admission import Admission
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.node.cpus import CpuManager
 from pytest_gpucluster.node.devices import Device, DeviceManager, node_devices
+from pytest_gpucluster.node.handing import Handing
 
 _POLICIES = {
     defects.TOPOLOGY_NONE: "none",
@@ -32,7 +33,7 @@ def reported(spec: NodeSpec, config: AgentConfig) -> tuple[Device, ...]:
     """Return the devices that the node's device plugin reports to the kubelet."""
     found = node_devices(spec)
     if defects.PLUGIN_WITHOUT_NUMA in config.defects:
-        found = tuple(Device(device.id, None) for device in found)
+        found = tuple(dataclasses.replace(device, numa=None) for device in found)
     if defects.SHORT_ONE_GPU in config.defects and spec.name == config.nodes[-1].name:
         found = found[:-1]
     return found
@@ -41,7 +42,7 @@ def reported(spec: NodeSpec, config: AgentConfig) -> tuple[Device, ...]:
 def admission(spec: NodeSpec, config: AgentConfig) -> Admission:
     """Return who decides which pods a node takes, and hands out its devices and CPUs."""
     told = configured(spec, config)
-    machine = range(1 if defects.ONE_NUMA_NODE in config.defects else spec.numa)
+    machine = numa_nodes(spec, config)
     devices = DeviceManager(
         reported(spec, config),
         config.gpu_resource,
@@ -53,15 +54,37 @@ def admission(spec: NodeSpec, config: AgentConfig) -> Admission:
     policy = told.topology_policy
     if defects.TOPOLOGY_STALE in config.defects and spec.name == config.nodes[-1].name:
         policy = "best-effort"
-    cpus = CpuManager(spec.cpus, machine, static=told.cpu_policy == "static")
+    real = spec.hardware
+    if real is not None:
+        devices.unhealthy |= {device.id for device in real.devices if not device.healthy}
+    cpus = CpuManager(
+        spec.cpus,
+        machine,
+        static=told.cpu_policy == "static",
+        places=real.numa_of_cpu if real is not None else None,
+    )
     return Admission(
         policy,
         told.topology_scope,
         devices,
         cpus,
         machine,
+        handing=handing(spec, config),
         blind_to_init=defects.INIT_UNALIGNED in config.defects,
     )
+
+
+def numa_nodes(spec: NodeSpec, config: AgentConfig) -> list[int]:
+    """Return the NUMA nodes that a node's machine has."""
+    if spec.hardware is not None and spec.hardware.cpus:
+        return sorted(spec.hardware.cpus)
+    return list(range(1 if defects.ONE_NUMA_NODE in config.defects else spec.numa))
+
+
+def handing(spec: NodeSpec, config: AgentConfig) -> Handing:
+    """Return how containers of a node see what they were given."""
+    leaks = defects.DEVICES_LEAK in config.defects
+    return Handing(spec.hardware, leaked=node_devices(spec) if leaks else ())
 
 
 def configz(spec: NodeSpec, config: AgentConfig) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_gpucluster.node.hardware import Shown
+
 # Overlaid in every container; other folders only where a volume is placed in them.
 WRITABLE = ("etc", "tmp", "root", "var")
 # Made new in every container; the host's content is not shown.
 FRESH = ("proc", "sys", "dev", "run", "lost+found")
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-GPU_DEVICES = ("nvidia*", "infiniband", "kfd", "dri", "fuse")
+# What every container sees of /dev; GPUs and adapters are shown to those only that were given them.
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse")
 DEVICE_LINKS = {
     "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
     "ptmx": "pts/ptmx",
@@ -53,7 +55,7 @@ class HostLayout:
         lower: Name -> folder that can be the lower layer of an overlay.
         binds: Names of folders that can only be bound.
         sysfs: Whether a new /sys can be mounted; otherwise the host's is bound.
-        devices: Device files and folders to show.
+        devices: Device files that every container sees.
     """
 
     links: Mapping[str, str]
@@ -83,8 +85,6 @@ def probe_layout(work: Path) -> HostLayout:
         lower["etc"] = _copy_etc(work / "etc")
     binds = frozenset(name for name in folders if name not in lower)
     found = [Path("/dev") / name for name in DEVICES if (Path("/dev") / name).exists()]
-    for pattern in GPU_DEVICES:
-        found += sorted(Path("/dev").glob(pattern))
     return HostLayout(links, lower, binds, sysfs, tuple(found))
 
 
@@ -156,13 +156,21 @@ class Rootfs:
         """Return the mount table that the container's first process applies."""
         return self.base / "fstab"
 
-    def build(self, *, etc_files: Mapping[str, str], shm: Path, mounts: Iterable[Mount]) -> None:
+    def build(
+        self,
+        *,
+        etc_files: Mapping[str, str],
+        shm: Path,
+        mounts: Iterable[Mount],
+        devices: Iterable[Shown] = (),
+    ) -> None:
         """Make every folder and write the mount table.
 
         Args:
             etc_files: Name -> content of files in /etc.
             shm: Folder shared by the containers of the pod as /dev/shm.
             mounts: What to place; a later entry for the same target wins.
+            devices: Device files that this container sees beside those that every one sees.
 
         Raises:
             OSError: when a place for a volume cannot be made.
@@ -173,6 +181,7 @@ class Rootfs:
         wanted = {_top(self._resolve(target)) for target in placed} | set(WRITABLE)
         self._show_host(wanted, [self._resolve(target) for target in placed])
         self._kernel_folders(None if SHM in placed else shm)
+        self._show_devices([*((str(path), path) for path in self.layout.devices), *devices])
         etc = self.base / "upper" / "etc" if "etc" in self._overlaid else self.root / "etc"
         for name, text in etc_files.items():
             (etc / name).write_text(text)
@@ -234,14 +243,17 @@ class Rootfs:
         else:
             self._lines.append(_bind(Path("/sys"), self.root / "sys", recursive=True))
         self._lines.append(f"devpts {_q(self.root)}/dev/pts devpts newinstance,ptmxmode=0666,mode=0620 0 0")
-        for device in self.layout.devices:
-            shown = self.root / str(device).lstrip("/")
-            shown.mkdir() if device.is_dir() else shown.touch()
-            self._lines.append(_bind(device, shown, recursive=device.is_dir()))
         for name, link in DEVICE_LINKS.items():
             (self.root / "dev" / name).symlink_to(link)
         if shm is not None:
             self._lines.append(_bind(shm, self.root / "dev/shm"))
+
+    def _show_devices(self, devices: Iterable[Shown]) -> None:
+        for target, source in devices:
+            shown = self.root / target.lstrip("/")
+            shown.parent.mkdir(parents=True, exist_ok=True)
+            shown.mkdir() if source.is_dir() else shown.touch()
+            self._lines.append(_bind(source, shown, recursive=source.is_dir()))
 
     def _resolve(self, target: str) -> str:
         return os.path.realpath(target)

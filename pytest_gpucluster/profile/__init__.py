@@ -3,14 +3,13 @@
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
-from pytest_gpucluster.profile.load import BUILT_IN, NOT_BUILT, LoadedProfile, known_names, load
+from pytest_gpucluster.profile.load import BUILT_IN, LoadedProfile, known_names, load
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
 
 __all__ = [
     "BUDGETS",
     "BUILT_IN",
-    "NOT_BUILT",
     "Connection",
     "Fabric",
     "Floor",

@@ -30,6 +30,7 @@ DEFAULTS: Mapping[str, Any] = {
     "namespaces": {},
     "further_schedulers": [],
     "kind": {},
+    "host": {},
     "addons": {},
     "waivers": [],
 }
@@ -111,7 +112,33 @@ KIND: Mapping[str, Any] = {
 }
 """The built-in profile `kind`, and what a profile file with `provider: kind` begins with."""
 
-BUILT_IN: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "kind": KIND}
+HOST: Mapping[str, Any] = {
+    **EMBEDDED,
+    "provider": "host",
+    # The machine tells how many GPUs, of which resource, on how many NUMA nodes.
+    "gpus_per_node": 0,
+    "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},
+    # Real GPUs; what carries their traffic is measured, and judged where a profile declares it.
+    "fabric": {"floor_file": "bus_bandwidth"},
+    "budgets": {
+        "admission": 5.0,
+        "enqueue": 5.0,
+        "bind": 10.0,
+        "start": 60.0,
+        # A driver that is not kept loaded takes seconds to wake each GPU.
+        "run": 120.0,
+        "finish": 20.0,
+        "delete": 30.0,
+        "torch": 300.0,
+        "lease": 900.0,
+    },
+}
+"""The built-in profile `host`, and what a profile file with `provider: host` begins with."""
+
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "host": HOST, "kind": KIND}
+
+MADE: Mapping[str, Mapping[str, Any]] = {"host": HOST, "kind": KIND}
+"""Provider -> what a profile file that names it begins with: the cluster is made, hence nothing must be declared."""
 
 OF_ADDONS: Mapping[str, Mapping[str, Any]] = {
     "kueue": {"kueue": {}, "versions": {"kueue": ["0.17"]}},

@@ -16,9 +16,6 @@ from pytest_gpucluster.profile.reading import Document, read_mapping
 from pytest_gpucluster.profile.translate import translate
 
 BUILT_IN = tuple(defaults.BUILT_IN)
-NOT_BUILT = ("host",)
-"""Names that the design reserves and that have no provider yet."""
-
 REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
 """Keys that the file of a cluster that exists must state; all else has a default."""
 
@@ -85,10 +82,6 @@ def load(
     Raises:
         ProfileError: unknown name, unreadable file, unknown key, value of the wrong type, missing key.
     """
-    if name in NOT_BUILT:
-        raise ProfileError(
-            f"cluster {name!r}", "", "not built yet: use embedded, or the name of a profile file"
-        )
     file, document = (None, None) if name in BUILT_IN else _find(name, search)
     overrides = [
         *from_environment(env or {}),
@@ -97,7 +90,7 @@ def load(
         *from_texts(cli, "option --gpucluster-set"),
     ]
     layers = _layers(name, file, document, overrides)
-    if file is not None and layers.data.get("provider") != defaults.KIND["provider"]:
+    if file is not None and layers.data.get("provider") not in defaults.MADE:
         _require(layers.data, file)
     try:
         profile = Profile.model_validate(layers.data)
@@ -111,7 +104,7 @@ def known_names(search: Sequence[Path]) -> dict[str, str]:
     known: dict[str, str] = {}
     for folder in search:
         for path in sorted(p for s in SUFFIXES for p in folder.glob(f"*{s}")) if folder.is_dir() else []:
-            if path.stem not in BUILT_IN + NOT_BUILT and _looks_like_profile(path):
+            if path.stem not in BUILT_IN and _looks_like_profile(path):
                 known.setdefault(path.stem, str(path))
     return dict.fromkeys(BUILT_IN, "built in") | known
 
@@ -128,17 +121,18 @@ def _layers(
     gpu_resource = own.get("gpu_resource", "")
     for path, value, _ in overrides:
         gpu_resource = value if path == ("gpu_resource",) else gpu_resource
-    if document is not None and own.get("provider") != defaults.KIND["provider"]:
+    made = own.get("provider") if own.get("provider") in defaults.MADE else None
+    if document is not None and made is None:
         layers.lay(defaults.vendor_facts(str(gpu_resource)), "vendor facts")
         layers.lay({"provider": "existing"}, "default")
-    if own.get("provider") == defaults.KIND["provider"]:
-        layers.lay(defaults.KIND, "profile kind")
+    if made is not None:
+        layers.lay(defaults.MADE[made], f"profile {made}")
         for addon in _addons(own, overrides):
             layers.lay(defaults.OF_ADDONS[addon], f"add-on {addon}")
     if document is not None:
         lines = document.lines
         layers.lay(own, lambda path: f"{file}:{lines[path]}" if path in lines else str(file))
-    elif name != defaults.KIND["provider"]:
+    elif name not in defaults.MADE:
         layers.lay(own, f"profile {name}")
     for path, value, source in overrides:
         layers.put(path, value, source)

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from pytest_gpucluster.plain import components, schedulers, versions
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
 from pytest_gpucluster.profile.fabric import Fabric
+from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.numa import Numa
 
@@ -126,7 +127,9 @@ class Profile(Frozen):
 
     name: Text = Field(description="Name of the profile: the file's name without its ending")
     provider: ProviderName = Field(description="Where the cluster comes from")
-    connection: Connection | None = Field(default=None, description="How it is reached; none for embedded")
+    connection: Connection | None = Field(
+        default=None, description="How it is reached; none for embedded, host and kind"
+    )
     scheduler: Text = Field(
         description="What places gangs, and how the rows write theirs: volcano, native (PodGroups of Kubernetes "
         "itself), kueue, or default-scheduler, which knows no gangs"
@@ -200,6 +203,7 @@ class Profile(Frozen):
         description="Label that tells pools of nodes apart; none: the label of the cloud, else all GPU nodes are one",
     )
     kind: Kind = Field(description="How the cluster is made, for the provider kind")
+    host: Host = Field(description="How nodes are made of the machine, for the provider host")
     addons: Mapping[AddonName, Addon] = Field(
         description="What is installed into a kind cluster, and thereby declared: kueue, volcano"
     )
@@ -208,7 +212,7 @@ class Profile(Frozen):
     @model_validator(mode="after")
     def _window_is_not_shortened(self) -> Self:
         # Rule 1 of the catalogue: on real clusters the longer of 3 periods and 5 s, and never less.
-        if self.provider != "embedded" and self.window < REAL_WINDOW:
+        if self.provider not in {"embedded", "host"} and self.window < REAL_WINDOW:
             raise PydanticCustomError(
                 "window_shortened", "must be at least 5: a profile may lengthen the window, never shorten it"
             )

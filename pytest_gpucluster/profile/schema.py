@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from pytest_gpucluster.profile.defaults import DEFAULTS
+from pytest_gpucluster.profile.defaults import DEFAULTS, MADE
 from pytest_gpucluster.profile.load import REQUIRED
 from pytest_gpucluster.profile.model import Profile
 
 
 def file_schema() -> dict[str, Any]:
-    """Return the schema of `NAME.yaml`: five keys required unless kind makes the cluster, the rest with its default."""
+    """Return the schema of `NAME.yaml`: five keys required unless the cluster is made, the rest with its default."""
     schema = Profile.model_json_schema()
     properties = schema["properties"]
     # The file's name is the profile's name, and the embedded cluster has no file.
@@ -22,9 +22,9 @@ def file_schema() -> dict[str, Any]:
         "$ref": "#/$defs/Connection",
         "description": properties["connection"]["description"],
     }
-    of_kind = {"properties": {"provider": {"const": "kind"}}, "required": ["provider"]}
+    made = {"properties": {"provider": {"enum": sorted(MADE)}}, "required": ["provider"]}
     del schema["required"]
-    schema["if"], schema["else"] = of_kind, {"required": list(REQUIRED)}
+    schema["if"], schema["else"] = made, {"required": list(REQUIRED)}
     schema["title"] = "Profile of pytest-gpucluster"
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return schema

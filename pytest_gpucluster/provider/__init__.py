@@ -1,6 +1,15 @@
 """Where a cluster comes from: the embedded one or one that exists."""
 
-from pytest_gpucluster.provider.choose import CLUSTER_FILE, Held, attach, obtain, start, stop, verify
+from pytest_gpucluster.provider.choose import (
+    CLUSTER_FILE,
+    Held,
+    attach,
+    completed,
+    obtain,
+    start,
+    stop,
+    verify,
+)
 from pytest_gpucluster.provider.defects import check_defects, known_defects
 from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, Provider, ProviderError
 
@@ -13,6 +22,7 @@ __all__ = [
     "ProviderError",
     "attach",
     "check_defects",
+    "completed",
     "known_defects",
     "obtain",
     "start",

@@ -15,6 +15,8 @@ from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import processes
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
 from pytest_gpucluster.provider.existing import ExistingProvider
+from pytest_gpucluster.provider.host import HostProvider
+from pytest_gpucluster.provider.host import completed as completed_host
 from pytest_gpucluster.provider.kind import KindProvider
 from pytest_gpucluster.provider.kind import remove as remove_kind
 from pytest_gpucluster.provider.protocol import Cluster, Provider, ProviderError, Running, Started
@@ -33,6 +35,15 @@ def verify(loaded: LoadedProfile) -> None:
         ProviderError: one line that says what is missing.
     """
     _provider(loaded).verify(loaded)
+
+
+def completed(loaded: LoadedProfile) -> LoadedProfile:
+    """Return a profile with what only the place of the cluster could tell, such as how many GPUs a machine has.
+
+    Raises:
+        ProviderError: the place does not tell it.
+    """
+    return completed_host(loaded) if loaded.profile.provider == "host" else loaded
 
 
 @dataclasses.dataclass
@@ -162,10 +173,8 @@ def _provider(loaded: LoadedProfile, *, keep: bool = False) -> Provider:
             return ExistingProvider()
         case "kind":
             return KindProvider(keep=keep)
-        case other:
-            raise ProviderError(
-                f"cluster {loaded.profile.name!r}: provider {other!r} is not built yet: use embedded, kind or existing"
-            )
+        case "host":
+            return HostProvider()
 
 
 def _write(run_folder: Path, started: Started) -> None:

@@ -90,11 +90,30 @@ class Tokens:
         ]
 
 
+@dataclasses.dataclass(frozen=True)
+class Nodes:
+    """Nodes that somebody has made.
+
+    Attributes:
+        entries: as their agent is told them.
+        images: image -> what it stands for.
+    """
+
+    entries: tuple[Mapping[str, Any], ...]
+    images: Mapping[str, Any]
+
+
 class EmbeddedProvider:
     """Starts both processes and waits until the nodes are Ready."""
 
     def __init__(
-        self, nodes: int = NODE_COUNT, tokens: Sequence[Mapping[str, Any]] = (), *, tls: bool = False
+        self,
+        nodes: int = NODE_COUNT,
+        tokens: Sequence[Mapping[str, Any]] = (),
+        *,
+        tls: bool = False,
+        made: Nodes | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         """Take what differs from the cluster of a run.
 
@@ -102,7 +121,11 @@ class EmbeddedProvider:
             nodes: how many nodes there are.
             tokens: `{token, user, groups}` of users beside the administrator.
             tls: whether the kubeconfig leads to a TLS listener: kubectl sends no token over plain HTTP.
+            made: nodes in place of played ones.
+            facts: what else is known of the cluster.
         """
+        self._made = made
+        self._facts = dict(facts or {})
         self._nodes = nodes
         self._tokens = tuple(tokens)
         self._tls = tls
@@ -125,6 +148,7 @@ class EmbeddedProvider:
         folder = sockets.new_folder(owner_pid)
         begun = _Start(loaded, run_folder.absolute(), folder, planting.split(defects), owner_pid)
         begun.nodes, begun.tokens, begun.tls = self._nodes, new_tokens(self._tokens), self._tls
+        begun.made, begun.facts = self._made, self._facts
         try:
             started = begun.run()
         except BaseException:
@@ -153,6 +177,8 @@ class _Start:
         self.owner_pid = owner_pid
         self.nodes = NODE_COUNT
         self.tls = False
+        self.made: Nodes | None = None
+        self.facts: Mapping[str, Any] = {}
         self.tokens = new_tokens()
         self.pipes: list[processes.Pipe] = []
         self.running: list[Running] = []
@@ -176,6 +202,7 @@ class _Start:
             "url": url,
             "versions": {"kubernetes": VERSION, **control.ready.get("versions", {})},
             "nodes": [],
+            **self.facts,
         }
         problem = sandbox_problem(self.loaded)
         if problem is None:
@@ -190,7 +217,7 @@ class _Start:
             )
         cluster = Cluster(
             name=self.loaded.profile.name,
-            provider="embedded",
+            provider=self.loaded.profile.provider,
             kubeconfig=str(kubeconfig),
             context=CONTEXT,
             features=frozenset({PODS_RUN, REBOOT} if problem is None else ()),
@@ -206,6 +233,9 @@ class _Start:
             self.loaded, self.folder, state, self.planted["nodes"], self.owner_pid, count=self.nodes
         )
         config["api_token"] = self.tokens.nodes
+        if self.made is not None:
+            config["nodes"] = [dict(entry) for entry in self.made.entries]
+            config["images"] = {**config["images"], **self.made.images}
         self._launch("nodes", NODES, config)
         wanted = [str(node["name"]) for node in config["nodes"]]
         wait_for_nodes(url, wanted, READY_LIMIT, self._log("nodes"), self.tokens.admin)

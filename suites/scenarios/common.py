@@ -67,6 +67,13 @@ def headless(stage: Stage, name: str, selector: Mapping[str, str] | None = None)
     return name
 
 
+def gpus_of(stage: Stage) -> int:
+    """Return how many GPUs all nodes together offer."""
+    resource = stage.profile.gpu_resource
+    offered = ((node.get("status") or {}).get("allocatable") or {} for node in stage.live.objects("Node"))
+    return sum(int(str(each.get(resource, "0"))) for each in offered)
+
+
 def window_length(stage: Stage) -> float:
     """Return the seconds of a window (rule 1 of the catalogue)."""
     return max(3 * stage.profile.scheduler_period, stage.profile.window)

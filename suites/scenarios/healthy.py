@@ -1,5 +1,7 @@
 """A gang that fits, in the declared queue with the declared GPUs, from start to end."""
 
+from collections.abc import Mapping
+
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role, Sidecar
@@ -10,6 +12,7 @@ from .common import (
     PayloadCommand,
     all_bound,
     finished,
+    gpus_of,
     headless,
     image,
     job_ended,
@@ -29,10 +32,10 @@ REFERENCES = (
 )
 """Arguments that the kubelet must expand; the third is escaped, the fourth names nothing: both arrive as `$(...)`."""
 GPUS = 4
-"""GPUs of each member: two members fill a node of 8, so the gang spans nodes."""
+"""GPUs of each member: two members fill a node of 8, so the gang spans nodes. Fewer where a cluster has fewer."""
 
 
-def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> GangSpec:
+def spec(name: str, image: str, payload: str, resources: Mapping[str, int], *, ends: bool) -> GangSpec:
     """Return one master and three workers, each worker with a side container."""
     watch = Sidecar("watch", (*PayloadCommand, "env"))
     meet = (
@@ -45,7 +48,7 @@ def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> G
             Role("master", 1, PayloadCommand, meet, ends_job=ends),
             Role("worker", WORKERS, PayloadCommand, meet, sidecars=(watch,)),
         ),
-        resources={resource: GPUS},
+        resources=resources,
         image=image,
         plugins={"pytorch": ("--master=master", "--worker=worker"), "env": ()},
         payload=payload,
@@ -53,14 +56,14 @@ def spec(name: str, image: str, payload: str, resource: str, *, ends: bool) -> G
     )
 
 
-def alike(name: str, image: str, payload: str, resource: str) -> GangSpec:
+def alike(name: str, image: str, payload: str, resources: Mapping[str, int]) -> GangSpec:
     """Return the same gang where there are no roles and no plugins: the first of four members is the master."""
     master = f"{name}-0.{name}"
     meet = ("meet", f"--master={master}", f"--port={PORT}", f"--members={1 + WORKERS}")
     return GangSpec(
         name,
         roles=(Role("worker", 1 + WORKERS, PayloadCommand, meet),),
-        resources={resource: GPUS},
+        resources=resources,
         image=image,
         leads=True,
         subdomain=name,
@@ -75,11 +78,12 @@ def run(stage: Stage) -> None:
     members = 1 + WORKERS
     told(stage, members=members, min_member=members, resource=stage.profile.gpu_resource, currency="gpu")
     payload, python, gpu = payloads_of(stage, "gang.py"), image(stage, "python"), stage.profile.gpu_resource
+    each = {gpu: max(1, min(GPUS, gpus_of(stage) // members))}
     if stage.dialect.name == schedulers.VOLCANO:
-        wanted = spec(stage.name, python, payload, gpu, ends=True)
+        wanted = spec(stage.name, python, payload, each, ends=True)
     else:
-        wanted = alike(headless(stage, stage.name), python, payload, gpu)
-    gang = stage.gang(wanted, dialect=speaking(stage, {gpu: members * GPUS}))
+        wanted = alike(headless(stage, stage.name), python, payload, each)
+    gang = stage.gang(wanted, dialect=speaking(stage, {gpu: members * each[gpu]}))
     if not gang.ok:
         return
     # Followed from the start: when the master ends the workers are deleted, and their logs with them.

@@ -232,7 +232,11 @@ def test_whole_cpus_of_a_guaranteed_pod_are_its_own() -> None:
             "containers": [{"name": "c", "resources": {"limits": {RESOURCE: "4", "cpu": "1500m"}}}],
         },
     }
-    assert demands(pod, RESOURCE) == [Demand("i", 2, 1, init=True), Demand("c", 4, 0)]
+    asked = frozenset({RESOURCE, "cpu"})
+    assert demands(pod, RESOURCE) == [
+        Demand("i", 2, 1, init=True, resources=asked),
+        Demand("c", 4, 0, resources=asked),
+    ]
     pod["status"]["qosClass"] = "Burstable"
     assert demands(pod, RESOURCE)[0].cpus == 0
 

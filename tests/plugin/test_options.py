@@ -162,9 +162,8 @@ def test_a_profile_is_found_in_each_documented_place(site, monkeypatch):
     [
         (
             ["--cluster=prod-b"],
-            "unknown cluster 'prod-b'; did you mean 'prod-a'? (allowed: embedded, kind, prod-a)*",
+            "unknown cluster 'prod-b'; did you mean 'prod-a'? (allowed: embedded, host, kind, prod-a)*",
         ),
-        (["--cluster=host"], "cluster 'host': not built yet: use embedded*"),
         (
             ["--cluster=prod-a", "--gpucluster-kind-image=x"],
             "option --gpucluster-kind-image: only for a kind cluster (--cluster=kind), this one is 'existing'",

@@ -204,14 +204,17 @@ def test_known_names_are_profiles_only(tmp_path):
     (tmp_path / "prod-a.yaml").write_text(COMPLETE, encoding="utf-8")
     (tmp_path / "compose.yaml").write_text("services: {}\n", encoding="utf-8")
     (tmp_path / "broken.yaml").write_text("a: [", encoding="utf-8")
-    assert list(profile.known_names([tmp_path])) == ["embedded", "kind", "prod-a"]
+    assert list(profile.known_names([tmp_path])) == ["embedded", "host", "kind", "prod-a"]
 
 
-@pytest.mark.parametrize("name", ["host"])
-def test_planned_names_say_that_they_are_not_built(name):
-    """Names that the design reserves get one clear line."""
-    with pytest.raises(profile.ProfileError, match="not built yet: use embedded"):
-        profile.load(name)
+def test_a_file_may_begin_with_what_a_host_has(tmp_path):
+    """A profile of the provider host declares what differs; the rest is that of the built-in one."""
+    text = "provider: host\nhost: {nodes: 2}\ngpus_per_node: 4\n"
+    (tmp_path / "box.yaml").write_text(text, encoding="utf-8")
+    loaded = profile.load("box", [tmp_path])
+    assert (loaded.profile.host.nodes, loaded.profile.scheduler) == (2, "volcano")
+    assert loaded.sources["scheduler"] == "profile host"
+    assert loaded.sources["gpus_per_node"] == f"{tmp_path / 'box.yaml'}:3"
 
 
 @pytest.mark.parametrize(

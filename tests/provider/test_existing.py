@@ -74,12 +74,6 @@ def test_what_is_wrong_with_a_kubeconfig_is_told_before_anything_is_asked(site, 
     assert told.format(site=site) in str(caught.value)
 
 
-def test_a_provider_that_is_not_built_says_so(site):
-    """A profile that names a planned provider gets one line."""
-    with pytest.raises(provider.ProviderError, match="provider 'host' is not built yet"):
-        provider.verify(_load(site, "provider=host"))
-
-
 def test_defects_are_planted_in_the_embedded_cluster_only():
     """Unknown defects are named with the nearest; any other cluster takes none."""
     known = provider.known_defects()

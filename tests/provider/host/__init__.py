@@ -1,0 +1,1 @@
+"""The provider host on machines that are made up."""
