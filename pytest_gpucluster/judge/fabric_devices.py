@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import fabric_terms, say, terms
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
     "every rank of the world has a device of its own, and every expected node holds its part of the ranks"
@@ -150,3 +150,13 @@ def _nodes(given: terms.Given, told: Told) -> str | None:
     if each is not None and any(n != each * pods for n in held.values()):
         return f"{each * pods} ranks a node expected: {listed}"
     return None
+
+
+def apart(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether every rank has a device of its own: what any figure stands on."""
+    name = "every rank has a device of its own"
+    finding = own_devices(evidence, given)
+    held = {Verdict.PASS: True, Verdict.FAIL: False}.get(finding.verdict)
+    return say.presupposed(
+        name, held=held, observed=finding.observed, causes=finding.causes, evidence=finding.evidence
+    )

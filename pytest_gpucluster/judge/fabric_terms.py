@@ -107,6 +107,7 @@ def keys(ranks: Told) -> tuple[str, ...]:
 
 
 def places(found: list[Rank]) -> tuple[str, ...]:
-    """Return ranks with their pods and nodes for `where`."""
+    """Return ranks with their pods and nodes for `where`, each once."""
+    found = list({(rank.rank, rank.word.uid): rank for rank in found}.values())
     shown = tuple(rank.where for rank in found[: say.MANY])
     return shown + ((f"and {len(found) - say.MANY} more",) if len(found) > say.MANY else ())

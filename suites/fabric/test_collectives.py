@@ -3,9 +3,51 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import fabric_devices, fabric_floors, presupposed
+from pytest_gpucluster.judge import (
+    fabric_bandwidth,
+    fabric_devices,
+    fabric_floors,
+    fabric_pairs,
+    presupposed,
+)
 
 from ..scenarios.collectives import collectives
+
+
+@requirement(
+    "FAB-006",
+    level="must",
+    documents="R P",
+    scenario=collectives,
+    judge=fabric_bandwidth.reaches_floor,
+    presupposes=[presupposed.pods_ran, fabric_devices.apart],
+    defects=["fabric.wrong-element", "fabric.below-the-floor"],
+)
+def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
+    """Bus bandwidth reaches its floor with correct data.
+
+    Every element of every collective MUST be right on every rank, and from the declared size on the bus bandwidth MUST
+    reach the floor that is declared for this shape of nodes.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-012",
+    level="should",
+    documents="+",
+    scenario=collectives,
+    judge=fabric_pairs.names_slow,
+    presupposes=[presupposed.pods_ran, fabric_devices.apart],
+    defects=["fabric.slow-link"],
+)
+def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
+    """A pairwise sweep names slow nodes and links.
+
+    All pairs of members SHOULD exchange data at much the same speed; a link or a node that is slower than the others is
+    named.
+    """
+    settle()
 
 
 @requirement(

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.measure import bus_floors
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role
+from pytest_gpucluster.workload import Dialect, GangSpec, Role
 
 from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, speaking, told
 from .numa import gpu_nodes
@@ -17,6 +17,18 @@ PROGRAM = "collectives.py"
 PORT = 23457
 CPU_RANKS = 2
 """Ranks a pod where GPUs are only pretended: two, so that ranks of one pod and of two are both there."""
+
+NETWORKS = {
+    "NET/IB": "IB", "NET/OFI": "AWS Libfabric", "NET/UCX": "UCX", "NET/gIB": "gIB", "NET/FasTrak": "FasTrak",
+    "NET/TCPX": "GPUDirectTCPX_v7", "NET/SHARP": "IBext_v8", "NET/Socket": "Socket",
+}  # fmt: skip
+"""Transport -> name of the network, unless the profile states another (`fabric.network`)."""
+WITHOUT = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
+"""Variables that leave nothing but sockets between nodes."""
+SHORT = ("--collectives=all_reduce", "--sizes=64K,64M", "--no-pairs")
+NEEDS = Needs(
+    named=True, nodes=1, gpus=8, seconds=15, gpu_seconds=8 * 15, torch=True, permissions=PAYLOAD + LOGS
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +85,9 @@ def layout(stage: Stage, fabric: Any) -> Layout:
     return Layout(nodes, fabric.pods_per_node, gpus, gpus if fabric.device == "gpu" else CPU_RANKS)
 
 
-def gang(stage: Stage, name: str, who: Layout, args: tuple[str, ...], env: Mapping[str, str]) -> GangSpec:
+def gang(
+    stage: Stage, name: str, who: Layout, *, payload: str, args: tuple[str, ...], env: Mapping[str, str]
+) -> GangSpec:
     """Return the gang of torchrun agents, one a pod; members have names before they are ready."""
     volcano = stage.dialect.name == schedulers.VOLCANO
     first = f"{name}-worker-0.{name}" if volcano else f"{headless(stage, name)}-0.{name}"
@@ -103,15 +117,78 @@ def gang(stage: Stage, name: str, who: Layout, args: tuple[str, ...], env: Mappi
         image=image(stage, "torch"),
         plugins={"svc": ("--publish-not-ready-addresses=true",)} if volcano else {},
         subdomain="" if volcano else name,
-        payload=payloads_of(stage, PROGRAM),
+        payload=payload,
         grace=2,
     )
 
 
-def play(stage: Stage, *args: str, role: str = "subject", **env: str) -> Handle:
-    """Run the payload on the declared nodes from start to end; what it prints is in the evidence."""
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Where collectives are run.
+
+    Attributes:
+        stage: the stage.
+        fabric: what the profile declares.
+        who: who takes part.
+        payload: the ConfigMap with the program.
+        dialect: how gangs are written.
+    """
+
+    stage: Stage
+    fabric: Any
+    who: Layout
+    payload: str
+    dialect: Dialect
+
+    def play(self, *args: str, name: str = "", role: str = "subject", **env: str) -> Handle:
+        """Run the payload on all members from start to end; what it prints is in the evidence.
+
+        Args:
+            args: of the payload.
+            name: of the gang; that of the scenario where it has one only.
+            role: of the gang.
+            env: variables in its pods, beside those of the profile.
+        """
+        common = (
+            f"--device={self.fabric.device}",
+            f"--budget={self.fabric.seconds:g}",
+            f"--bound={self.fabric.stall_bound:g}",
+        )
+        stage, told_env = self.stage, {**self.fabric.env, **env}
+        wanted = gang(
+            stage,
+            name or stage.name,
+            self.who,
+            payload=self.payload,
+            args=(*common, *args),
+            env=told_env,
+        )
+        made = stage.gang(wanted, role=role, dialect=self.dialect)
+        if made.ok:
+            stage.follow(made)
+            what = f"all ranks of {wanted.name} have ended"
+            stage.wait(what, job_ended(made), budget="torch", unless=gave_up(made))
+            stage.delete(made)
+        return made
+
+
+def site(stage: Stage, *, gpus: str = "", between: str = "") -> Site:
+    """Return where collectives are run, with what the judge must know in the evidence's header.
+
+    Args:
+        stage: the stage.
+        gpus: what needs real GPUs, "" where CPUs do.
+        between: what needs several members, "" where one does.
+
+    Raises:
+        NotApplicable: nothing is declared, or not what is needed.
+    """
     fabric = declared(stage)
+    if gpus and fabric.device == "cpu":
+        raise NotApplicable(f"{gpus} needs GPUs; the profile declares ranks on CPUs (fabric.device)")
     who = layout(stage, fabric)
+    if between and who.members < 2:
+        raise NotApplicable(f"{between} needs two nodes, or two pods; here is one")
     told(
         stage,
         members=who.members,
@@ -124,38 +201,80 @@ def play(stage: Stage, *args: str, role: str = "subject", **env: str) -> Handle:
         resource=stage.profile.gpu_resource,
         currency="gpu",
     )
-    common = (
-        f"--device={fabric.device}",
-        f"--budget={fabric.seconds:g}",
-        f"--bound={fabric.stall_bound:g}",
-    )
-    wanted = gang(stage, stage.name, who, (*common, *args), {**fabric.env, **env})
     dialect = speaking(stage, {stage.profile.gpu_resource: who.members * who.gpus})
-    made = stage.gang(wanted, role=role, dialect=dialect)
-    if made.ok:
-        stage.follow(made)
-        stage.wait("all ranks have measured", job_ended(made), budget="torch", unless=gave_up(made))
-        stage.delete(made)
-    return made
+    return Site(stage, fabric, who, payloads_of(stage, PROGRAM), dialect)
+
+
+def network_of(fabric: Any, what: str) -> str:
+    """Return the name by which NCCL knows the declared network.
+
+    Raises:
+        NotApplicable: none is declared, or traffic between nodes needs none.
+    """
+    if fabric.network:
+        return str(fabric.network)
+    if fabric.transport in NETWORKS:
+        return NETWORKS[fabric.transport]
+    raise NotApplicable(f"{what}: the profile declares no network between nodes (fabric.transport)")
 
 
 def run(stage: Stage) -> None:
     """Let all ranks check and time collectives, then exchange data in pairs."""
-    play(stage)
+    site(stage).play()
+
+
+def run_forced(stage: Stage) -> None:
+    """Let NCCL know one network only: where it cannot be used the communicator does not form."""
+    here = site(stage, gpus="a transport that is forced", between="a transport that is forced")
+    network = network_of(here.fabric, "nothing can be forced")
+    stage.given["forced"] = network
+    here.play(*SHORT, NCCL_NET=network)
+
+
+def run_stalled(stage: Stage) -> None:
+    """Let the last rank stay outside of a collective that all others enter."""
+    here = site(stage, gpus="a collective that stands still")
+    absent = here.who.members * here.who.ranks - 1
+    stage.given["absent"] = absent
+    stage.given["stall_bound"] = here.fabric.stall_bound
+    here.play(f"--stall={absent}", "--sizes=64K")
+
+
+def run_sockets(stage: Stage) -> None:
+    """Measure as it is, then with every other network than sockets switched off."""
+    what = "a fabric that is switched off"
+    here = site(stage, gpus=what, between=what)
+    if network_of(here.fabric, "nothing can be switched off") == NETWORKS["NET/Socket"]:
+        raise NotApplicable("the profile declares sockets between nodes: nothing can be switched off")
+    here.play(*SHORT)
+    here.play(*SHORT, name=f"{stage.name}-off", role="contrast", **WITHOUT)
 
 
 collectives = Scenario(
     name="collectives",
     summary="one pod a node with all its GPUs: every collective at several sizes, then all pairs of members",
     run=run,
-    needs=Needs(
-        named=True,
-        nodes=1,
-        gpus=8,
-        seconds=15,
-        gpu_seconds=8 * 15,
-        torch=True,
-        permissions=PAYLOAD + LOGS,
-    ),
+    needs=NEEDS,
 )
 """The run that users get: nothing is forced."""
+
+forced = Scenario(
+    name="forced-transport",
+    summary="the same with NCCL_NET set to the declared network, so that a fallback is an error",
+    run=run_forced,
+    needs=NEEDS,
+)
+
+stalled = Scenario(
+    name="stalled-collective",
+    summary="one rank does not enter a collective: all must end within the bound and say who is missing",
+    run=run_stalled,
+    needs=NEEDS,
+)
+
+sockets = Scenario(
+    name="sockets",
+    summary="an all-reduce as it is, then with the fabric switched off on purpose",
+    run=run_sockets,
+    needs=dataclasses.replace(NEEDS, seconds=30, gpu_seconds=8 * 30),
+)

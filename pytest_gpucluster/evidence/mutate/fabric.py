@@ -57,6 +57,18 @@ def _floors(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
     return mutant
 
 
+def _slower(word: dict[str, Any], times: float = 3.0) -> None:
+    """Let all that a line tells have taken longer."""
+    for one in word.get("results") or []:
+        if "busbw" in one:
+            one.update(mean=one["mean"] * times, algbw=one["algbw"] / times, busbw=one["busbw"] / times)
+
+
+def _slow_rail(word: dict[str, Any]) -> None:
+    if word.get("local_rank") == 1:
+        _slower(word, 2.0)
+
+
 MUTANTS: base.Table = {
     "fabric.another-interface": (
         "one member is connected over an interface that was not declared",
@@ -69,6 +81,22 @@ MUTANTS: base.Table = {
     "fabric.two-ranks-on-one-gpu": ("the ranks of one member have the same device", _first_device),
     "fabric.a-node-is-missing": ("all members lie on one node", _on_one_node),
     "fabric.ranks-unheard": ("one member's ranks do not say who they are", base.drop("who", alone=True)),
+    "fabric.wrong-element": (
+        "one element of an all-reduce is wrong on the ranks of one member",
+        base.on("measured", lambda w: w["results"][0].update(wrong=1), alone=True),
+    ),
+    "fabric.below-the-floor": (
+        "everything is measured at a third of the speed",
+        base.on("measured", _slower),
+    ),
+    "fabric.not-a-number": (
+        "a rank tells NaN for its bandwidth",
+        base.on("measured", lambda w: w["results"][0].update(busbw=float("nan")), alone=True),
+    ),
+    "fabric.slow-link": (
+        "the ranks of one place exchange data at half the speed",
+        base.on("pairs", _slow_rail),
+    ),
     "fabric.floor-without-shape": (
         "a floor does not say for how many nodes it holds",
         _floors(lambda floor: floor.pop("nodes", None)),

@@ -1,0 +1,248 @@
+"""FAB-006: the data of every collective is right, and its bus bandwidth reaches the floor of this shape.
+
+The slowest rank's figure counts. A figure that its own times contradict, or that the wires cannot carry, is none.
+"""
+
+import math
+from collections.abc import Iterable
+
+from pytest_gpucluster.evidence.collectives import Rank, Result, Told
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.measure import collective
+from pytest_gpucluster.measure.collective import Floor, Shape, size_text
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "the data of every collective is right on every rank, and its bus bandwidth reaches the declared floor"
+)
+
+LEAST_TIMES = 5
+"""Times that a figure must be measured before it is compared."""
+AGREE = 0.02
+"""By how much a bandwidth may differ from the one that its own time gives."""
+WRONG = Cause(
+    "the collective mixed or lost data: a faulty GPU, link or adapter, or a mismatch of library versions over ranks",
+    "look for Xid and ECC errors on the nodes of the named ranks, and compare NCCL versions over ranks",
+)
+SLOW = Cause(
+    "the traffic went another way than declared: sockets (FAB-003), without GPUDirect RDMA (FAB-002), fewer adapters "
+    "(FAB-005), or SHM inside a node (FAB-018)",
+    "decide those rows first: they name the ranks",
+)
+LINK = Cause(
+    "one link or node is slow and holds all others back",
+    "see FAB-012, which names it; then PCIe width (nvidia-smi topo -m, lspci), port rate (ibstat), congestion counters",
+)
+IMPOSSIBLE = Cause(
+    "more than the wires carry: the declared number or rate of adapters is too small, or the times are wrong",
+    "compare nics_per_node and nic_gbps of the profile with `ibstat` on a node",
+)
+
+
+def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-006."""
+    gang = fabric_terms.subject(evidence, given)
+    told = fabric_terms.told(evidence, gang)
+    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    if nothing is not None:
+        return nothing
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        more.setdefault("evidence", fabric_terms.keys(told))
+        return say.finding(verdict, REQUIRED, text, gang, **more)
+
+    wrong = [(rank, one) for rank in told.ranks for one in (*rank.results, *rank.pairs) if one.wrong]
+    if wrong:
+        listed = say.listed([f"{rank.where}: {_what(one)}, {one.wrong} elements" for rank, one in wrong], 4)
+        where = fabric_terms.places([rank for rank, _ in wrong])
+        return found(Verdict.FAIL, f"wrong data: {listed}", violation=True, causes=(WRONG,), where=where)
+    unfinished = incomplete(evidence, given, told, gang, REQUIRED)
+    if unfinished is not None:
+        return unfinished
+    slowest = _slowest(told)
+    if told.cpu:
+        text = f"{fabric_terms.CPU}; the data is right, the figures are no measure of it"
+        return found(Verdict.NOT_APPLICABLE, text, numbers=_numbers(slowest, []))
+    odd = _contradiction(told)
+    if odd:
+        return found(Verdict.INCONCLUSIVE, odd)
+    return _compared(given, told, slowest, gang)
+
+
+def incomplete(
+    evidence: Evidence, given: terms.Given, told: Told, gang: Gang | None, required: str
+) -> Finding | None:
+    """Return what ranks that are missing, failed, stood still or told no figures make of a row; None for none."""
+    keys = fabric_terms.keys(told)
+    stalled = [rank for rank in told.ranks if rank.stalled is not None]
+    failed = [rank for rank in told.ranks if rank.failed is not None]
+    for ranks, what in ((stalled, "stands still"), (failed, "failed")):
+        if ranks:
+            word = ranks[0].stalled or ranks[0].failed
+            said = "" if word is None else str(word.data.get("error") or word.data.get("collective") or "")
+            text = f"{ranks[0].where} {what}: {said}"
+            return say.finding(
+                Verdict.FAIL, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys,
+                where=fabric_terms.places(ranks),
+            )  # fmt: skip
+    absent = fabric_terms.missing(told, fabric_terms.expected(given, told) or len(told.ranks))
+    mute = [rank for rank in told.ranks if not rank.results]
+    bad = [rank for rank in told.ranks if rank.problems]
+    if not (absent or mute or bad):
+        return None
+    text = ""
+    if absent:
+        text = f"rank {say.listed([str(n) for n in absent])} said nothing"
+    elif mute:
+        text = f"{mute[0].where} told no figures"
+    elif bad:
+        text = f"{bad[0].where}: {bad[0].problems[0]}"
+    if told.torn:
+        text += f"; {say.count(told.torn, 'line')} cut in the middle"
+    expired = terms.timed_out(evidence)
+    died = expired is not None and not bad and not told.torn
+    if expired is not None:
+        text += f"; waited for {expired[0]}"
+    verdict = Verdict.FAIL if died else Verdict.INCONCLUSIVE
+    where = fabric_terms.places(mute or bad) or None
+    more = {} if where is None else {"where": where}
+    return say.finding(verdict, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys, **more)
+
+
+def _what(one: Result) -> str:
+    return f"{one.collective} of {size_text(one.size)}"
+
+
+def _slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
+    """Return (collective, size) -> the smallest bus bandwidth over ranks, and whose it is."""
+    found: dict[tuple[str, int], tuple[float, Rank]] = {}
+    for rank in told.ranks:
+        for one in rank.results:
+            key = (one.collective, one.size)
+            if one.busbw is not None and not one.skipped and (key not in found or one.busbw < found[key][0]):
+                found[key] = (one.busbw, rank)
+    return found
+
+
+def _contradiction(told: Told) -> str:
+    """Return why figures do not belong to their own times or world, "" where they do."""
+    for rank in told.ranks:
+        for one in rank.results:
+            if one.skipped:
+                continue
+            mean = float(one.data.get("mean") or 0.0)
+            right = collective.bus_bandwidth(one.collective, rank.world or 0, one.size, mean / 1e6)
+            if (
+                right is None
+                or one.busbw is None
+                or not math.isclose(one.busbw, right, rel_tol=AGREE, abs_tol=1e-3)
+            ):
+                shown = "nothing" if right is None else f"{right:.4g} GB/s"
+                return (
+                    f"{rank.where}: {_what(one)} tells {one.busbw} GB/s where {mean:g} us and a world of {rank.world} "
+                    f"give {shown}"
+                )
+    return ""
+
+
+def _compared(
+    given: terms.Given, told: Told, slowest: dict[tuple[str, int], tuple[float, Rank]], gang: Gang | None
+) -> Finding:
+    """Compare with the floors of this shape."""
+    shape = fabric_terms.shape(given, told)
+    keys = fabric_terms.keys(told)
+
+    def found(verdict: Verdict, text: str, floors: Iterable[Floor], **more: object) -> Finding:
+        numbers = _numbers(slowest, list(floors))
+        return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, **more)
+
+    if shape is None:
+        return found(Verdict.INCONCLUSIVE, "the nodes do not hold equally many ranks: no floor fits", ())
+    impossible = _impossible(shape, slowest)
+    if impossible:
+        return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
+    device = told.ranks[0].says("device_name")
+    floors = [floor for floor, _ in fabric_terms.floors(given) if _fits(floor, shape, device)]
+    expected = terms.count(given, "nodes")
+    if expected is not None and expected != shape.nodes:
+        text = f"{say.count(expected, 'node')} expected, the figures are of {shape.text()}"
+        return found(Verdict.INCONCLUSIVE, text, ())
+    if not floors:
+        text = f"no floor is declared for {shape.text()} of {device or 'an unknown GPU'}"
+        return found(Verdict.NOT_APPLICABLE, f"{text}; the data is right, figures as measured", ())
+    bad = [(floor, why) for floor in floors if (why := floor.implausible())]
+    if bad:
+        return found(Verdict.INCONCLUSIVE, f"{bad[0][0].text()}: {bad[0][1]} (FAB-015)", floors)
+    below, unmeasured, few = [], [], []
+    for floor in floors:
+        sizes = [size for name, size in slowest if name == floor.collective and size >= floor.size]
+        if not sizes:
+            unmeasured.append(f"{floor.collective} from {size_text(floor.size)}")
+        for size in sizes:
+            rate, rank = slowest[floor.collective, size]
+            if rate < floor.busbw:
+                below.append((floor, size, rate, rank))
+            if _times(rank, floor.collective, size) < LEAST_TIMES:
+                few.append(f"{floor.collective} of {size_text(size)}")
+    if below:
+        listed = say.listed(
+            [f"{f.collective} of {size_text(s)} {r:.4g} of {f.busbw:g} GB/s" for f, s, r, _ in below], 4
+        )
+        where = fabric_terms.places([rank for *_, rank in below])
+        return found(Verdict.FAIL, f"below the floor: {listed}", floors, causes=(SLOW, LINK), where=where)
+    if unmeasured or few:
+        text = (
+            f"not measured: {say.listed(unmeasured)}" if unmeasured else f"too few times: {say.listed(few)}"
+        )
+        return found(Verdict.INCONCLUSIVE, text, floors)
+    text = f"{say.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
+    return found(Verdict.PASS, text, floors)
+
+
+def _times(rank: Rank, name: str, size: int) -> int:
+    """Return how often a rank measured something."""
+    counted = [one.data.get("iters") for one in rank.results if (one.collective, one.size) == (name, size)]
+    return min((n for n in counted if isinstance(n, int)), default=0)
+
+
+def _impossible(shape: Shape, slowest: dict[tuple[str, int], tuple[float, Rank]]) -> str:
+    for (name, size), (rate, rank) in slowest.items():
+        top = collective.ceiling(name, shape)
+        if top is not None and rate > top * 1.02:
+            return f"{rank.where}: {name} of {size_text(size)} at {rate:.4g} GB/s, the wires carry {top:.4g}"
+    return ""
+
+
+def _fits(floor: Floor, shape: Shape, device: str) -> bool:
+    """Report whether a floor is one of this shape; a floor that says no shape is for whoever names it."""
+    own = floor.shape
+    if own is None:
+        return True
+    if (own.nodes, own.gpus) != (shape.nodes, shape.gpus) or floor.device.lower() not in device.lower():
+        return False
+    same = shape.transport in ("", own.transport) or not own.transport
+    if not shape.by_nics:
+        return True
+    return same and all(
+        mine is None or theirs is None or mine == theirs
+        for mine, theirs in ((own.nics, shape.nics), (own.nic_gbps, shape.nic_gbps))
+    )
+
+
+def _numbers(slowest: dict[tuple[str, int], tuple[float, Rank]], floors: list[Floor]) -> tuple[Number, ...]:
+    """Return the figures, each with the largest floor that holds for it."""
+    found = []
+    for (name, size), (rate, _) in sorted(slowest.items()):
+        bound = max(
+            (f for f in floors if f.collective == name and size >= f.size),
+            key=lambda f: f.busbw,
+            default=None,
+        )
+        title = f"{name} of {size_text(size)}, slowest rank"
+        if bound is None:
+            found.append(Number(title, rate, "GB/s"))
+        else:
+            found.append(Number(title, rate, "GB/s", bound.busbw, bound.origin))
+    return tuple(found[:48])

@@ -1,0 +1,281 @@
+"""Bandwidths and pairs: what the judges make of figures that are good, low, wrong, impossible or missing."""
+
+import dataclasses
+
+import pytest
+
+from pytest_gpucluster.evidence import Evidence, read
+from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_pairs
+from pytest_gpucluster.requirement import Verdict
+from tests import recordings
+from tests.defects import matrix
+
+
+@pytest.fixture(scope="module")
+def fast():
+    """Return the constructed evidence of two nodes of four GPUs."""
+    return read(matrix.HOST / "collectives.jsonl")
+
+
+def changed(evidence, event, change):
+    """Return the evidence with facts of one kind changed; a change that returns False drops the line."""
+
+    def act(_, told):
+        keep = change(told) if told.get("event") == event else True
+        return None if keep is False else told
+
+    return base.words(evidence, act)
+
+
+def declared(evidence, **more):
+    """Return the evidence under another declaration of the fabric."""
+    given = {**evidence.given, "fabric": {**evidence.given["fabric"], **more}}
+    return Evidence(evidence.lines, header={**evidence.header, "given": given}, spans=evidence.spans)
+
+
+def bandwidth(evidence):
+    """Judge FAB-006."""
+    return fabric_bandwidth.reaches_floor(evidence, evidence.given)
+
+
+def pairs(evidence):
+    """Judge FAB-012."""
+    return fabric_pairs.names_slow(evidence, evidence.given)
+
+
+def test_floors_that_are_reached_pass_with_their_origin(fast):
+    """Three floors of this shape; each figure carries its bound and where that comes from."""
+    finding = bandwidth(fast)
+    assert finding.verdict is Verdict.PASS
+    bounded = [number for number in finding.numbers if number.bound is not None]
+    assert {number.origin for number in bounded} == {"constructed: three quarters of the adapters' sum"}
+    assert all(number.value >= number.bound for number in bounded)
+
+
+def test_on_cpus_figures_are_notes():
+    """A floor measured on the same CPU would be no floor; wrong data is a fail there too."""
+    evidence = recordings.embedded("collectives")
+    finding = bandwidth(evidence)
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert finding.numbers
+    assert all(number.bound is None for number in finding.numbers)
+    wrong = changed(evidence, "measured", lambda w: w["results"][3].update(wrong=2))
+    assert bandwidth(wrong).verdict is Verdict.FAIL
+
+
+def test_the_slowest_rank_counts_and_is_named(fast):
+    """One rank below the floor is enough."""
+
+    def slow(word):
+        if word["rank"] == 5:
+            for one in word["results"]:
+                one.update(mean=one["mean"] * 4, algbw=one["algbw"] / 4, busbw=one["busbw"] / 4)
+
+    finding = bandwidth(changed(fast, "measured", slow))
+    assert finding.verdict is Verdict.FAIL
+    assert "below the floor" in finding.observed
+    assert len(finding.where) == 1
+    assert "rank 5" in finding.where[0]
+
+
+def test_wrong_data_outweighs_any_figure(fast):
+    """One wrong element of an exchange between a pair is a fail, however fast it was."""
+    finding = bandwidth(changed(fast, "pairs", lambda w: w["results"][0].update(wrong=1)))
+    assert finding.verdict is Verdict.FAIL
+    assert finding.violation
+
+
+def test_a_figure_above_the_wires_is_no_pass(fast):
+    """Ten times as fast, in times that agree with it: more than the adapters carry."""
+
+    def fly(word):
+        for one in word["results"]:
+            one.update(mean=one["mean"] / 10, algbw=one["algbw"] * 10, busbw=one["busbw"] * 10)
+
+    finding = bandwidth(changed(fast, "measured", fly))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "the wires carry" in finding.observed
+
+
+def test_a_figure_that_its_own_time_contradicts_is_none(fast):
+    """The bandwidth is not what size, time and world give: a table of another world, or a slip."""
+    finding = bandwidth(changed(fast, "measured", lambda w: w["results"][2].update(busbw=190.0, mean=1.0)))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_world_of_one_has_no_bus_bandwidth(fast):
+    """Each process measured by itself: the factor is 0, and so is the figure."""
+
+    def alone(word):
+        for one in word["results"]:
+            one.update(busbw=0.0, factor=0.0)
+
+    assert bandwidth(changed(fast, "measured", alone)).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
+def test_no_number_is_no_pass(fast, value):
+    """NaN, infinity and nothing are told with the rank that they come from."""
+    finding = bandwidth(changed(fast, "measured", lambda w: w["results"][0].update(mean=value)))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "rank 0" in finding.observed
+
+
+def test_too_few_times_are_no_measurement(fast):
+    """A figure of two iterations is not compared."""
+
+    def few(word):
+        for one in word["results"]:
+            one["iters"] = 2
+
+    finding = bandwidth(changed(fast, "measured", few))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "too few times" in finding.observed
+
+
+def test_a_rank_without_figures_is_missed(fast):
+    """One rank died before its line."""
+    lost = changed(fast, "measured", lambda w: w["rank"] != 6)
+    finding = bandwidth(lost)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "rank 6" in finding.observed
+    end = lost.end
+    note = dataclasses.replace(
+        lost.lines[-1], t=end, type="NOTE", kind="", object={},
+        data={"note": "timed-out", "what": "all ranks of collectives have ended", "seconds": 900},
+    )  # fmt: skip
+    waited = base.with_lines(lost, [*lost.lines, note])
+    assert bandwidth(waited).verdict is Verdict.FAIL
+
+
+def test_a_gpu_that_is_lost_in_the_middle_is_a_fail(fast):
+    """The rank says what the driver said, and where it ran."""
+
+    def lose(word):
+        if word["rank"] == 3:
+            word.clear()
+            word.update(
+                event="failed", rank=3, error="AcceleratorError: CUDA error: unspecified launch failure"
+            )
+
+    finding = bandwidth(changed(fast, "measured", lose))
+    assert finding.verdict is Verdict.FAIL
+    assert "unspecified launch failure" in finding.observed
+    assert "gpu-0" in finding.observed
+
+
+def test_without_a_floor_of_this_shape_nothing_is_judged(fast):
+    """A floor of other nodes, another GPU or another number of adapters is not this cluster's."""
+    (floor, *_) = fast.given["fabric"]["floors"]
+    for change in ({"nodes": 8}, {"gpus": 8}, {"device": "B200"}, {"nics": 8}):
+        finding = bandwidth(declared(fast, floors=[{**floor, **change}]))
+        assert finding.verdict is Verdict.NOT_APPLICABLE, change
+        assert "no floor is declared for 2 x 4 GPUs" in finding.observed
+
+
+def test_a_size_that_was_not_measured_leaves_the_floor_undecided(fast):
+    """The floor holds from 8 GiB on; the largest size was 1 GiB."""
+    (floor, *_) = fast.given["fabric"]["floors"]
+    finding = bandwidth(declared(fast, floors=[{**floor, "size": 8 << 30}]))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "not measured: all_reduce from 8G" in finding.observed
+
+
+def test_alike_links_pass(fast):
+    """Four rails between two nodes."""
+    finding = pairs(fast)
+    assert finding.verdict is Verdict.PASS
+    assert "4 links between 2 nodes" in finding.observed
+
+
+def times(evidence, share):
+    """Return the evidence with links of another speed: (rank, peer) -> factor."""
+
+    def act(word):
+        for one in word["results"]:
+            factor = share(word["rank"], one["peer"])
+            one.update(mean=one["mean"] / factor, algbw=one["algbw"] * factor, busbw=one["busbw"] * factor)
+
+    return changed(evidence, "pairs", act)
+
+
+def test_a_slow_rail_is_named(fast):
+    """All links of one place in the members are slow, in one direction only: the adapter or switch of that rail."""
+    finding = pairs(times(fast, lambda rank, _: 0.4 if rank == 2 else 1.0))
+    assert finding.verdict is Verdict.FAIL
+    assert "slow rail 2" in finding.observed
+
+
+def test_a_slow_node_is_named(fast):
+    """Of four nodes one is slow to all others; each other pair is not."""
+    wide = _four_nodes(fast)
+    assert pairs(wide).verdict is Verdict.PASS
+    finding = pairs(times(wide, lambda rank, peer: 0.3 if 3 in (rank, peer) else 1.0))
+    assert finding.verdict is Verdict.FAIL
+    assert "slow node gpu-3;" in finding.observed
+    assert "Node/gpu-3" in finding.where
+
+
+def test_a_slow_link_is_no_slow_node(fast):
+    """One pair of four nodes: the link is named, no node."""
+    finding = pairs(times(_four_nodes(fast), lambda rank, peer: 0.3 if {rank, peer} == {1, 2} else 1.0))
+    assert finding.verdict is Verdict.FAIL
+    assert "slow node" not in finding.observed
+    assert "rank 1" in finding.observed
+
+
+def test_one_link_is_compared_with_its_adapter(fast):
+    """Two nodes of one GPU: nothing to compare with but the declared rate; without that nothing is decided."""
+    one = _of_four(fast, 2)
+    assert pairs(declared(one, nics_per_node=1)).verdict is Verdict.PASS
+    assert pairs(declared(one, nics_per_node=4)).verdict is Verdict.FAIL
+    assert pairs(declared(one, nics_per_node=None)).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_pair_that_told_nothing_is_missed(fast):
+    """One side of a pair lacks its line."""
+    finding = pairs(changed(fast, "pairs", lambda w: w["rank"] != 5))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "rank 1 and 5" in finding.observed
+
+
+def test_without_a_sweep_nothing_is_decided(fast):
+    """The sweep was left out."""
+    finding = pairs(changed(fast, "pairs", lambda _: False))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+def _of_four(evidence, world):
+    """Return the evidence as of so many members of one rank: each on a node of its own, whose pod nobody watched."""
+
+    def act(line, told):
+        rank = told.get("rank")
+        if rank is None:
+            return told
+        if rank >= world:
+            return None
+        told.update(world=world, local_world=1, local_rank=0, node=f"gpu-{rank}", pod=f"member-{rank}")
+        if told.get("event") == "pairs":
+            (one,) = told["results"]
+            told["results"] = [{**one, "peer": peer} for peer in range(world) if peer != rank]
+        return told
+
+    narrow = base.words(evidence, act)
+    lines = [
+        dataclasses.replace(line, data={**line.data, "uid": _member(line), "pod": _member(line)})
+        for line in narrow.lines
+        if line.type == "LOG" and _member(line)
+    ]
+    given = {**evidence.given, "world": world, "nodes": world, "nproc": 1, "roles": {}}
+    return Evidence(lines, header={**evidence.header, "given": given}, spans=evidence.spans)
+
+
+def _member(line):
+    text = str(line.data.get("line") or "")
+    at = text.find('"pod": "member-')
+    return text[at + 8 : at + 16] if at >= 0 else ""
+
+
+def _four_nodes(evidence):
+    return _of_four(evidence, 4)
