@@ -130,14 +130,16 @@ class World:
         self.device = torch.device("cuda", self.local) if self.gpu else torch.device("cpu")
         if self.gpu:
             torch.cuda.set_device(self.device)
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        base = dist.TCPStore(
-            address, port, self.size, is_master=self.rank == 0 and not shared, wait_for_workers=False
-        )
+        self.store = self.connect(host=self.rank == 0 and not shared)
+
+    def connect(self, *, host: bool = False) -> Any:
+        """Return a connection to the store of all ranks, or host it."""
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        base = dist.TCPStore(address, port, self.size, is_master=host, wait_for_workers=False)
         # A worker group that its agent starts anew finds nothing of the one before.
         run = f"gpucluster/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-        self.store = dist.PrefixStore(run, base)
+        return dist.PrefixStore(run, base)
 
     @property
     def member(self) -> int:
@@ -204,6 +206,8 @@ class Guard(threading.Thread):
         """Take the bound in seconds."""
         super().__init__(daemon=True, name="guard")
         self.world, self.bound, self.log = world, bound, log
+        # Of its own: whoever waits on the other connection holds it.
+        self.store = world.connect()
         self._lock = threading.Lock()
         self._now: tuple[int, str, int, float] | None = None
         self._count = 0
@@ -213,7 +217,7 @@ class Guard(threading.Thread):
         """Say that a collective is entered, and left."""
         self._count += 1
         if entered:
-            self.world.store.set(f"in/{self._count}/{self.world.rank}", what)
+            self.store.set(f"in/{self._count}/{self.world.rank}", what)
         with self._lock:
             self._now = (self._count, what, size, time.monotonic())
         try:
@@ -233,7 +237,7 @@ class Guard(threading.Thread):
 
     def _stalled(self, count: int, what: str, size: int, since: float) -> None:
         """Say who did not come, and end the process: its main thread cannot."""
-        absent = [r for r in range(self.world.size) if not self.world.store.check([f"in/{count}/{r}"])]
+        absent = [r for r in range(self.world.size) if not self.store.check([f"in/{count}/{r}"])]
         say(
             "stalled",
             collective=what,
@@ -249,7 +253,7 @@ class Guard(threading.Thread):
         )
         show(self.world.rank, self.log)
         # The agent ends the others as soon as one has ended: first all have their say.
-        self.world.store.set(f"said/{self.world.rank}", "")
+        self.store.set(f"said/{self.world.rank}", "")
         ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends and not self._all_said():
             time.sleep(0.05)
@@ -257,7 +261,7 @@ class Guard(threading.Thread):
 
     def _all_said(self) -> bool:
         """Report whether every rank has said where it stands."""
-        return bool(self.world.store.check([f"said/{rank}" for rank in range(self.world.size)]))
+        return bool(self.store.check([f"said/{rank}" for rank in range(self.world.size)]))
 
 
 def transport(log: pathlib.Path | None) -> str:

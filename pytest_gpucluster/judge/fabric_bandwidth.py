@@ -61,14 +61,14 @@ def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
     unfinished = incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished
-    slowest = _slowest(told)
+    figures = slowest(told)
     if told.cpu:
         text = f"{fabric_terms.CPU}; the data is right, the figures are no measure of it"
-        return found(Verdict.NOT_APPLICABLE, text, numbers=_numbers(slowest, []))
+        return found(Verdict.NOT_APPLICABLE, text, numbers=_numbers(figures, []))
     odd = _contradiction(told)
     if odd:
         return found(Verdict.INCONCLUSIVE, odd)
-    return _compared(given, told, slowest, gang)
+    return _compared(given, told, figures, gang)
 
 
 def incomplete(
@@ -115,7 +115,7 @@ def _what(one: Result) -> str:
     return f"{one.collective} of {size_text(one.size)}"
 
 
-def _slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
+def slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
     """Return (collective, size) -> the smallest bus bandwidth over ranks, and whose it is."""
     found: dict[tuple[str, int], tuple[float, Rank]] = {}
     for rank in told.ranks:
@@ -148,19 +148,19 @@ def _contradiction(told: Told) -> str:
 
 
 def _compared(
-    given: terms.Given, told: Told, slowest: dict[tuple[str, int], tuple[float, Rank]], gang: Gang | None
+    given: terms.Given, told: Told, figures: dict[tuple[str, int], tuple[float, Rank]], gang: Gang | None
 ) -> Finding:
     """Compare with the floors of this shape."""
     shape = fabric_terms.shape(given, told)
     keys = fabric_terms.keys(told)
 
     def found(verdict: Verdict, text: str, floors: Iterable[Floor], **more: object) -> Finding:
-        numbers = _numbers(slowest, list(floors))
+        numbers = _numbers(figures, list(floors))
         return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, **more)
 
     if shape is None:
         return found(Verdict.INCONCLUSIVE, "the nodes do not hold equally many ranks: no floor fits", ())
-    impossible = _impossible(shape, slowest)
+    impossible = _impossible(shape, figures)
     if impossible:
         return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
     device = told.ranks[0].says("device_name")
@@ -177,11 +177,11 @@ def _compared(
         return found(Verdict.INCONCLUSIVE, f"{bad[0][0].text()}: {bad[0][1]} (FAB-015)", floors)
     below, unmeasured, few = [], [], []
     for floor in floors:
-        sizes = [size for name, size in slowest if name == floor.collective and size >= floor.size]
+        sizes = [size for name, size in figures if name == floor.collective and size >= floor.size]
         if not sizes:
             unmeasured.append(f"{floor.collective} from {size_text(floor.size)}")
         for size in sizes:
-            rate, rank = slowest[floor.collective, size]
+            rate, rank = figures[floor.collective, size]
             if rate < floor.busbw:
                 below.append((floor, size, rate, rank))
             if _times(rank, floor.collective, size) < LEAST_TIMES:
@@ -207,8 +207,8 @@ def _times(rank: Rank, name: str, size: int) -> int:
     return min((n for n in counted if isinstance(n, int)), default=0)
 
 
-def _impossible(shape: Shape, slowest: dict[tuple[str, int], tuple[float, Rank]]) -> str:
-    for (name, size), (rate, rank) in slowest.items():
+def _impossible(shape: Shape, figures: dict[tuple[str, int], tuple[float, Rank]]) -> str:
+    for (name, size), (rate, rank) in figures.items():
         top = collective.ceiling(name, shape)
         if top is not None and rate > top * 1.02:
             return f"{rank.where}: {name} of {size_text(size)} at {rate:.4g} GB/s, the wires carry {top:.4g}"
@@ -231,10 +231,10 @@ def _fits(floor: Floor, shape: Shape, device: str) -> bool:
     )
 
 
-def _numbers(slowest: dict[tuple[str, int], tuple[float, Rank]], floors: list[Floor]) -> tuple[Number, ...]:
+def _numbers(figures: dict[tuple[str, int], tuple[float, Rank]], floors: list[Floor]) -> tuple[Number, ...]:
     """Return the figures, each with the largest floor that holds for it."""
     found = []
-    for (name, size), (rate, _) in sorted(slowest.items()):
+    for (name, size), (rate, _) in sorted(figures.items()):
         bound = max(
             (f for f in floors if f.collective == name and size >= f.size),
             key=lambda f: f.busbw,

@@ -13,6 +13,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "fabric.wrong-element": {"FAB-006": "fail"},
     "fabric.below-the-floor": {"FAB-006": "fail"},
     "fabric.not-a-number": {"FAB-006": "inconclusive", "FAB-012": "inconclusive"},
+    "fabric.not-switched-off": {"FAB-016": "inconclusive"},
     "fabric.slow-link": {"FAB-012": "fail"},
     "fabric.floor-without-shape": {"FAB-006": "inconclusive", "FAB-015": "inconclusive"},
     "fabric.floor-above-the-wires": {"FAB-006": "inconclusive", "FAB-015": "inconclusive"},

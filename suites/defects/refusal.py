@@ -17,6 +17,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.forget-control": {
+        "FAB-016": "inconclusive",
         "TRN-003": "inconclusive",
         **dict.fromkeys(("KUE-001", "KUE-002", "KUE-003", "KUE-008"), "inconclusive"),
         "GANG-011": "inconclusive",

@@ -8,10 +8,11 @@ from pytest_gpucluster.judge import (
     fabric_devices,
     fabric_floors,
     fabric_pairs,
+    fabric_sockets,
     presupposed,
 )
 
-from ..scenarios.collectives import collectives
+from ..scenarios.collectives import collectives, sockets
 
 
 @requirement(
@@ -81,5 +82,23 @@ def test_floors_are_plausible(settle: Callable[[], None]) -> None:
 
     A floor MUST say for how many nodes, GPUs and adapters of which rate it holds, and MUST lie within what these carry;
     otherwise nothing measured is compared with it.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-016",
+    level="control",
+    documents="R P",
+    scenario=sockets,
+    judge=fabric_sockets.seen_on_sockets,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.not-switched-off"],
+)
+def test_a_fabric_that_is_switched_off_is_seen_on_sockets(settle: Callable[[], None]) -> None:
+    """With RDMA switched off traffic moves to sockets, and this is detected.
+
+    When every other network is switched off on purpose, the same collective MUST be seen on sockets, with the ranks
+    named and its figure beside the good one: only then does a pass of FAB-003 mean anything on this cluster.
     """
     settle()

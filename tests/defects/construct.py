@@ -7,9 +7,9 @@ and, for NET/IB, public ones. The header says that the evidence is constructed.
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line, ingest, read
@@ -313,12 +313,85 @@ def write(name: str, evidence: Evidence) -> None:
     (matrix.HOST / f"{name}.jsonl").write_text(text + "\n", encoding="utf-8")
 
 
+UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b")
+
+
+def twin(evidence: Evidence, after: float) -> Evidence:
+    """Return the same run once more: later, under another name, with uids of its own, in the role `contrast`."""
+    lines = []
+    for line in ingest.lines_of(evidence):
+        if line["type"] in ("HEADER", "SPAN") or line.get("note") == "end":
+            continue
+        text = UID.sub(r"0ff0ff00\1", json.dumps(line))
+        text = text.replace(f"{BASE}-worker", f"{BASE}-off-worker").replace(
+            f'"name": "{BASE}"', f'"name": "{BASE}-off"'
+        )
+        text = text.replace('"subject"', '"contrast"').replace(f'"{BASE}"', f'"{BASE}-off"')
+        told = json.loads(text)
+        lines.append({**told, "t": round(told["t"] + after, 6)})
+    made = [ingest.make_line(float(o["t"]), o["type"], o, n) for n, o in enumerate(lines)]
+    return Evidence(made, header=evidence.header, spans=evidence.spans)
+
+
+def both(first: Evidence, second: Evidence) -> Evidence:
+    """Return one evidence of two runs, watched to its end."""
+    lines = [line for line in first.lines if line.data.get("note") != "end"]
+    merged = [*lines, *second.lines]
+    roles = dict(first.given.get("roles") or {})
+    roles["contrast"] = [
+        {**one, "name": f"{BASE}-off", "uid": UID.sub(r"0ff0ff00\1", one["uid"])}
+        for one in roles.get("subject", [])
+    ]
+    header = {**first.header, "given": {**first.given, "roles": roles}}
+    spans = tuple(dataclasses.replace(span, end=max(span.end, second.end)) for span in first.spans)
+    return Evidence(
+        (dataclasses.replace(line, index=n) for n, line in enumerate(merged)), header=header, spans=spans
+    )
+
+
 def main() -> str:
     """Write the evidence of every scenario of the fabric."""
     base = read(matrix.RECORDED / f"{BASE}.jsonl")
     pods = pods_of(base, f"{BASE}-worker")
-    write("collectives", titled(spoken(base, healthy(pods, Wire())), "collectives"))
-    return str(Path(matrix.HOST))
+    write(BASE, titled(spoken(base, healthy(pods, Wire())), BASE))
+    alone = Wire(env=(("NCCL_NET", "IB"),))
+    write("forced-transport", titled(spoken(base, healthy(pods, alone)), "forced-transport", forced="IB"))
+    absent = WORLD - 1
+    ended = failed(spoken(base, stalled(pods, absent, FABRIC["stall_bound"])))
+    write(
+        "stalled-collective",
+        titled(ended, "stalled-collective", absent=absent, stall_bound=FABRIC["stall_bound"]),
+    )
+    off = twin(base, base.end + 0.5)
+    without = Wire(
+        sockets=True, env=(("NCCL_NET", "Socket"), ("NCCL_IB_DISABLE", "1"), ("NCCL_NET_PLUGIN", "none"))
+    )
+    quiet = spoken(off, healthy(pods_of(off, f"{BASE}-off-worker"), without))
+    write("sockets", titled(both(spoken(base, healthy(pods, Wire())), quiet), "sockets"))
+    return str(matrix.HOST)
+
+
+def failed(evidence: Evidence) -> Evidence:
+    """Return an evidence whose pods end with the exit code of a rank that stood still, and whose Job has failed."""
+    lines = []
+    for line in evidence.lines:
+        status = line.object.get("status") or {}
+        if line.kind == "Pod" and status.get("phase") == "Succeeded":
+            lines.append(dataclasses.replace(line, object={**line.object, "status": _fallen(status)}))
+        elif line.kind.startswith("Job.batch"):
+            text = json.dumps(line.object).replace("Completed", "Failed").replace("Completing", "Failed")
+            lines.append(dataclasses.replace(line, object=json.loads(text)))
+        else:
+            lines.append(line)
+    return Evidence(lines, header=evidence.header, spans=evidence.spans)
+
+
+def _fallen(status: Mapping[str, Any]) -> dict[str, Any]:
+    containers = []
+    for one in status.get("containerStatuses") or []:
+        ended = {**(one.get("state") or {}).get("terminated", {}), "exitCode": 1, "reason": "Error"}
+        containers.append({**one, "state": {"terminated": ended}})
+    return {**status, "phase": "Failed", "containerStatuses": containers}
 
 
 if __name__ == "__main__":

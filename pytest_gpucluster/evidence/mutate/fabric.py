@@ -1,5 +1,6 @@
 """Departures of the traffic between ranks."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,29 @@ def _slow_rail(word: dict[str, Any]) -> None:
         _slower(word, 2.0)
 
 
+def _log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.Mutant:
+    """Return the mutant that rewrites lines of NCCL logs, of all pods or of a gang of a role; None drops a line."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        listed = (evidence.given.get("roles") or {}).get(role) or []
+        gangs = tuple(f"{one['name']}-" for one in listed)
+        lines = []
+        for line in evidence.lines:
+            text = str(line.data.get("line") or "")
+            chosen = not role or str(line.data.get("pod") or "").startswith(gangs)
+            if line.type != "LOG" or not text.startswith("[rank") or not chosen:
+                lines.append(line)
+                continue
+            told = change(text)
+            if told is not None:
+                lines.append(
+                    line if told == text else dataclasses.replace(line, data={**line.data, "line": told})
+                )
+        return base.with_lines(evidence, lines)
+
+    return mutant
+
+
 MUTANTS: base.Table = {
     "fabric.another-interface": (
         "one member is connected over an interface that was not declared",
@@ -96,6 +120,10 @@ MUTANTS: base.Table = {
     "fabric.slow-link": (
         "the ranks of one place exchange data at half the speed",
         base.on("pairs", _slow_rail),
+    ),
+    "fabric.not-switched-off": (
+        "with the fabric switched off the traffic still goes over it",
+        _log_lines(lambda text: text.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), role="contrast"),
     ),
     "fabric.floor-without-shape": (
         "a floor does not say for how many nodes it holds",

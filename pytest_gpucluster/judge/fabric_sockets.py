@@ -1,0 +1,113 @@
+"""FAB-016: with the fabric switched off on purpose the traffic is seen on sockets, with ranks and figure.
+
+A control: it shows that on this very cluster a fallback to TCP would be seen. Where it does not show, nothing is known
+of the rows that stand on it.
+"""
+
+from pytest_gpucluster.evidence import nccl_logs
+from pytest_gpucluster.evidence.collectives import Told
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_terms, say, terms
+from pytest_gpucluster.measure import nccl
+from pytest_gpucluster.measure.collective import size_text
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = "with every other network switched off, the ranks that reach another node do so over sockets, and are named"
+
+UNHEARD = Cause(
+    "NCCL did not read the variables, or a plugin that was loaded before stands in for sockets",
+    "read the lines `set by environment` of the switched-off run, and /etc/nccl.conf of the image",
+)
+SILENT = Cause(
+    "the ranks' NCCL logs are not in the pods' output",
+    "leave NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE to the payload: image or profile must not set them",
+)
+
+
+def seen_on_sockets(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-016."""
+    good, off = fabric_terms.subject(evidence, given), fabric_terms.subject(evidence, given, "contrast")
+    if off is None:
+        text = "the run with the fabric switched off was not made"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, good)
+    told = fabric_terms.told(evidence, off)
+    nothing = fabric_terms.nobody(evidence, told, off, REQUIRED)
+    if nothing is not None:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, nothing.observed, off, causes=nothing.causes)
+    if told.cpu:
+        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, fabric_terms.CPU, off)
+    unfinished = fabric_bandwidth.incomplete(evidence, given, told, off, REQUIRED)
+    if unfinished is not None:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unfinished.observed, off, causes=unfinished.causes)
+    return _decided(evidence, given, (good, off), told)
+
+
+def _decided(evidence: Evidence, given: terms.Given, runs: tuple[Gang | None, Gang], told: Told) -> Finding:
+    """Compare the transports of both runs."""
+    good, off = runs
+    before, after = facts(evidence, given, good), facts(evidence, given, off)
+    keys = tuple(log.key for log in nccl_logs.read(evidence, [pod.uid for pod in off.pods]))[:12]
+    figures = _figures(fabric_terms.told(evidence, good), told)
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        return say.finding(verdict, REQUIRED, text, off, evidence=keys, numbers=_numbers(figures), **more)
+
+    on_sockets = after.ranks_on(nccl.networks.TCP)
+    others = sorted({path.name for path in after.paths if path.carrier and path.carrier != nccl.networks.TCP})
+    if others:
+        text = f"switched off, and still connected over {say.listed(others)}"
+        return found(Verdict.INCONCLUSIVE, text, causes=(UNHEARD,))
+    if not on_sockets:
+        text = "no connection line between nodes was read of the run with the fabric switched off"
+        return found(Verdict.INCONCLUSIVE, text, causes=(SILENT,))
+    fast = sorted({path.name for path in before.paths if path.carrier and path.carrier != nccl.networks.TCP})
+    if before.ranks_on(nccl.networks.TCP) or not fast:
+        seen = "is on sockets" if before.ranks_on(nccl.networks.TCP) else "shows no connection between nodes"
+        return found(
+            Verdict.INCONCLUSIVE, f"the run with the fabric on {seen}: there is nothing to compare with"
+        )
+    where = tuple(rank.where for rank in told.ranks if rank.rank in on_sockets)
+    text = (
+        f"with the fabric ({say.listed(fast)}) switched off, ranks {say.listed([str(r) for r in on_sockets])} are on "
+        f"sockets{_beside(figures)}"
+    )
+    return found(Verdict.PASS, text, where=where[: say.MANY])
+
+
+def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Facts:
+    """Return what the NCCL logs of a gang show."""
+    reader = nccl.Reader()
+    pods = {} if gang is None else {pod.uid: pod for pod in gang.pods}
+    for log in nccl_logs.read(evidence, None if gang is None else pods):
+        reader.start(log.pod)
+        reader.feed("".join(f"{line}\n" for line in log.lines).encode())
+    reader.end()
+    machines = {pod.name: pod.node for pod in pods.values() if pod.node}
+    known = nccl.Given(
+        ranks=terms.count(given, "world"), nodes=terms.count(given, "nodes"), pod_nodes=machines
+    )
+    return nccl.facts.of(reader.seen, known)
+
+
+def _figures(good: Told, off: Told) -> list[tuple[str, int, float, float]]:
+    """Return collective, size and the figure of both runs, those of an all-reduce at the largest size last."""
+    fast, slow = fabric_bandwidth.slowest(good), fabric_bandwidth.slowest(off)
+    common = sorted(set(fast) & set(slow), key=lambda one: (one[1], one[0] == "all_reduce", one[0]))
+    return [(name, size, fast[name, size][0], slow[name, size][0]) for name, size in common]
+
+
+def _numbers(figures: list[tuple[str, int, float, float]]) -> tuple[Number, ...]:
+    return tuple(
+        Number(f"{name} of {size_text(size)}, {what}", rate, "GB/s")
+        for name, size, fast, slow in figures
+        for what, rate in (("as it is", fast), ("over sockets", slow))
+    )
+
+
+def _beside(figures: list[tuple[str, int, float, float]]) -> str:
+    """Return both figures of the largest size."""
+    if not figures:
+        return ""
+    name, size, fast, slow = figures[-1]
+    return f"; {name} of {size_text(size)} {slow:.4g} GB/s beside {fast:.4g}"
