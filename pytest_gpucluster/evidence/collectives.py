@@ -56,6 +56,8 @@ class Rank:
         whole: whether all parts of its results were read, each once.
         stalled: its line about a collective that did not end.
         failed: its line about an error.
+        first: seconds from the start of the `pod` and of the `process` to its first checked collective, as far as it
+            told them.
         done: whether it came to its end.
         problems: what cannot be counted, and why.
     """
@@ -68,6 +70,7 @@ class Rank:
     whole: bool = False
     stalled: Word | None = None
     failed: Word | None = None
+    first: Mapping[str, float] = dataclasses.field(default_factory=dict)
     done: bool = False
     problems: tuple[str, ...] = ()
 
@@ -170,9 +173,20 @@ def _rank(life: list[Word], pod: PodStory | None) -> Rank:
         whole=whole,
         stalled=last("stalled"),
         failed=last("failed"),
+        first=_first([w for w in life if w.event == "measured"]),
         done=last("done") is not None,
         problems=(*problems, *more, *found),
     )
+
+
+def _first(words: list[Word]) -> dict[str, float]:
+    """Return how long a rank took from each start to its first collective."""
+    found = {}
+    for name in ("pod", "process"):
+        value = words[-1].data.get(f"first_{name}") if words else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            found[name] = float(value)
+    return found
 
 
 def _parts(words: list[Word], what: str) -> tuple[list[Mapping[str, Any]], bool, list[str]]:

@@ -64,7 +64,7 @@ def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
     figures = slowest(told)
     if told.cpu:
         text = f"{fabric_terms.CPU}; the data is right, the figures are no measure of it"
-        return found(Verdict.NOT_APPLICABLE, text, numbers=_numbers(figures, []))
+        return found(Verdict.NOT_APPLICABLE, text, numbers=(*_starts(told), *_numbers(figures, [])))
     odd = _contradiction(told)
     if odd:
         return found(Verdict.INCONCLUSIVE, odd)
@@ -155,7 +155,7 @@ def _compared(
     keys = fabric_terms.keys(told)
 
     def found(verdict: Verdict, text: str, floors: Iterable[Floor], **more: object) -> Finding:
-        numbers = _numbers(figures, list(floors))
+        numbers = (*_starts(told), *_numbers(figures, list(floors)))
         return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, **more)
 
     if shape is None:
@@ -228,6 +228,16 @@ def _fits(floor: Floor, shape: Shape, device: str) -> bool:
     return same and all(
         mine is None or theirs is None or mine == theirs
         for mine, theirs in ((own.nics, shape.nics), (own.nic_gbps, shape.nic_gbps))
+    )
+
+
+def _starts(told: Told) -> tuple[Number, ...]:
+    """Return how long the slowest rank took from its start to its first checked collective: what all overhead is."""
+    words = {"pod": "from the pod's start", "process": "from the rank's start"}
+    return tuple(
+        Number(f"first checked collective {text}", max(taken), "s")
+        for name, text in words.items()
+        if (taken := [rank.first[name] for rank in told.ranks if name in rank.first])
     )
 
 
