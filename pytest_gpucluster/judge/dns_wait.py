@@ -151,7 +151,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
 
     logged = payload.words(evidence).logged
     for one in found:
-        code = _init_code(one.pod)
+        code = init_code(one.pod)
         if one.over is None and code and one.pod.uid in logged:
             text = f"the wait of {one.pod.name} ended with {code} and did not say what became of it"
             return say.finding(
@@ -293,7 +293,7 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     for one in found:
         if one.found:
             return told(Verdict.INCONCLUSIVE, f"the name that nobody has was found by {one.pod.name}")
-        ended, code = one.pod.finished is not None, _init_code(one.pod)
+        ended, code = one.pod.finished is not None, init_code(one.pod)
         if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded") or _started(one.pod)):
             return told(Verdict.FAIL, f"{one.pod.name} went on without the name that it waited for", IGNORED)
         if ended and one.began is not None and not _explained(one):
@@ -305,7 +305,7 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
         waited = f" (waited for {expired[0]})" if expired else ""
         return told(Verdict.INCONCLUSIVE, f"{what}: the end of a wait in vain was not seen{waited}")
     one = found[0]
-    code = _init_code(one.pod)
+    code = init_code(one.pod)
     text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {_explained(one)}"
     return told(Verdict.PASS, text)
 
@@ -318,7 +318,7 @@ def _explained(one: Wait) -> str:
     return error if any(name in error for name, _ in one.missing) else ""
 
 
-def _init_code(pod: PodStory) -> int | None:
+def init_code(pod: PodStory) -> int | None:
     """Return the exit code of the init container that failed, 0 where all ended well, None where none was seen."""
     codes = [
         code

@@ -25,6 +25,7 @@ SHARED_CPUS = "node.shared-cpus"
 INIT_UNALIGNED = "node.init-unaligned"
 LATE_PLUGIN = "node.late-plugin"
 DEVICES_LEAK = "node.devices-leak"
+INIT_NOT_AWAITED = "node.init-not-awaited"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "what comes in to a TCP port that a pod declares (the job plugins do) is dropped",
@@ -46,6 +47,7 @@ DEFECTS: dict[str, str] = {
     SHORT_ONE_GPU: "the device plugin of the last node finds one GPU less than the others",
     SHARED_CPUS: "whole CPUs of Guaranteed pods are not theirs alone, whatever the kubelet's CPU Manager policy says",
     INIT_UNALIGNED: "pods with init containers are admitted without a look at NUMA nodes",
+    INIT_NOT_AWAITED: "containers start while the init containers of their pod still run",
     LATE_PLUGIN: "after a restart a node offers its GPUs before their device plugin is back",
     DEVICES_LEAK: "containers see all devices of their node, whatever they were granted",
 }

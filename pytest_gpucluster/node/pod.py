@@ -11,7 +11,7 @@ from pytest_gpucluster.node import status
 from pytest_gpucluster.node.admission import Grant, demands
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
-from pytest_gpucluster.node.defects import BLOCKS_PORT, SLOW_START_SECONDS
+from pytest_gpucluster.node.defects import BLOCKS_PORT, INIT_NOT_AWAITED, SLOW_START_SECONDS
 from pytest_gpucluster.node.devices import AdmissionError, unexpected
 from pytest_gpucluster.node.dns import has_ended
 from pytest_gpucluster.node.names import hostname
@@ -199,7 +199,7 @@ class PodWorker:
         sidecars: list[asyncio.Task[None]] = []
         try:
             for loop in init:
-                if loop.sidecar:
+                if loop.sidecar or INIT_NOT_AWAITED in self._runtime.config.defects:
                     sidecars.append(asyncio.create_task(loop.live(context)))
                     await asyncio.wait(
                         {sidecars[-1], asyncio.create_task(loop.began.wait())},

@@ -38,6 +38,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "RDZV-001": "inconclusive",
         "RDZV-004": "inconclusive",
         "RDZV-005": "inconclusive",
+        "RDZV-008": "inconclusive",
         **dict.fromkeys(("LIFE-003", "LIFE-005", "LIFE-006", "LIFE-007"), "inconclusive"),
         **dict.fromkeys(("LIFE-009", "LIFE-010", "LIFE-012"), "inconclusive"),
     },

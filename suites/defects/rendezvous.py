@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.hostname-loopback": {"RDZV-001": "fail"},
+    "node.init-not-awaited": dict.fromkeys(("PLG-010", "RDZV-003", "RDZV-008"), "fail"),
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
@@ -22,6 +23,11 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "rendezvous.rank-twice": {"RDZV-001": "fail"},
     "rendezvous.wrong-sum": {"RDZV-001": "fail"},
     "rendezvous.two-worlds": {"RDZV-001": "fail"},
+    "rendezvous.launched-early": {"RDZV-008": "fail"},
+    "rendezvous.gate-unexplained": {"RDZV-008": "fail"},
+    "rendezvous.gate-unbounded": {"RDZV-008": "fail"},
+    "rendezvous.peers-silent": {"RDZV-008": "fail"},
+    "rendezvous.network-at-once": {"RDZV-008": "inconclusive"},
     "rendezvous.nonce-of-the-other": {"RDZV-005": "fail"},
     "rendezvous.same-meeting": {"RDZV-005": "fail"},
     "rendezvous.one-after-the-other": {"RDZV-005": "inconclusive"},

@@ -126,6 +126,19 @@ def test_dns_down(start: Callable[..., Nodes]) -> None:
     assert nodes.output("asks", look) == "True\n"
 
 
+def test_init_not_awaited(start: Callable[..., Nodes]) -> None:
+    """Planted node.init-not-awaited: the container starts beside its init container, which goes on."""
+    nodes = start(defects=["node.init-not-awaited"])
+    mount = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    slow = {"name": "slow", "image": "test", "command": ["sh", "-c", "sleep 30; touch /shared/done"], **mount}
+    nodes.run(
+        "eager", "test ! -e /shared/done", container=mount,
+        initContainers=[slow], volumes=[{"name": "shared", "emptyDir": {}}],
+    )  # fmt: skip
+    status = nodes.wait_end("eager")
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+
+
 def test_hostname_loopback(start: Callable[..., Nodes]) -> None:
     """Planted node.hostname-loopback: the pod's own name is 127.0.0.1 to itself."""
     nodes = start(defects=["node.hostname-loopback"])

@@ -1,0 +1,37 @@
+"""Departures of what members do before their launcher starts."""
+
+from typing import Any
+
+from pytest_gpucluster.evidence.mutate import base
+
+
+def _at_once(word: dict[str, Any]) -> None:
+    """Let a member have found interface and peers at its first look."""
+    for told in (word["interface"], *word["peers"].values()):
+        told["tries"] = 1
+
+
+def _silent(word: dict[str, Any]) -> None:
+    """Let no peer have answered a member, which says so."""
+    for told in word["peers"].values():
+        told.update(answer="", error="timed out")
+    if word["peers"]:
+        word.update(ok=False, error=f"{next(iter(word['peers']))} does not answer over eth0 within 10 s")
+
+
+MUTANTS: base.Table = {
+    "rendezvous.launched-early": (
+        "one launcher started before the network was there",
+        base.on("launching", lambda w: w.update(t=float(w["t"]) - 60.0), alone=True),
+    ),
+    "rendezvous.gate-unexplained": (
+        "a wait for the network in vain does not say what it lacks",
+        base.on("gate", lambda w: w.pop("error", None)),
+    ),
+    "rendezvous.gate-unbounded": (
+        "a wait for the network lasts longer than its bound",
+        base.on("gate", lambda w: w.update(seconds=999.0), alone=True),
+    ),
+    "rendezvous.peers-silent": ("no peer answers over the interface", base.on("gate", _silent)),
+    "rendezvous.network-at-once": ("the network is there at the first look", base.on("gate", _at_once)),
+}

@@ -1,0 +1,310 @@
+"""RDZV-008: a member's launcher starts once the network is there, and what is never there ends the wait with a reason.
+
+A tunnel or a second interface is brought up beside the pod, and a launcher that looks once takes what it finds: the
+wrong interface, or nothing. So the wait stands before it, in a container of its own. What is judged is the order of
+three things that each member tells with its own clock: the interface was up and the peers answered, then the launcher
+started. The kubelet's word about containers explains.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import dns_wait, names_resolve, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
+
+REQUIRED = (
+    "members wait until their interface is up and their peers answer over it, and only then start the launcher; where "
+    "that never comes they end with a code other than 0 within the bound, say what they lack, and start no launcher"
+)
+NAMES = (names_resolve.NO_SERVER, names_resolve.NOT_READY)
+"""Why the name of a peer is not known."""
+LATE = 3.0
+"""Seconds from the bound to the end being seen: exit, status."""
+
+NOT_GATED = Cause(
+    "the launcher does not depend on the wait: it runs in a container beside it, or the wait's exit code is swallowed",
+    "let the wait be an init container, or the line before `exec torchrun` in an entrypoint that runs under `set -e`",
+)
+INTERFACE = Cause(
+    "the interface was not brought up in this pod (no network attachment, a tunnel that does not come up), or has "
+    "another name than the one that is declared",
+    "look at the pod's interfaces (`ip -brief address`), its k8s.v1.cni.cncf.io/networks annotation and the tunnel's "
+    "log on this node, and declare the name that pods see",
+)
+PEERS = Cause(
+    "names of the peers are not known before they are ready, or nothing gets to them over this interface (routes, "
+    "NetworkPolicy, keys of the mesh)",
+    "set publishNotReadyAddresses on the headless Service, and try one peer from a pod by hand over the interface",
+)
+UNBOUNDED = Cause(
+    "the wait has no time-out of its own, or one try without an answer outlasts it",
+    "try peers in a thread or with `timeout`, and end when the bound is over",
+)
+SILENT = Cause(
+    "the wait ends without a word, or its log is not kept",
+    "let it write which interface or peer it misses, and what the last try got, before it ends",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What one member told on its way to its launcher; None where it did not."""
+
+    pod: PodStory
+    began: Word | None
+    gate: Word | None
+    launched: Word | None
+
+    @property
+    def ready(self) -> bool:
+        """Report whether it found the network."""
+        return self.gate is not None and self.gate.data.get("ok") is True
+
+    @property
+    def within(self) -> float | None:
+        """Return the bound that it was given."""
+        for word in (self.gate, self.began):
+            value = None if word is None else word.data.get("within")
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return float(value)
+        return None
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it waited, by its own clock."""
+        value = None if self.gate is None else self.gate.data.get("seconds")
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    @property
+    def error(self) -> str:
+        """Return what it says that it lacks."""
+        return "" if self.gate is None else str(self.gate.data.get("error") or "")
+
+    @property
+    def interface(self) -> str:
+        """Return the interface that it waited for, "" for none."""
+        told = fields.text(self.gate.data, "interface", "name") if self.gate is not None else ""
+        return told or ("" if self.began is None else str(self.began.data.get("interface") or ""))
+
+    @property
+    def silent(self) -> list[str]:
+        """Return the peers without an answer."""
+        return [name for name, one in self.peers if not one.get("answer")]
+
+    @property
+    def held(self) -> bool:
+        """Report whether it had to look or try more than once."""
+        if self.gate is None:
+            return False
+        looks = [fields.number(self.gate.data, "interface", "tries")]
+        looks += [fields.number(one, "tries") for _, one in self.peers]
+        return max((tries or 0 for tries in looks), default=0) > 1
+
+    @property
+    def peers(self) -> list[tuple[str, fields.Object]]:
+        """Return each peer with what became of it."""
+        told = fields.sub(self.gate.data, "peers") if self.gate is not None else {}
+        return [(str(name), one) for name, one in told.items() if isinstance(one, dict)]
+
+    @property
+    def order(self) -> float | None:
+        """Return the seconds from the network being there to the launcher, by the member's clock; None: not known."""
+        if self.gate is None or self.launched is None:
+            return None
+        one, other = self.gate.data.get("t"), self.launched.data.get("t")
+        if isinstance(one, int | float) and isinstance(other, int | float):
+            return float(other) - float(one)
+        return self.launched.t - self.gate.t
+
+
+def starts(evidence: Evidence, gang: Gang) -> list[Start]:
+    """Return what each member of a gang told."""
+    words = payload.words(evidence)
+    return [
+        Start(pod, *(words.last(event, pod.uid) for event in ("gate-began", "gate", "launching")))
+        for pod in gang.pods
+    ]
+
+
+def ready_first(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge RDZV-008."""
+    held = terms.cast(evidence, given, "held")
+    vain = terms.cast(evidence, given, "unanswered")
+    if held is None:
+        told = [gang for gang in terms.everyone(evidence) if any(one.gate for one in starts(evidence, gang))]
+        if not told:
+            return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no member told that it waits for the network")
+        return _early(evidence, told) or say.gravest([_held(evidence, given, gang) for gang in told])
+    early = _early(evidence, (*held, *(vain or ())))
+    if early is not None:
+        return early
+    findings = [_held(evidence, given, gang) for gang in held]
+    findings += [_vain(evidence, given, gang) for gang in vain or ()]
+    if not held or not vain:
+        what = "for peers that come" if not held else "for an interface that never comes"
+        findings.append(say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang that waited {what} was seen"))
+    worst = say.gravest(findings)
+    if worst.verdict is not Verdict.PASS:
+        return worst
+    return dataclasses.replace(
+        findings[0],
+        observed="; ".join(finding.observed for finding in findings),
+        numbers=tuple(number for finding in findings for number in finding.numbers),
+        evidence=tuple(key for finding in findings for key in finding.evidence),
+    )
+
+
+def peers_known(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the names of the peers were known at all: what a wait for their answer stands on."""
+    name = "the peers' names are known"
+    held = terms.cast(evidence, given, "held")
+    found = [one for gang in held or () for one in starts(evidence, gang) if one.gate is not None]
+    for one in found:
+        lost = [peer for peer, told in one.peers if one.gate is not None and not told.get("address")]
+        if lost:
+            keys = (one.gate.key,) if one.gate is not None else ()
+            text = f"{one.pod.name}: {one.error}"
+            return say.presupposed(name, held=False, observed=text, causes=NAMES, evidence=keys)
+    known = bool(found) or not terms.of(evidence, given).arranged
+    return say.presupposed(
+        name, held=True if known else None, observed=f"{len(found)} members found all names"
+    )
+
+
+def _too_early(found: Sequence[Start]) -> Iterator[tuple[Start, str]]:
+    """Yield launchers that started before the network was there, or without it."""
+    for one in found:
+        if one.launched is None:
+            continue
+        who = f"the launcher of {one.pod.where} started"
+        if one.gate is not None and not one.ready:
+            yield one, f"{who} although {one.error or 'the wait failed'}"
+        elif one.order is not None and one.order < 0:
+            yield one, f"{who} {-one.order:.2f} s before the network was there"
+        elif one.gate is None and one.began is not None:
+            yield one, f"{who} while the wait for the network went on"
+
+
+def _early(evidence: Evidence, gangs: Sequence[Gang]) -> Finding | None:
+    """Judge launchers that started too early: a violation, whatever else was not tried."""
+    for gang in gangs:
+        for one, text in _too_early(starts(evidence, gang)):
+            keys = tuple(word.key for word in (one.gate, one.launched) if word is not None)
+            return say.finding(
+                Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NOT_GATED,), evidence=keys,
+                where=say.places((one.pod,)),
+            )  # fmt: skip
+    return None
+
+
+def _endless(evidence: Evidence, given: terms.Given, found: Sequence[Start]) -> Iterator[tuple[Start, str]]:
+    """Yield members whose wait outlasted its bound."""
+    grain = terms.of(evidence, given).grain
+    for one in found:
+        if one.began is None or one.within is None:
+            continue
+        gone = one.pod.finished if one.pod.finished is not None else one.pod.deleting
+        ended = evidence.end if gone is None else gone
+        lasted = one.seconds if one.gate is not None else ended - one.began.t
+        if lasted is not None and lasted > one.within + LATE + grain:
+            state = "still waits" if one.gate is None and gone is None else "waited"
+            yield (
+                one,
+                f"{one.pod.where} {state} for the network after {lasted:.1f} s, the bound is {one.within:g} s",
+            )
+
+
+def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+    """Judge the members whose peers come late."""
+    found = starts(evidence, gang)
+    keys = tuple(w.key for one in found for w in (one.gate, one.launched) if w is not None)[:8]
+    number = Number(
+        "wait for the network", max((one.seconds for one in found if one.seconds is not None), default=None), "s",
+        max((one.within for one in found if one.within is not None), default=None),
+        "time-out of the wait; measured in the container, from its first look",
+    )  # fmt: skip
+
+    def told(verdict: Verdict, text: str, *causes: Cause, pods: Sequence[PodStory] = ()) -> Finding:
+        more = {"where": say.places(pods)} if pods else {}
+        return say.finding(
+            verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,), **more
+        )
+
+    for one, text in _endless(evidence, given, found):
+        return told(Verdict.FAIL, text, UNBOUNDED, pods=(one.pod,))
+    for one in found:
+        if one.gate is not None and not one.ready:
+            cause = PEERS if one.silent else INTERFACE
+            return told(
+                Verdict.FAIL,
+                f"{one.pod.where}: {one.error or 'the network did not come'}",
+                cause,
+                pods=(one.pod,),
+            )
+    mute = [one.pod.name for one in found if one.gate is None]
+    if not found or mute:
+        torn = [one.pod.name for one in found if payload.words(evidence).torn.get(one.pod.uid)]
+        what = f"a line of {say.listed(torn)} is cut" if torn else "no word about the network was read"
+        return told(Verdict.INCONCLUSIVE, f"{say.listed(mute) or gang.title}: {what}")
+    waiting = [one.pod for one in found if one.launched is None]
+    if waiting:
+        text = f"the network was there and no launcher was seen to start on {say.listed([pod.name for pod in waiting])}"
+        return told(Verdict.INCONCLUSIVE, text, pods=waiting)
+    if not any(one.held for one in found):
+        return told(Verdict.INCONCLUSIVE, "the network was there at the first look: nobody had to wait")
+    over = found[0].interface
+    longest = max(found, key=lambda one: one.seconds or 0.0)
+    last = min(one.order for one in found if one.order is not None)
+    text = (
+        f"{len(found)} members waited {longest.seconds or 0:.1f} s at most (bound {longest.within or 0:g} s) until "
+        f"{over or 'the network'} was up and all peers answered; each launcher started {last:.2f} s or more after that"
+    )
+    return told(Verdict.PASS, text)
+
+
+def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+    """Judge the member that waits for an interface which never comes."""
+    found = starts(evidence, gang)
+    keys = tuple(w.key for one in found for w in (one.began, one.gate) if w is not None)[:8]
+    number = Number(
+        "wait for a network that never comes",
+        max((one.seconds for one in found if one.seconds is not None), default=None), "s",
+        max((one.within for one in found if one.within is not None), default=None),
+        "time-out of the wait; measured in the container",
+    )  # fmt: skip
+
+    def told(verdict: Verdict, text: str, *causes: Cause) -> Finding:
+        return say.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
+
+    for _, text in _endless(evidence, given, found):
+        return told(Verdict.FAIL, text, UNBOUNDED)
+    for one in found:
+        ended, code = one.pod.finished is not None, dns_wait.init_code(one.pod)
+        if one.ready:
+            return told(
+                Verdict.INCONCLUSIVE, f"{one.pod.name} found {one.interface}, which no pod was to have"
+            )
+        if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded")):
+            return told(
+                Verdict.FAIL,
+                f"{one.pod.where} ended with 0 without the network that it waited for",
+                NOT_GATED,
+            )
+        torn = bool(payload.words(evidence).torn.get(one.pod.uid))
+        if ended and one.began is not None and not torn and one.interface not in one.error:
+            return told(Verdict.FAIL, f"{one.pod.where} ended and does not say what it lacks", SILENT)
+    open_ = [one.pod.name for one in found if one.gate is None or one.pod.finished is None]
+    if not found or open_:
+        what = say.listed(open_) or gang.title
+        expired = terms.timed_out(evidence, gang.created)
+        waited = f" (waited for {expired[0]})" if expired else ""
+        return told(Verdict.INCONCLUSIVE, f"{what}: the end of a wait in vain was not seen{waited}")
+    one = found[0]
+    code = dns_wait.init_code(one.pod)
+    text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {one.error}"
+    return told(Verdict.PASS, text)

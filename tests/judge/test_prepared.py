@@ -1,0 +1,142 @@
+"""The judge of what comes before a launcher: the network first, then the launcher; in vain only for a bounded time."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_gpucluster.evidence import Evidence, mutate
+from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.judge import names_resolve, network_wait
+from tests import recordings
+
+
+def evidence() -> Evidence:
+    """Return the recorded waits for the network."""
+    return recordings.embedded("prepared")
+
+
+def judged(changed: Evidence) -> Any:
+    """Return what the judge finds."""
+    return network_wait.ready_first(changed, changed.given)
+
+
+def of_held(event: str, change: Callable[[dict[str, Any]], Any]) -> Evidence:
+    """Return the recording with a fact of the members changed that waited for peers."""
+
+    def act(line: Any, told: dict[str, Any]) -> dict[str, Any]:
+        if told.get("event") == event and "late" in str(line.data.get("pod")):
+            change(told)
+        return told
+
+    return base.words(evidence(), act)
+
+
+def test_waits_that_end_well_and_in_vain_pass_with_both_times() -> None:
+    """How long each waited, with its bound; the interface that never came is named."""
+    finding = judged(evidence())
+    assert finding.verdict == "pass"
+    assert [number.value < number.bound + 1 for number in finding.numbers] == [True, True]
+    assert "wg-none0" in finding.observed
+
+
+def test_the_members_clock_decides_the_order() -> None:
+    """Log lines may come in another order than they were written."""
+    lines = [
+        dataclasses.replace(line, t=line.t + 5.0)
+        if line.type == "LOG" and '"gate' in str(line.data["line"])
+        else line
+        for line in evidence().lines
+    ]
+    assert judged(base.with_lines(evidence(), lines)).verdict == "pass"
+
+
+def test_a_launcher_that_did_not_wait_is_named_with_pod_and_node() -> None:
+    """A violation, also where nothing else was shown."""
+    _, act = mutate.MUTANTS["rendezvous.launched-early"]
+    finding = judged(act(evidence()))
+    assert (finding.verdict, finding.violation) == ("fail", True)
+    assert "Pod/prepared-late-" in finding.observed
+    assert " on gpu-" in finding.observed
+    assert "init container" in finding.causes[0].fix
+
+
+def test_a_launcher_beside_a_wait_without_end_fails() -> None:
+    """The wait tells that it began, the launcher started, and the network was never there."""
+    finding = judged(base.drop("gate")(evidence()))
+    assert finding.verdict == "fail"
+    assert "while the wait for the network went on" in finding.observed
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda w: w.update(ok=False, error="interface eth0 is down after 10 s (99 looks)"), "eth0 is down"),
+        (lambda w: w.update(ok=False), "the network did not come"),
+    ],
+    ids=["down", "unsaid"],
+)
+def test_a_network_that_never_came_names_the_interface(
+    change: Callable[[dict[str, Any]], Any], text: str
+) -> None:
+    """Without a launcher it is a fail and no violation of the order."""
+    changed = base.drop("launching")(of_held("gate", change))
+    finding = judged(changed)
+    assert (finding.verdict, finding.violation) == ("fail", False)
+    assert text in finding.observed
+    assert finding.causes == (network_wait.INTERFACE,)
+
+
+def test_peers_that_do_not_answer_are_told_from_unknown_names() -> None:
+    """Names that nobody knows are DNS's matter, and what this row presupposes."""
+
+    def silent(word: dict[str, Any]) -> None:
+        for one in word["peers"].values():
+            one.update(answer="", error="timed out")
+        word.update(ok=False, error="prepared-late-0.prepared-late does not answer over eth0 within 10 s")
+
+    changed = base.drop("launching")(of_held("gate", silent))
+    assert judged(changed).causes == (network_wait.PEERS,)
+    assert network_wait.peers_known(changed, changed.given).held is True
+
+    def unknown(word: dict[str, Any]) -> None:
+        silent(word)
+        for one in word["peers"].values():
+            one.update(address="")
+
+    state = network_wait.peers_known(of_held("gate", unknown), evidence().given)
+    assert state.held is False
+    assert names_resolve.NO_SERVER in state.causes
+
+
+@pytest.mark.parametrize("event", ["launching", "gate-began"])
+def test_what_was_not_told_leaves_the_row_open(event: str) -> None:
+    """A launcher that was not seen; a wait without its beginning still has its end."""
+    verdict = judged(base.drop(event)(evidence())).verdict
+    assert verdict == ("inconclusive" if event == "launching" else "pass")
+
+
+def test_half_a_line_leaves_the_row_open() -> None:
+    """The wait said something that cannot be read, and no launcher was seen."""
+    lines = [
+        dataclasses.replace(line, data={**line.data, "line": str(line.data["line"])[:120]})
+        if line.type == "LOG" and '"gate"' in str(line.data["line"])
+        else line
+        for line in evidence().lines
+    ]
+    finding = judged(base.drop("launching")(base.with_lines(evidence(), lines)))
+    assert finding.verdict == "inconclusive"
+    assert "is cut" in finding.observed
+
+
+def test_lines_told_twice_change_nothing() -> None:
+    """A collector may repeat them."""
+    lines = [line for line in evidence().lines for _ in range(2 if line.type == "LOG" else 1)]
+    assert judged(base.with_lines(evidence(), lines)).verdict == "pass"
+
+
+@pytest.mark.parametrize("name", [path.name for path in recordings.folders()])
+def test_no_recorded_stream_is_judged(name: str) -> None:
+    """Streams of others tell of no such wait."""
+    assert network_wait.ready_first(recordings.stream(name), {}).verdict == "inconclusive"
