@@ -596,8 +596,8 @@ def arguments() -> argparse.Namespace:
 
 def nccl_log(rank: str) -> pathlib.Path:
     """Ask NCCL, before it is loaded, for a log of its own for this process; returns its path."""
-    for name, value in NCCL_SETTINGS.items():
-        os.environ.setdefault(name, value)
+    # Whatever image or profile say: without these lines nothing is known of the transport.
+    os.environ.update(NCCL_SETTINGS)
     path = pathlib.Path(tempfile.gettempdir()) / f"gpucluster-nccl-{os.getpid()}-{rank}.log"
     os.environ["NCCL_DEBUG_FILE"] = str(path)
     return path

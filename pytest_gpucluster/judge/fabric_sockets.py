@@ -21,7 +21,7 @@ UNHEARD = Cause(
 )
 SILENT = Cause(
     "the ranks' NCCL logs are not in the pods' output",
-    "leave NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE to the payload: image or profile must not set them",
+    "look at the end of the log of a pod: the lines nccl-log say how many lines there were",
 )
 
 

@@ -87,7 +87,7 @@ KIND: Mapping[str, Any] = {
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,
     "interface": "eth0",
-    "fabric": {"device": "cpu", "nodes": 2, "floor_file": "bus_bandwidth", "seconds": 2.0},
+    "fabric": {"device": "cpu", "floor_file": "bus_bandwidth", "seconds": 2.0},
     # As cluster.yaml of the provider sets the kubelets, with the fake NUMA nodes of its workers.
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed"},
     # kube-scheduler reacts at once; what it could not place it tries again after one to ten seconds.
@@ -119,7 +119,7 @@ HOST: Mapping[str, Any] = {
     "gpus_per_node": 0,
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},
     # Real GPUs; what carries their traffic is measured, and judged where a profile declares it.
-    "fabric": {"floor_file": "bus_bandwidth"},
+    "fabric": {"floor_file": "bus_bandwidth", "seconds": 15.0, "stall_bound": 30.0},
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,

@@ -37,6 +37,12 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
     }
     if spec.subdomain:
         pod["subdomain"] = spec.subdomain
+    if spec.apart:
+        term = {
+            "labelSelector": {"matchLabels": {spec.apart: spec.name}},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     if mounts:
         for container in containers:
             container["volumeMounts"] = [dict(mount) for mount in mounts]

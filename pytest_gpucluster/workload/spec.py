@@ -80,6 +80,8 @@ class GangSpec:
         subdomain: name of the Service under which members have names, "" for none; with plugins that is their matter.
         grace: terminationGracePeriodSeconds of the members, in seconds.
         env: variables of every main and side container.
+        apart: label by which members know each other, so that no two of them share a node; "" where they may. It is
+            one that the object's controller puts onto its pods with the object's name.
     """
 
     name: str
@@ -96,6 +98,7 @@ class GangSpec:
     subdomain: str = ""
     grace: int = 1
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    apart: str = ""
 
     @property
     def members(self) -> int:

@@ -17,6 +17,8 @@ PROGRAM = "collectives.py"
 PORT = 23457
 CPU_RANKS = 2
 """Ranks a pod where GPUs are only pretended: two, so that ranks of one pod and of two are both there."""
+CPU_NODES = 2
+"""Nodes that take part there, unless the profile says more."""
 
 NETWORKS = {
     "NET/IB": "IB", "NET/OFI": "AWS Libfabric", "NET/UCX": "UCX", "NET/gIB": "gIB", "NET/FasTrak": "FasTrak",
@@ -40,12 +42,14 @@ class Layout:
         pods_per_node: pods on each.
         gpus: GPUs of a pod.
         ranks: ranks of a pod.
+        roomy: whether a node has room for two of these pods.
     """
 
     nodes: int
     pods_per_node: int
     gpus: int
     ranks: int
+    roomy: bool
 
     @property
     def members(self) -> int:
@@ -75,14 +79,20 @@ def layout(stage: Stage, fabric: Any) -> Layout:
 
     A pod asks for the GPUs of a whole node, or of its share of one; where pods must lie on one NUMA node, for no more
     than such a node has.
+
+    Raises:
+        NotApplicable: that is no GPU at all.
     """
     numa, whole = getattr(stage.profile, "numa", None), stage.profile.gpus_per_node
     gpus = whole // fabric.pods_per_node
     if numa is not None and numa.policy == "single-numa-node":
         gpus = min(gpus, whole // numa.nodes)
+    if gpus < 1:
+        raise NotApplicable(f"{whole} GPUs a node are none for each of its pods")
     usable = len(gpu_nodes(stage, gpus * fabric.pods_per_node))
-    nodes = fabric.nodes or max(1, usable)
-    return Layout(nodes, fabric.pods_per_node, gpus, gpus if fabric.device == "gpu" else CPU_RANKS)
+    nodes = fabric.nodes or max(1, usable if fabric.device == "gpu" else min(usable, CPU_NODES))
+    ranks = gpus if fabric.device == "gpu" else CPU_RANKS
+    return Layout(nodes, fabric.pods_per_node, gpus, ranks, roomy=2 * gpus <= whole)
 
 
 def gang(
@@ -119,7 +129,14 @@ def gang(
         subdomain="" if volcano else name,
         payload=payload,
         grace=2,
+        # Pods that leave room for another one beside them could all go to one node.
+        apart=_name_label(volcano) if who.pods_per_node == 1 and who.roomy else "",
     )
+
+
+def _name_label(volcano: bool) -> str:
+    """Return the label with the Job's name that its controller puts onto its pods."""
+    return "volcano.sh/job-name" if volcano else "batch.kubernetes.io/job-name"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -235,6 +235,17 @@ def test_an_end_is_read_by_kind():
     assert not has_ended(names.NATIVE_POD_GROUP, done)
 
 
+@pytest.mark.parametrize("scheduler", ["volcano", "native", "default-scheduler"])
+def test_members_that_must_not_share_a_node_say_so(scheduler):
+    """Required anti-affinity by the label that the controller puts onto the gang's pods; none unless asked for."""
+    spec = GangSpec("gang", roles=(Role("worker", 2, ("true",)),), apart="example.org/job-name")
+    text = json.dumps(dialect_for(scheduler).write(spec))
+    assert '"matchLabels": {"example.org/job-name": "gang"}' in text
+    assert '"topologyKey": "kubernetes.io/hostname"' in text
+    plain = dataclasses.replace(spec, apart="")
+    assert "ffinity" not in json.dumps(dialect_for(scheduler).write(plain))
+
+
 def test_the_filler_is_no_pod_of_the_gang_scheduler():
     """What holds room must not count in the queue under test."""
     pod = filler("hold", {"x/y": 1}, "python", ("sleep", "1"))
