@@ -15,7 +15,7 @@ GPU = "nvidia.com/gpu"
 def manifests() -> dict[str, str]:
     """Return file name -> YAML text of every manifest."""
     volcano = dialect_for("volcano")
-    gang = healthy.spec("gang-smoke", "python", "gang-smoke-payloads", GPU, ends=True)
+    gang = healthy.spec("gang-smoke", "python", "gang-smoke-payloads", {GPU: healthy.GPUS}, ends=True)
     torch = dataclasses.replace(
         world.robust("torch-smoke", "default"),
         payload="torch-smoke-payloads",

@@ -55,7 +55,10 @@ TOPOLOGY: Message = {1: ("nodes", [{1: ("ID", "number")}])}
 DEVICE: Message = {1: ("ID", "text"), 2: ("health", "text"), 3: ("topology", TOPOLOGY)}
 DEVICES: Message = {1: ("devices", [DEVICE])}
 ALLOCATE: Message = {1: ("container_requests", [{1: ("devices_ids", ["text"])}])}
-ALLOCATED: Message = {1: ("container_responses", [{1: ("envs", "texts")}])}
+FILE: Message = {1: ("container_path", "text"), 2: ("host_path", "text"), 3: ("permissions", "text")}
+ALLOCATED: Message = {1: ("container_responses", [{1: ("envs", "texts"), 3: ("devices", [FILE])}])}
+STAND_INS = "/dev/gpucluster"
+"""Folder of files that stand for devices that are not there: each opens, and leads nowhere."""
 ENTRY: Message = {1: ("key", "text"), 2: ("value", "text")}
 
 
@@ -378,11 +381,22 @@ class Endpoint:
             yield encode(DEVICES, {"devices": told})
 
     def _allocate(self, request: bytes, _context: Any) -> bytes:
-        """Answer with the names of the devices that the kubelet chose."""
+        """Answer with the names of the devices that the kubelet chose, and with a file for each GPU."""
         wanted = decode(ALLOCATE, request)["container_requests"]
         say("allocated", resource=self.resource, devices=[one["devices_ids"] for one in wanted])
-        answers = [{"envs": self._envs(one["devices_ids"])} for one in wanted]
+        answers = [
+            {"envs": self._envs(one["devices_ids"]), "devices": self._files(one["devices_ids"])}
+            for one in wanted
+        ]
         return encode(ALLOCATED, {"container_responses": answers})
+
+    def _files(self, ids: Sequence[str]) -> list[dict[str, str]]:
+        if not self.resource.endswith("/gpu"):
+            return []
+        return [
+            {"container_path": f"{STAND_INS}/{one}", "host_path": "/dev/null", "permissions": "rw"}
+            for one in ids
+        ]
 
     def _envs(self, ids: Sequence[str]) -> dict[str, str]:
         places = {device["ID"]: device["topology"] for device in self._devices}

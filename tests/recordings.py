@@ -11,6 +11,7 @@ import yaml
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest, read
 from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.judge import (
+    access,
     aligned,
     arguments,
     configuration,
@@ -152,6 +153,7 @@ JUDGES = {
     "NUMA-006": aligned.topology_reported,
     "NUMA-007": guaranteed.holds_for_training_pods,
     "NUMA-008": rejected_member.ends_or_restarts,
+    "HLT-004": access.sees_its_own,
 }
 
 
@@ -318,6 +320,25 @@ def public_evidence(case: dict[str, Any]) -> Evidence:
         }
         pod, text = probe["from"], f"GPUCONF1 {json.dumps(told)}"
         lines.append({"t": 1.0, "type": "LOG", "pod": pod, "uid": uids.get(pod, pod), "line": text})
+    for pod, seen in (source.get("in_container") or {}).items():
+        ids = [each for each in (seen.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "").split(",") if each]
+        files = [{"path": path, "opens": True} for path in seen.get("dev") or ()]
+        told = {
+            "event": "access",
+            "told": ids,
+            "files": files,
+            "driver": {"library": "", "why": "not called"},
+        }
+        text = f"GPUCONF1 {json.dumps(told)}"
+        line = {
+            "t": 1.0,
+            "type": "LOG",
+            "pod": pod,
+            "uid": uids.get(pod, pod),
+            "container": "main",
+            "line": text,
+        }
+        lines.append(line)
     for place, said in (source.get("logs") or {}).items():
         pod, _, container = place.partition("/")
         lines += [

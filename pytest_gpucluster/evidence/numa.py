@@ -107,12 +107,13 @@ def trials(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Trial, ...]:
 
 def wanted(pod: fields.Object, resource: str) -> tuple[int, tuple[int, ...]]:
     """Return (what a pod needs of a resource at one time, what each of its regular containers asks for)."""
-    each = tuple(n for c in fields.containers(pod) if (n := _asked(c, resource)) > 0)
-    init = [_asked(c, resource) for c in fields.items(pod, "spec", "initContainers")]
+    each = tuple(n for c in fields.containers(pod) if (n := asked_by(c, resource)) > 0)
+    init = [asked_by(c, resource) for c in fields.items(pod, "spec", "initContainers")]
     return max([sum(each), *init]), each
 
 
-def _asked(container: fields.Object, resource: str) -> int:
+def asked_by(container: fields.Object, resource: str) -> int:
+    """Return how many of a resource a container asks for."""
     for part in ("limits", "requests"):
         value = fields.sub(container, "resources", part).get(resource)
         if value is not None:

@@ -11,6 +11,7 @@ from . import (
     contention,
     fabric,
     gang,
+    health,
     inventory,
     kueue,
     lifecycle,
@@ -35,6 +36,7 @@ _AREAS = (
     kueue,
     numa,
     fabric,
+    health,
     trainer,
     watch,
 )

@@ -51,6 +51,6 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "numa.exporter-disagrees": {"NUMA-001": "fail"},
     "numa.says-container-scope": {"NUMA-001": "fail"},
     "numa.nothing-tried": dict.fromkeys(
-        ("NUMA-002", "NUMA-003", "NUMA-005", "NUMA-006", "NUMA-007", "NUMA-008"), "environment"
+        ("NUMA-002", "NUMA-003", "NUMA-005", "NUMA-006", "NUMA-007", "NUMA-008", "HLT-004"), "environment"
     ),
 }

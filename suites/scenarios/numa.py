@@ -105,7 +105,7 @@ def container(
     stage: Stage, name: str, gpus: int, command: Sequence[str] = SEE_AND_HOLD, **resources: str
 ) -> dict[str, Any]:
     """Return a container that tells its devices; `resources` are asked for and are its limit too."""
-    asked = {stage.profile.gpu_resource: str(gpus), **resources}
+    asked = {**({stage.profile.gpu_resource: str(gpus)} if gpus else {}), **resources}
     requests = {"cpu": "10m", "memory": "16Mi", **asked}
     return {
         "name": name,

@@ -28,6 +28,7 @@ NAMED = {
     "plg-mesh-sidecar-eats-the-rendezvous": "PLG-011",
     "rdzv-rank-zero-lives-elsewhere": "RDZV-001",
     "kue-quota-is-twice-the-hardware": "INV-005",
+    "dp-running-without-the-gpu-it-asked-for": "HLT-004",
 }
 
 

@@ -68,9 +68,13 @@ class FakeKubelet:
 
     def allocate(self, resource: str, *containers: Sequence[str]) -> list[dict[str, str]]:
         """Allocate devices to containers; returns each one's environment."""
+        return [one["envs"] for one in self.allocated(resource, *containers)]
+
+    def allocated(self, resource: str, *containers: Sequence[str]) -> list[dict[str, Any]]:
+        """Allocate devices to containers; returns all that each one gets."""
         wanted = {"container_requests": [{"devices_ids": ids} for ids in containers]}
         answer = self._call(self._channels[resource], "Allocate", wire.encode(wire.ALLOCATE, wanted))
-        return [one["envs"] for one in wire.decode(wire.ALLOCATED, answer)["container_responses"]]
+        return list(wire.decode(wire.ALLOCATED, answer)["container_responses"])
 
     def wait(self, what: str, true: Callable[["FakeKubelet"], bool]) -> None:
         """Wait until something is true of what plugins told."""

@@ -105,6 +105,14 @@ def test_allocation_names_the_devices_and_their_numa_nodes(kubelet: FakeKubelet,
     assert second["GPUCLUSTER_DEVICES"] == "GPU-n1-7@1"
 
 
+def test_each_gpu_has_a_file_that_leads_nowhere(kubelet: FakeKubelet, running: Running) -> None:
+    """Containers can open what they were given, and nothing else; adapters have none."""
+    kubelet.wait("eight devices", lambda k: k.healthy(GPU) == 8)
+    (one,) = kubelet.allocated(GPU, ["GPU-n1-3"])
+    file = {"container_path": "/dev/gpucluster/GPU-n1-3", "host_path": "/dev/null", "permissions": "rw"}
+    assert one["devices"] == [file]
+
+
 def test_count_and_health_change_in_flight(kubelet: FakeKubelet, running: Running) -> None:
     """The same registration tells the new devices: no restart, no new stream."""
     kubelet.wait("eight devices", lambda k: k.healthy(GPU) == 8)
@@ -233,7 +241,7 @@ def test_devices_come_back_as_they_were(devices: list[dict[str, Any]]) -> None:
 @given(st.lists(st.dictionaries(TEXT, TEXT, max_size=4), max_size=3))
 def test_maps_come_back_as_they_were(envs: list[dict[str, str]]) -> None:
     """Written and read."""
-    message = {"container_responses": [{"envs": each} for each in envs]}
+    message = {"container_responses": [{"envs": each, "devices": []} for each in envs]}
     assert plugin.decode(plugin.ALLOCATED, plugin.encode(plugin.ALLOCATED, message)) == message
 
 

@@ -1,0 +1,1 @@
+"""Devices are healthy and isolated."""
