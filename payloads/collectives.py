@@ -337,7 +337,8 @@ class Op:
     def __init__(self, world: World, name: str, size: int) -> None:
         """Take the buffers."""
         n = world.size
-        count = max(1, size // (4 * n)) * n
+        # Rounded up: a floor from 1 GiB on is for what 24 ranks can divide evenly too.
+        count = -(-size // (4 * n)) * n
         self.world, self.name, self.size, self.each = world, name, count * 4, count // n
         self.factor = (2 if name == "all_reduce" else 1) * (n - 1) / n
         into = self.each if name == "reduce_scatter" else count

@@ -80,7 +80,12 @@ def own_devices(evidence: Evidence, given: terms.Given) -> Finding:
 def _identity(rank: Rank) -> tuple[str, str]:
     """Return what tells a device from all others."""
     uuid = rank.says("uuid")
-    return ("", uuid.lower()) if UUID.match(uuid) else (rank.node, uuid)
+    return ("", _bare(uuid)) if UUID.match(uuid) else (rank.node, uuid)
+
+
+def _bare(uuid: str) -> str:
+    """Return a UUID without the word for what it is of: torch calls a slice of a GPU as it calls a GPU."""
+    return uuid.lower().removeprefix("gpu-").removeprefix("mig-")
 
 
 def _seen(told: Told, world: int) -> tuple[str, list[Rank], Cause] | None:
@@ -118,11 +123,11 @@ def _error(rank: Rank) -> str:
 def _foreign(rank: Rank) -> bool:
     """Report whether the driver shows a device that is not among those that the kubelet handed out by UUID."""
     listed = rank.word.data.get("handed")
-    handed = [str(one).lower() for one in listed] if isinstance(listed, list) else []
+    handed = [_bare(str(one)) for one in listed] if isinstance(listed, list) else []
     if rank.says("uuid_by") != "driver" or (rank.word.number("handed_count") or 0) > len(handed):
         return False
     whole = bool(handed) and all(UUID.match(one) for one in handed)
-    return whole and bool(rank.says("uuid")) and rank.says("uuid").lower() not in handed
+    return whole and bool(rank.says("uuid")) and _bare(rank.says("uuid")) not in handed
 
 
 def _incomplete(evidence: Evidence, told: Told, gang: Gang | None, world: int, absent: list[int]) -> Finding:

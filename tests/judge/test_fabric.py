@@ -69,6 +69,17 @@ def test_a_gpu_that_the_pod_was_not_given(recorded):
     assert "was not given" in finding.observed
 
 
+def test_a_slice_of_a_gpu_is_the_same_by_both_names(recorded):
+    """Torch calls the slice GPU-, the device plugin MIG-."""
+
+    def sliced(word):
+        ids = [UUID.format(10 * word["group_rank"] + n) for n in range(2)]
+        handed = [one.replace("GPU-", "MIG-") for one in ids]
+        word.update(uuid=ids[word["local_rank"]], uuid_by="driver", handed=handed, handed_count=2)
+
+    assert devices(changed(recorded, "who", sliced)).verdict is Verdict.PASS
+
+
 def test_ranks_without_ids_are_not_passed(recorded):
     """A torch that tells no UUID, and no device plugin that does: nothing is known."""
     finding = devices(changed(recorded, "who", lambda w: w.update(uuid="")))

@@ -124,6 +124,15 @@ def test_a_right_collective_has_no_wrong_element(monkeypatch, name, size):
         assert payload.Op(fake.world, name, size).check(5) == 0
 
 
+def test_sizes_are_never_below_what_was_asked_for(monkeypatch):
+    """24 ranks do not divide 1 GiB: a little more is sent."""
+    for ranks in (1, 3, 7, 24):
+        world = types.SimpleNamespace(rank=0, size=ranks, device=CPU, gpu=False)
+        op = payload.Op(world, "all_gather", 1 << 20)
+        assert 1 << 20 <= op.size < (1 << 20) + 4 * ranks
+        assert op.size % (4 * ranks) == 0
+
+
 def _swap(tensor):
     """Exchange the parts of two ranks."""
     parts = tensor.view(3, -1)
