@@ -21,6 +21,8 @@ UNITS = Cause(
 
 def plausible(evidence: Evidence, given: terms.Given) -> Finding:  # noqa: ARG001 (what is declared is in given)
     """Judge FAB-015."""
+    if not fabric_terms.fabric(given):
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "nobody says what is declared of the fabric")
     listed = [floor for floor, _ in fabric_terms.floors(given)]
     if not listed:
         text = "the profile declares no floor of bandwidth (fabric.floors, fabric.floor_file)"

@@ -191,6 +191,7 @@ def test_no_floor_declared_is_not_applicable(recorded):
     """Nothing to judge."""
     given = {**recorded.given, "fabric": {**recorded.given["fabric"], "floors": []}}
     assert fabric_floors.plausible(recorded, given).verdict is Verdict.NOT_APPLICABLE
+    assert fabric_floors.plausible(recorded, {}).verdict is Verdict.INCONCLUSIVE
 
 
 def test_one_bad_floor_leaves_the_row_undecided(recorded):
