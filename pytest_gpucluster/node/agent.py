@@ -12,7 +12,7 @@ from typing import Any, Self
 from pytest_gpucluster.node import machine, power, registration
 from pytest_gpucluster.node.api import Api, ApiError, Reflector
 from pytest_gpucluster.node.config import AgentConfig
-from pytest_gpucluster.node.defects import DNS_DOWN, DNS_SILENT, SLOW_START
+from pytest_gpucluster.node.defects import DNS_DOWN, DNS_SILENT, SECOND_WITHOUT_ROUTE, SLOW_START
 from pytest_gpucluster.node.dns import DnsServer, Zone
 from pytest_gpucluster.node.network import Addresses, Network
 from pytest_gpucluster.node.pod import PodWorker
@@ -78,7 +78,10 @@ class Agent:
         await self._stack.enter_async_context(
             KubeletServer(config.kubelet_socket, self._find, self._configz, self._reboot, self._sicken)
         )
-        network = Network(work / "namespaces", addresses, config.subnet.prefixlen, len(config.nodes))
+        network = Network(
+            work / "namespaces", addresses, config.subnet.prefixlen, len(config.nodes),
+            further=config.networks, routed=SECOND_WITHOUT_ROUTE not in config.defects,
+        )  # fmt: skip
         layout, _ = await asyncio.gather(
             asyncio.to_thread(probe_layout, work / "image"), self._stack.enter_async_context(network)
         )

@@ -25,10 +25,12 @@ SHARED_CPUS = "node.shared-cpus"
 INIT_UNALIGNED = "node.init-unaligned"
 LATE_PLUGIN = "node.late-plugin"
 DEVICES_LEAK = "node.devices-leak"
+SECOND_WITHOUT_ROUTE = "network.second-without-route"
 INIT_NOT_AWAITED = "node.init-not-awaited"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "what comes in to a TCP port that a pod declares (the job plugins do) is dropped",
+    SECOND_WITHOUT_ROUTE: "further interfaces of pods get no route: what is for their network takes the default one",
     DNS_DOWN: "no DNS server listens, as when CoreDNS is scaled to zero",
     DNS_SILENT: "service and pod names never resolve",
     HOSTNAME_LOOPBACK: "the pod's own host name maps to 127.0.0.1 in /etc/hosts, so that gloo listens on loopback",

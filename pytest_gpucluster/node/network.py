@@ -8,13 +8,14 @@ import asyncio
 import ctypes
 import os
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from pytest_gpucluster.node.attachments import Attachment, Interface
 from pytest_gpucluster.node.process import run
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
@@ -24,6 +25,7 @@ TCP = 6  # netinet/in.h
 LOCAL = 255  # linux/rtnetlink.h: the table of the machine's own addresses
 BRIDGE = "pods0"
 BRIDGE_MAC = "02:00:0a:58:00:01"
+FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 # The addresses before this one are for the bridge, which is also DNS server and gateway, and for the nodes.
 FIRST_POD = 256
 UNSHARE_SECONDS = 30
@@ -43,11 +45,13 @@ class PodNetwork:
         ip: Address of the pod.
         folder: Holds the namespaces as files `net`, `uts` and `ipc`.
         number: Names the node's end of the pod's cable.
+        further: Interfaces of further networks.
     """
 
     ip: str
     folder: Path
     number: int
+    further: tuple[Interface, ...] = ()
 
     def enter(self) -> list[str]:
         """Return the command that runs another one in the namespaces of the pod."""
@@ -68,6 +72,10 @@ class Addresses:
     def bridge(self) -> str:
         """Return the address of the bridge."""
         return str(self._subnet[1])
+
+    def in_further(self, address: str, number: int) -> str:
+        """Return the address of a pod, or of a bridge, in the nth further network: the same place in a later subnet."""
+        return str(IPv4Address(address) + number * self._subnet.num_addresses)
 
     def node(self, index: int) -> str:
         """Return the address of a node."""
@@ -96,7 +104,16 @@ class Addresses:
 class Network:
     """Makes the bridge and the networks of pods; an asynchronous context manager."""
 
-    def __init__(self, folder: Path, addresses: Addresses, prefix: int, nodes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        addresses: Addresses,
+        prefix: int,
+        nodes: int,
+        *,
+        further: Sequence[str] = (),
+        routed: bool = True,
+    ) -> None:
         """Describe; nothing is made yet.
 
         Args:
@@ -104,11 +121,15 @@ class Network:
             addresses: Deals out addresses.
             prefix: Prefix length of the subnet.
             nodes: How many nodes have an address on the bridge.
+            further: Names of further networks, each with a bridge of its own.
+            routed: False plants `network.second-without-route`.
         """
         self._folder = folder
         self._addresses = addresses
         self._prefix = prefix
         self._nodes = nodes
+        self._further = list(further)
+        self._routed = routed
         self._thread = ThreadPoolExecutor(1, "network")
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._ip: Any = None
@@ -125,12 +146,15 @@ class Network:
         """End the thread; the kernel removes the devices with the namespace."""
         self._thread.shutdown(wait=False)
 
-    async def add(self, hostname: str, closed: Collection[int] = ()) -> PodNetwork:
+    async def add(
+        self, hostname: str, closed: Collection[int] = (), attached: Sequence[Attachment] = ()
+    ) -> PodNetwork:
         """Make the namespaces of a pod, with a cable to the bridge and an address.
 
         Args:
             hostname: Host name of the pod.
             closed: TCP ports to which nothing from outside the pod gets through.
+            attached: Further networks to which it is cabled as well.
 
         Raises:
             NetworkError: when the kernel or `unshare` refuses.
@@ -144,8 +168,7 @@ class Network:
         code, said = await run(["unshare", *files, "true"], UNSHARE_SECONDS)
         if code != 0:
             raise NetworkError(f"no namespaces for a pod: {said.strip() or 'unshare did not end'}")
-        await self._do(lambda: self._wire(pod, hostname, closed))
-        return pod
+        return await self._do(lambda: self._wire(pod, hostname, closed, attached))
 
     async def remove(self, pod: PodNetwork) -> None:
         """Let go of a pod's namespaces; the cable goes with them."""
@@ -173,10 +196,25 @@ class Network:
             for address in [self._addresses.bridge, *map(self._addresses.node, range(self._nodes))]:
                 self._ip.addr("add", index=self._bridge, address=address, prefixlen=self._prefix)
             self._ip.link("set", index=self._bridge, state="up")
+            for number in range(1, len(self._further) + 1):
+                self._make_further(number)
         except (NetlinkError, OSError) as error:
             raise NetworkError(f"a bridge between pods is refused on this machine ({error})") from error
 
-    def _wire(self, pod: PodNetwork, hostname: str, closed: Collection[int]) -> None:
+    def _make_further(self, number: int) -> None:
+        """Make the bridge of a further network; machines route to it only where pods have to be led astray."""
+        name = f"{BRIDGE}x{number}"
+        self._ip.link("add", ifname=name, kind="bridge", address=f"{BRIDGE_MAC[:-2]}{number + 1:02x}")
+        index = self._index(self._ip, name)
+        self._ip.link("set", index=index, state="up")
+        if not self._routed:
+            address = self._addresses.in_further(self._addresses.bridge, number)
+            self._ip.addr("add", index=index, address=address, prefixlen=self._prefix)
+            FORWARDING.write_text("1", encoding="ascii")
+
+    def _wire(
+        self, pod: PodNetwork, hostname: str, closed: Collection[int], attached: Sequence[Attachment]
+    ) -> PodNetwork:
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
 
@@ -186,6 +224,8 @@ class Network:
             name = f"pod{pod.number}"
             self._ip.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_fd": net})
             self._ip.link("set", index=self._index(self._ip, name), master=self._bridge, state="up")
+            for attachment in attached:
+                self._cable(pod, attachment, net)
             self._enter(net, CLONE_NEWNET)
             try:
                 inside = IPRoute()
@@ -198,12 +238,36 @@ class Network:
                 inside.link("set", index=eth0, state="up")
                 inside.route("add", dst="default", gateway=self._addresses.bridge)
                 _close(inside, closed)
+                further = tuple(self._attach(inside, pod, attachment) for attachment in attached)
             finally:
                 inside.close()
+            return replace(pod, further=further)
         except (NetlinkError, OSError) as error:
             raise NetworkError(f"no network for a pod: {error}") from error
         finally:
             os.close(net)
+
+    def _number(self, attachment: Attachment) -> int:
+        return self._further.index(attachment.network.rpartition("/")[2]) + 1
+
+    def _cable(self, pod: PodNetwork, attachment: Attachment, net: int) -> None:
+        """Lay a cable from a pod to the bridge of a further network."""
+        number = self._number(attachment)
+        name = f"pod{pod.number}{attachment.interface}"[:15]
+        self._ip.link(
+            "add", ifname=name, kind="veth", peer={"ifname": attachment.interface, "net_ns_fd": net}
+        )
+        bridge = self._index(self._ip, f"{BRIDGE}x{number}")
+        self._ip.link("set", index=self._index(self._ip, name), master=bridge, state="up")
+
+    def _attach(self, inside: Any, pod: PodNetwork, attachment: Attachment) -> Interface:
+        """Give a pod's end of such a cable its address; returns what became of it."""
+        index = self._index(inside, attachment.interface)
+        ip = self._addresses.in_further(pod.ip, self._number(attachment))
+        inside.addr("add", index=index, address=ip, prefixlen=self._prefix if self._routed else 32)
+        inside.link("set", index=index, state="up")
+        (link,) = inside.get_links(index)
+        return Interface(attachment, ip, str(link.get_attr("IFLA_ADDRESS")))
 
     def _set_hostname(self, pod: PodNetwork, hostname: str) -> None:
         uts = os.open(pod.folder / "uts", os.O_RDONLY)

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.node import status
+from pytest_gpucluster.node import attachments, status
 from pytest_gpucluster.node.admission import Grant, demands
 from pytest_gpucluster.node.api import ApiError, wait_until_present
 from pytest_gpucluster.node.containers import ContainerLoop, PodContext
@@ -189,10 +189,13 @@ class PodWorker:
             await asyncio.sleep(SLOW_START_SECONDS)
         self.refresh()
         async with self._runtime.gate:
-            made = self._runtime.network.add(hostname(self.pod), self._closed_ports())
+            wanted = attachments.wanted(self.pod, self._runtime.config.networks)
+            made = self._runtime.network.add(hostname(self.pod), self._closed_ports(), wanted)
             self._network = asyncio.create_task(made)
             network = await asyncio.shield(self._network)
         self._ip = network.ip
+        if network.further:
+            self.pod = await attachments.publish(self._runtime.api, self.pod, network.ip, network.further)
         context = await self._context(network)
         await self._make_volumes(context.volumes)
         init = [loop for loop in self.loops if loop.init]

@@ -6,6 +6,7 @@ from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.load import BUILT_IN, LoadedProfile, known_names, load
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
+from pytest_gpucluster.profile.secondary import Secondary
 
 __all__ = [
     "BUDGETS",
@@ -18,6 +19,7 @@ __all__ = [
     "Numa",
     "Profile",
     "ProfileError",
+    "Secondary",
     "Waiver",
     "known_names",
     "load",

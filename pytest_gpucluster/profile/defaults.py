@@ -62,6 +62,8 @@ EMBEDDED: Mapping[str, Any] = {
     "start_spread": 5.0,
     "recovery": 2.0,
     "interface": "eth0",
+    # The nodes attach it to pods that ask for it, as Multus does.
+    "secondary": {"network": "fast", "interface": "net1"},
     "budgets": {
         "admission": 5.0,
         "enqueue": 5.0,

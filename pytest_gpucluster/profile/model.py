@@ -13,6 +13,7 @@ from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.numa import Numa
+from pytest_gpucluster.profile.secondary import Secondary
 
 BUDGETS = ("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch", "lease")
 """Names of the waits. admission: the API server's answer; enqueue: pods of a gang are made; bind: members have
@@ -197,6 +198,10 @@ class Profile(Frozen):
         default=None,
         description="Network interface, as pods name it, over which members without GPUs reduce, such as eth0; "
         "none: measured, not judged",
+    )
+    secondary: Secondary | None = Field(
+        default=None,
+        description="Second interface of pods, or a tunnel, that carries rendezvous and collectives; none: none",
     )
     pool_label: Text | None = Field(
         default=None,

@@ -22,6 +22,7 @@ from pytest_gpucluster.profile.model import (
     Waiver,
 )
 from pytest_gpucluster.profile.numa import Numa
+from pytest_gpucluster.profile.secondary import Secondary
 
 _WHOLE = {"[key]"}
 VARIABLES = (["fabric", "settings"], ["fabric", "env"])
@@ -82,6 +83,7 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         "addons": Addon,
         "numa": Numa,
         "fabric": Fabric,
+        "secondary": Secondary,
     }
     if path == ["addons"]:
         return ADDONS

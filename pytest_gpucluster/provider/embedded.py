@@ -333,6 +333,7 @@ def node_config(
         ],
         "state_dir": str(state),
         "subnet": SUBNET,
+        "networks": further_networks(loaded),
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,
         "images": {
@@ -342,6 +343,12 @@ def node_config(
         "defects": list(defects),
         "owner_pid": owner_pid,
     }
+
+
+def further_networks(loaded: LoadedProfile) -> list[str]:
+    """Return the names of networks that pods may ask for beside their own: the declared one."""
+    declared = loaded.profile.secondary
+    return [] if declared is None or declared.network is None else [declared.network.rpartition("/")[2]]
 
 
 def feature_labels(gpu_resource: str, gpus: int) -> dict[str, str]:

@@ -49,12 +49,13 @@ def given(made: stage.Stage) -> dict[str, Any]:
 
 
 def _more(profile: sites.ProfileLike) -> dict[str, Any]:
-    """Return what is told of a profile that declares more than one scheduler, or Kueue."""
-    kueue = getattr(profile, "kueue", None)
+    """Return what is told of a profile that declares more than one scheduler, Kueue, or a second interface."""
+    kueue, secondary = getattr(profile, "kueue", None), getattr(profile, "secondary", None)
     further = tuple(getattr(profile, "further_schedulers", ()))
     return {
         **({"further_schedulers": list(further)} if further else {}),
         **({} if kueue is None else {"kueue": kueue.model_dump()}),
+        **({} if secondary is None else {"secondary": secondary.model_dump()}),
     }
 
 

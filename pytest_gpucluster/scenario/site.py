@@ -81,6 +81,10 @@ class ProfileLike(Protocol):
         """Return the declared network interface of members without GPUs."""
 
     @property
+    def secondary(self) -> Any:
+        """Return what is declared of a second interface of pods, None for nothing."""
+
+    @property
     def pool_label(self) -> str | None:
         """Return the label that tells pools of nodes apart, None for the usual ones."""
 

@@ -21,6 +21,7 @@ _NO_DNS: Mapping[str, str] = {
     "RDZV-005": "fail",
     "RDZV-006": "environment",
     "RDZV-008": "environment",
+    "RDZV-010": "environment",
     "FAB-013": "environment",
 }
 """No name resolves, whoever asks."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.hostname-loopback": {"RDZV-001": "fail"},
+    "network.second-without-route": {"RDZV-010": "fail"},
     "node.init-not-awaited": dict.fromkeys(("PLG-010", "RDZV-003", "RDZV-008"), "fail"),
 }
 
@@ -28,6 +29,12 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "rendezvous.gate-unbounded": {"RDZV-008": "fail"},
     "rendezvous.peers-silent": {"RDZV-008": "fail"},
     "rendezvous.network-at-once": {"RDZV-008": "inconclusive"},
+    "rendezvous.meets-elsewhere": {"RDZV-010": "fail"},
+    "rendezvous.reduces-elsewhere": {"RDZV-010": "fail"},
+    "rendezvous.not-attached": {"RDZV-010": "fail"},
+    "rendezvous.fleet-wrong-sum": {"RDZV-010": "fail"},
+    "rendezvous.wire-unseen": {"RDZV-010": "inconclusive"},
+    "rendezvous.nobody-asks": {"RDZV-010": "environment"},
     "rendezvous.nonce-of-the-other": {"RDZV-005": "fail"},
     "rendezvous.same-meeting": {"RDZV-005": "fail"},
     "rendezvous.one-after-the-other": {"RDZV-005": "inconclusive"},

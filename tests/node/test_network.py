@@ -1,7 +1,9 @@
 """Names and addresses between real pods, and planted trouble with them."""
 
+import json
 from collections.abc import Callable
 
+from pytest_gpucluster.node import attachments
 from tests.node.harness import PODS, SERVICES, Nodes
 
 LOOK = (
@@ -124,6 +126,68 @@ def test_dns_down(start: Callable[..., Nodes]) -> None:
         "except OSError as error: print(error.errno == socket.EAI_AGAIN)'"
     )
     assert nodes.output("asks", look) == "True\n"
+
+
+SHOW = """exec python3 -c '
+import fcntl, socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _, name in socket.if_nameindex():
+    print(name, socket.inet_ntoa(fcntl.ioctl(s.fileno(), 0x8915, struct.pack("256s", name.encode()))[20:24]))
+print(*sorted(l.split()[0] for l in open("/proc/net/route").readlines()[1:]))
+'"""
+
+
+def test_a_pod_that_asks_for_a_further_network_gets_an_interface(start: Callable[..., Nodes]) -> None:
+    """It has an address and a route of its own there, and the pod's annotation tells it before its containers start."""
+    nodes = start(networks=["fast"])
+    meta = {"annotations": {attachments.ASKED: "fast"}}
+    told = [
+        {
+            "name": "TOLD",
+            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{attachments.TOLD}']"}},
+        }
+    ]
+    script = f'echo "$TOLD"; {SHOW}'
+    lines = nodes.output("both", script, metadata=meta, container={"env": told}).splitlines()
+    ip = nodes.pod("both")["status"]["podIP"]
+    second = ip.replace("10.88.", "10.89.")
+    assert lines[1:] == ["lo 127.0.0.1", f"eth0 {ip}", f"net1 {second}", "eth0 eth0 net1"]
+    status = json.loads(nodes.pod("both")["metadata"]["annotations"][attachments.TOLD])
+    assert json.loads(lines[0]) == status
+    assert [(one["name"], one["interface"], one["ips"]) for one in status] == [
+        ("pods", "eth0", [ip]),
+        ("default/fast", "net1", [second]),
+    ]
+    assert nodes.output("one", SHOW).count("net1") == 0
+    # Whoever is on both reaches another over either.
+    nodes.run("serves", "exec python3 -m http.server 8000", metadata=meta)
+    other = nodes.wait_phase("serves", "Running")["podIP"].replace("10.88.", "10.89.")
+    ask = (
+        f'exec python3 -c \'import socket, time; time.sleep(1); s = socket.create_connection(("{other}", 8000), 5); '
+        "print(s.getsockname()[0])'"
+    )
+    asker = nodes.output("asks-further", ask, metadata=meta).strip()
+    assert asker == nodes.pod("asks-further")["status"]["podIP"].replace("10.88.", "10.89.")
+
+
+def test_a_network_that_there_is_not(start: Callable[..., Nodes]) -> None:
+    """The pod does not run, and says which network it lacks."""
+    nodes = start(networks=["fast"])
+    nodes.run("lacks", "true", metadata={"annotations": {attachments.ASKED: "slow"}})
+    assert "cannot find a network-attachment-definition (slow)" in nodes.wait_end("lacks")["message"]
+
+
+def test_second_without_route(start: Callable[..., Nodes]) -> None:
+    """Planted network.second-without-route: a pod reaches the other's further address, from its first interface."""
+    nodes = start(networks=["fast"], defects=["network.second-without-route"])
+    meta = {"annotations": {attachments.ASKED: "fast"}}
+    nodes.run("serves", "exec python3 -m http.server 8000", metadata=meta)
+    other = nodes.wait_phase("serves", "Running")["podIP"].replace("10.88.", "10.89.")
+    ask = (
+        f'exec python3 -c \'import socket, time; time.sleep(1); s = socket.create_connection(("{other}", 8000), 5); '
+        "print(s.getsockname()[0])'"
+    )
+    assert nodes.output("asks", ask, metadata=meta).strip() == nodes.pod("asks")["status"]["podIP"]
 
 
 def test_init_not_awaited(start: Callable[..., Nodes]) -> None:

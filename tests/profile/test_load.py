@@ -119,6 +119,22 @@ def test_kueue_is_declared_by_a_mapping_also_an_empty_one(write):
     assert embedded.further_schedulers == ("native",)
 
 
+def test_a_second_interface_is_declared_by_name(write):
+    """The interface must be named; the network only where pods ask for it."""
+    assert profile.load("prod-a", [write()]).profile.secondary is None
+    tunnel = profile.load("prod-a", [write("secondary: {interface: wg0}\n")]).profile.secondary
+    assert tunnel == profile.Secondary(interface="wg0")
+    for text, problem in (
+        ("{network: fast}", "secondary.interface: is missing"),
+        ("{interface: net1, networks: fast}", "did you mean 'network'"),
+        ("{interface: a-name-of-sixteen}", "secondary.interface"),
+    ):
+        with pytest.raises(profile.ProfileError) as caught:
+            profile.load("prod-a", [write(f"secondary: {text}\n")])
+        assert problem in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("key", ["connection", "scheduler", "queue", "gpu_resource", "gpus_per_node"])
 def test_each_required_key_is_missed_by_name(write, key):
     """A file without one of the five keys is told which, and that all five are required."""

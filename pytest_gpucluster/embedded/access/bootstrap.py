@@ -25,6 +25,8 @@ _NODE_RULES: list[Obj] = [
     _rule("update patch", "", "nodes/status"),
     _rule("get list watch create delete", "", "pods"),
     _rule("update patch", "", "pods/status"),
+    # What Multus does with an account of its own: it tells on the pod which networks it attached.
+    _rule("patch", "", "pods"),
     _rule("create patch update", "", "events"),
     _rule("get list watch", "", "configmaps secrets services endpoints serviceaccounts namespaces"),
     _rule("create", "", "serviceaccounts/token"),

@@ -24,6 +24,7 @@ from pytest_gpucluster.evidence.mutate import (
     trainer,
     two_jobs,
     watch,
+    wired,
 )
 from pytest_gpucluster.evidence.mutate.base import Mutant, Table, each, edited, with_lines, without
 
@@ -50,6 +51,7 @@ MUTANTS: Table = {
         trainer.MUTANTS,
         two_jobs.MUTANTS,
         watch.MUTANTS,
+        wired.MUTANTS,
     )
     for name, entry in table.items()
 }

@@ -1,0 +1,252 @@
+"""RDZV-010: a fleet on a second interface or a tunnel meets over it and reduces over it.
+
+Judged by the connections that launchers and ranks have open, as the kernel lists them: what variables ask for, what an
+annotation says was attached, and what a name leads to are no evidence of what is used. One connection on another
+interface is enough: it carries the very traffic for which the second one was made, or it will where the first is
+closed.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import names_resolve, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
+
+REQUIRED = (
+    "every open connection of the rendezvous and of the collectives to another member begins at the declared "
+    "interface, on all members, and the all-reduce is right"
+)
+STATUS = "k8s.v1.cni.cncf.io/network-status"
+PARTS = ("rendezvous", "collective")
+"""What each member tells its connections of."""
+
+NAMED = Cause(
+    "the endpoint is a name, and a pod's name leads to its first interface; or a launcher tells the others the address "
+    "of its host name",
+    "give the address on the declared interface as --rdzv-endpoint, and let each launcher say its own: --local-addr",
+)
+UNSET = Cause(
+    "gloo and NCCL take the interface to which the pod's own host name resolves, unless they are told another",
+    "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the declared interface in every member (the entrypoint of the "
+    "image, or the pod template)",
+)
+ROUTE = Cause(
+    "the interface has an address and no route to its network, so that what is sent there takes the default route over "
+    "the first interface",
+    "look at `ip route get PEER` in a pod: the attachment's IPAM must give a prefix or routes of its network, a tunnel "
+    "its AllowedIPs",
+)
+NOT_ATTACHED = Cause(
+    "the pod was not given the interface: the annotation k8s.v1.cni.cncf.io/networks is missing or names another "
+    "network, Multus is not there, or the tunnel does not come up",
+    "look at the pod's events and its annotation k8s.v1.cni.cncf.io/network-status; declare the name that pods see",
+)
+NOT_FORMED = Cause(
+    "members do not reach each other over the declared interface: no route, a network policy, other layers that do not "
+    "know each other (VLAN, keys of the mesh)",
+    "try one member's port from another over the interface by hand, then look at the launchers' last lines",
+)
+COLLECTIVE = Cause(
+    "the collective mixed or lost contributions",
+    "look at the backend's log; run the same program with all members in one pod to compare",
+)
+
+
+def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge RDZV-010."""
+    declared = str(fields.sub(given, "secondary").get("interface") or "")
+    if not declared:
+        text = "the profile declares no second interface (secondary.interface)"
+        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+    named = terms.cast(evidence, given, "subject")
+    gangs = terms.everyone(evidence) if named is None else named
+    gang = next(
+        (one for one in gangs if _words(evidence, one, "wiring", "wired")), gangs[0] if gangs else None
+    )
+    told = _newest(_words(evidence, gang, "wired"))
+    keys = tuple(word.key for word in told)[:12]
+    right = sum(not list(_strays(word, declared)) for word in told)
+    number = Number(
+        f"members on {declared} alone", float(right) if told else None, "members", float(_expected(given, told)),
+        "profile secondary.interface",
+    )  # fmt: skip
+
+    def found(
+        verdict: Verdict, text: str, *causes: Cause, at: Sequence[str] = (), violation: bool = False
+    ) -> Finding:
+        more: dict[str, Any] = {"where": tuple(at)} if at else {}
+        return say.finding(
+            verdict,
+            REQUIRED,
+            text,
+            gang,
+            causes=causes,
+            evidence=keys,
+            numbers=(number,),
+            violation=violation,
+            **more,
+        )
+
+    if gang is None:
+        return found(Verdict.INCONCLUSIVE, terms.nothing(evidence, "fleet that tells over what it meets"))
+    wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
+    if wrong:
+        text = ", ".join(
+            f"{_who(w)} got {w.data.get('got')}, right is {w.data.get('expected')}" for w in wrong
+        )
+        return found(Verdict.FAIL, f"all-reduce: {text}", COLLECTIVE, at=_places(gang, wrong), violation=True)
+    lacking = [w for w in _words(evidence, gang, "wiring") if declared not in fields.sub(w.data, "has")]
+    if lacking:
+        has = ", ".join(sorted(fields.sub(lacking[0].data, "has"))) or "none"
+        text = f"{say.listed([w.pod for w in lacking])} has no interface {declared}; it has {has}"
+        return found(Verdict.FAIL, text, NOT_ATTACHED, at=_places(gang, lacking))
+    astray = [(word, *stray) for word in told for stray in _strays(word, declared)]
+    if astray:
+        text = "; ".join(dict.fromkeys(f"{_who(word)}: {said}" for word, said, _ in astray[:4]))
+        causes = tuple(dict.fromkeys(cause for _, _, cause in astray))
+        at = _places(gang, [word for word, _, _ in astray])
+        return found(Verdict.FAIL, f"declared is {declared}: {text}", *causes, at=at, violation=True)
+    other = [text for pod in gang.pods for text in _told_otherwise(evidence, pod, declared)]
+    if other:
+        return found(Verdict.FAIL, other[0], NOT_ATTACHED)
+    short = _whole(evidence, given, gang, told)
+    if short is not None:
+        verdict, text, causes = short
+        return found(verdict, text, *causes)
+    count = {part: sum(len(_open(word, part)) for word in told) for part in PARTS}
+    text = (
+        f"{len(told)} members: {count['rendezvous']} connections of the rendezvous and {count['collective']} of "
+        f"collectives, all from {declared}; sum {told[0].data.get('got')} right on all"
+    )
+    return found(Verdict.PASS, text)
+
+
+def meeting_told(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether members learned from the first one where to meet, which they ask by its name."""
+    name = "the first member's name leads to it"
+    words = [
+        word
+        for gang in terms.cast(evidence, given, "subject") or ()
+        for word in _words(evidence, gang, "asked")
+    ]
+    failed = [word for word in words if word.data.get("ok") is not True]
+    if failed:
+        text = f"{failed[0].pod}: {failed[0].data.get('error')}"
+        causes = (names_resolve.NO_SERVER, names_resolve.NOT_READY)
+        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(failed[0].key,))
+    held = True if words or not terms.of(evidence, given).arranged else None
+    return say.presupposed(name, held=held, observed=f"{len(words)} members were told where to meet")
+
+
+def _words(evidence: Evidence, gang: Gang | None, *events: str) -> list[Word]:
+    said = payload.words(evidence)
+    uids = None if gang is None else {pod.uid for pod in gang.pods}
+    return [w for event in events for w in said.of(event) if uids is None or w.uid in uids]
+
+
+def _newest(words: Sequence[Word]) -> list[Word]:
+    return list({word.uid: word for word in words}.values())
+
+
+def _expected(given: terms.Given, told: Sequence[Word]) -> int:
+    worlds = [word.number("world") or 0 for word in told]
+    return terms.count(given, "world") or max(worlds, default=0)
+
+
+def _who(word: Word) -> str:
+    return f"rank {word.number('rank')} on {word.pod}"
+
+
+def _places(gang: Gang, words: Sequence[Word]) -> tuple[str, ...]:
+    by_uid = {pod.uid: pod.where for pod in gang.pods}
+    return tuple(dict.fromkeys(by_uid.get(word.uid, f"Pod/{word.pod}") for word in words))
+
+
+def _open(word: Word, part: str) -> list[tuple[str, str, str]]:
+    """Return (interface, local address, remote address) of the connections of one part to other members."""
+    listed = word.data.get(part)
+    found = []
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, list) and len(one) == 3:
+            name, local, remote = (str(value) for value in one)
+            if local != remote and not local.startswith("127."):
+                found.append((name, local, remote))
+    return found
+
+
+def _strays(word: Word, declared: str) -> Iterator[tuple[str, Cause]]:
+    """Yield the connections of a member that begin at another interface, with the likeliest reason."""
+    has = {str(name): str(address) for name, address in fields.sub(word.data, "has").items()}
+    asked = {str(name): str(value) for name, value in fields.sub(word.data, "asked").items()}
+    for part in PARTS:
+        for name, local, remote in _open(word, part):
+            if name == declared:
+                continue
+            text = f"its {part} is connected from {name or local} to {remote}"
+            if _alike(remote, has.get(declared, "")) > _alike(remote, local):
+                yield f"{text}, an address of the network of {declared}", ROUTE
+            elif part == "rendezvous":
+                yield text, NAMED
+            else:
+                unset = [variable for variable, value in asked.items() if value != declared]
+                yield f"{text}{' (' + ', '.join(unset) + ' not set to it)' if unset else ''}", UNSET
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many leading parts two IPv4 addresses share."""
+    count = 0
+    for left, right in zip(one.split("."), other.split("."), strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _told_otherwise(evidence: Evidence, pod: PodStory, declared: str) -> Iterator[str]:
+    """Yield where the annotation with the result says another address of the interface than the pod sees."""
+    word = payload.words(evidence).last("wired", pod.uid)
+    text = str(pod.annotations.get(STATUS) or "")
+    if word is None or not text:
+        return
+    try:
+        entries = json.loads(text)
+    except ValueError:
+        return
+    seen = str(fields.sub(word.data, "has").get(declared) or "")
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and entry.get("interface") == declared:
+            ips = [str(ip) for ip in entry.get("ips") or ()]
+            if ips and seen and seen not in ips:
+                yield f"{pod.where}: {STATUS} says {', '.join(ips)} for {declared}, the pod has {seen}"
+
+
+def _whole(
+    evidence: Evidence, given: terms.Given, gang: Gang, told: Sequence[Word]
+) -> tuple[Verdict, str, tuple[Cause, ...]] | None:
+    """Return what is wrong or open where not all members told enough, None where they did."""
+    said, expected = payload.words(evidence), _expected(given, told)
+    ranks = {word.number("rank") for word in told}
+    missing = [rank for rank in range(expected) if rank not in ranks]
+    if not missing and told:
+        mute = [f"{_who(word)} no {part}" for part in PARTS for word in told if not _open(word, part)]
+        if mute:
+            return Verdict.INCONCLUSIVE, f"{say.listed(mute, 4)} connection to another member was open", ()
+        return None
+    text = f"rank {say.listed([str(rank) for rank in missing]) or 'of any number'} told no connections"
+    torn = [pod.name for pod in gang.pods if said.torn.get(pod.uid)]
+    failed = [(pod, code) for pod in gang.pods for _, code in pod.exit_codes if code]
+    expired = terms.timed_out(evidence, gang.created)
+    if torn:
+        return Verdict.INCONCLUSIVE, f"{text}; a line of {say.listed(torn)} is cut", ()
+    if failed and said.of("wiring"):
+        pod, code = failed[0]
+        return Verdict.FAIL, f"{text}; {pod.where} ended with {code}", (NOT_FORMED,)
+    if expired and said.of("wiring"):
+        return Verdict.FAIL, f"{text}; waited for {expired[0]}", (NOT_FORMED,)
+    return Verdict.INCONCLUSIVE, text, ()

@@ -1,0 +1,26 @@
+"""Over which wire a fleet meets."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import presupposed, secondary
+
+from ..scenarios.wired import wired
+
+
+@requirement(
+    "RDZV-010",
+    level="should",
+    documents="E",
+    scenario=wired,
+    judge=secondary.over_declared,
+    presupposes=[presupposed.pods_ran, secondary.meeting_told],
+    defects=["network.second-without-route", "rendezvous.meets-elsewhere", "rendezvous.reduces-elsewhere"],
+)
+def test_the_declared_interface_carries_the_fleet(settle: Callable[[], None]) -> None:
+    """The declared second interface carries rendezvous and collectives.
+
+    Where a second interface of pods or a tunnel is declared, every connection of the rendezvous and of the collectives
+    SHOULD lie on it, on all members, and an all-reduce over it SHOULD be right.
+    """
+    settle()
