@@ -4,11 +4,10 @@ A control: it shows that on this very cluster a fallback to TCP would be seen. W
 of the rows that stand on it.
 """
 
-from pytest_gpucluster.evidence import nccl_logs
 from pytest_gpucluster.evidence.collectives import Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.measure.collective import size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -18,10 +17,6 @@ REQUIRED = "with every other network switched off, the ranks that reach another 
 UNHEARD = Cause(
     "NCCL did not read the variables, or a plugin that was loaded before stands in for sockets",
     "read the lines `set by environment` of the switched-off run, and /etc/nccl.conf of the image",
-)
-SILENT = Cause(
-    "the ranks' NCCL logs are not in the pods' output",
-    "look at the end of the log of a pod: the lines nccl-log say how many lines there were",
 )
 
 
@@ -46,8 +41,8 @@ def seen_on_sockets(evidence: Evidence, given: terms.Given) -> Finding:
 def _decided(evidence: Evidence, given: terms.Given, runs: tuple[Gang | None, Gang], told: Told) -> Finding:
     """Compare the transports of both runs."""
     good, off = runs
-    before, after = facts(evidence, given, good), facts(evidence, given, off)
-    keys = tuple(log.key for log in nccl_logs.read(evidence, [pod.uid for pod in off.pods]))[:12]
+    before, after = fabric_logs.facts(evidence, given, good), fabric_logs.facts(evidence, given, off)
+    keys = fabric_logs.keys(evidence, off)
     figures = _figures(fabric_terms.told(evidence, good), told)
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
@@ -60,7 +55,7 @@ def _decided(evidence: Evidence, given: terms.Given, runs: tuple[Gang | None, Ga
         return found(Verdict.INCONCLUSIVE, text, causes=(UNHEARD,))
     if not on_sockets:
         text = "no connection line between nodes was read of the run with the fabric switched off"
-        return found(Verdict.INCONCLUSIVE, text, causes=(SILENT,))
+        return found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,))
     fast = sorted({path.name for path in before.paths if path.carrier and path.carrier != nccl.networks.TCP})
     if before.ranks_on(nccl.networks.TCP) or not fast:
         seen = "is on sockets" if before.ranks_on(nccl.networks.TCP) else "shows no connection between nodes"
@@ -73,21 +68,6 @@ def _decided(evidence: Evidence, given: terms.Given, runs: tuple[Gang | None, Ga
         f"sockets{_beside(figures)}"
     )
     return found(Verdict.PASS, text, where=where[: say.MANY])
-
-
-def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Facts:
-    """Return what the NCCL logs of a gang show."""
-    reader = nccl.Reader()
-    pods = {} if gang is None else {pod.uid: pod for pod in gang.pods}
-    for log in nccl_logs.read(evidence, None if gang is None else pods):
-        reader.start(log.pod)
-        reader.feed("".join(f"{line}\n" for line in log.lines).encode())
-    reader.end()
-    machines = {pod.name: pod.node for pod in pods.values() if pod.node}
-    known = nccl.Given(
-        ranks=terms.count(given, "world"), nodes=terms.count(given, "nodes"), pod_nodes=machines
-    )
-    return nccl.facts.of(reader.seen, known)
 
 
 def _figures(good: Told, off: Told) -> list[tuple[str, int, float, float]]:

@@ -4,15 +4,24 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {}
 
+_UNPLACED = dict.fromkeys(("FAB-006", "FAB-010", "FAB-012"), "environment")
+"""Rows that stand on a device of its own for each rank."""
+
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "fabric.another-interface": {"FAB-013": "fail"},
     "fabric.wrong-sum": {"FAB-013": "fail"},
-    "fabric.two-ranks-on-one-gpu": {"FAB-006": "environment", "FAB-012": "environment", "FAB-014": "fail"},
-    "fabric.a-node-is-missing": {"FAB-006": "environment", "FAB-012": "environment", "FAB-014": "fail"},
-    "fabric.ranks-unheard": {"FAB-006": "inconclusive", "FAB-012": "inconclusive", "FAB-014": "inconclusive"},
+    "fabric.two-ranks-on-one-gpu": {**_UNPLACED, "FAB-014": "fail"},
+    "fabric.a-node-is-missing": {**_UNPLACED, "FAB-014": "fail"},
+    "fabric.ranks-unheard": dict.fromkeys((*_UNPLACED, "FAB-011", "FAB-014"), "inconclusive"),
     "fabric.wrong-element": {"FAB-006": "fail"},
     "fabric.below-the-floor": {"FAB-006": "fail"},
-    "fabric.not-a-number": {"FAB-006": "inconclusive", "FAB-012": "inconclusive"},
+    "fabric.not-a-number": dict.fromkeys(_UNPLACED, "inconclusive"),
+    "fabric.forced-network-fails": {"FAB-010": "fail"},
+    "fabric.forced-and-ignored": {"FAB-010": "fail"},
+    "fabric.force-unseen": {"FAB-010": "inconclusive"},
+    "fabric.stall-unbounded": {"FAB-011": "fail"},
+    "fabric.stall-unnamed": {"FAB-011": "fail"},
+    "fabric.stall-unheard": {"FAB-011": "fail"},
     "fabric.not-switched-off": {"FAB-016": "inconclusive"},
     "fabric.slow-link": {"FAB-012": "fail"},
     "fabric.floor-without-shape": {"FAB-006": "inconclusive", "FAB-015": "inconclusive"},

@@ -7,12 +7,14 @@ from pytest_gpucluster.judge import (
     fabric_bandwidth,
     fabric_devices,
     fabric_floors,
+    fabric_forced,
     fabric_pairs,
     fabric_sockets,
+    fabric_stall,
     presupposed,
 )
 
-from ..scenarios.collectives import collectives, sockets
+from ..scenarios.collectives import collectives, forced, sockets, stalled
 
 
 @requirement(
@@ -29,6 +31,42 @@ def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
 
     Every element of every collective MUST be right on every rank, and from the declared size on the bus bandwidth MUST
     reach the floor that is declared for this shape of nodes.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-010",
+    level="must",
+    documents="+",
+    scenario=forced,
+    judge=fabric_forced.forms,
+    presupposes=[presupposed.pods_ran, fabric_devices.apart],
+    defects=["fabric.forced-network-fails", "fabric.forced-and-ignored"],
+)
+def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], None]) -> None:
+    """The communicator forms with the transport forced.
+
+    When NCCL may use the declared network only, so that a fallback would be an error, all ranks MUST form one
+    communicator over it.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-011",
+    level="must",
+    documents="R",
+    scenario=stalled,
+    judge=fabric_stall.ends_named,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.stall-unbounded", "fabric.stall-unnamed"],
+)
+def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) -> None:
+    """A stalled collective ends in time with a diagnosis.
+
+    When one rank does not enter a collective, every rank MUST end within the declared bound, and MUST say which rank is
+    missing, in which collective, over which transport.
     """
     settle()
 

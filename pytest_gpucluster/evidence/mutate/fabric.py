@@ -93,6 +93,17 @@ def _log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.M
     return mutant
 
 
+def _only(scenario: str, mutant: base.Mutant) -> base.Mutant:
+    """Return the mutant that changes the evidence of one scenario."""
+    return lambda evidence: mutant(evidence) if evidence.header.get("scenario") == scenario else evidence
+
+
+def _breaks(word: dict[str, Any]) -> None:
+    """Let a rank tell an error in the place of its end."""
+    error = "DistBackendError: NCCL error: invalid usage, Failed to initialize any NET plugin"
+    word.update(event="failed", error=error)
+
+
 MUTANTS: base.Table = {
     "fabric.another-interface": (
         "one member is connected over an interface that was not declared",
@@ -120,6 +131,35 @@ MUTANTS: base.Table = {
     "fabric.slow-link": (
         "the ranks of one place exchange data at half the speed",
         base.on("pairs", _slow_rail),
+    ),
+    "fabric.forced-network-fails": (
+        "with the network forced the ranks of one member cannot use it",
+        _only("forced-transport", base.on("done", _breaks, alone=True)),
+    ),
+    "fabric.forced-and-ignored": (
+        "the network is forced, and one rank is on sockets all the same",
+        _only(
+            "forced-transport",
+            _log_lines(
+                lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0") if "[rank0]" in text else text
+            ),
+        ),
+    ),
+    "fabric.force-unseen": (
+        "no log says that the forced network is in force",
+        _only("forced-transport", _log_lines(lambda text: None if "NCCL_NET set" in text else text)),
+    ),
+    "fabric.stall-unbounded": (
+        "a collective stands still for ten times its bound",
+        base.on("stalled", lambda w: w.update(waited=10.0 * w["bound"])),
+    ),
+    "fabric.stall-unnamed": (
+        "one member's ranks do not say for whom they waited",
+        base.on("stalled", lambda w: w.update(absent=[], absent_count=0), alone=True),
+    ),
+    "fabric.stall-unheard": (
+        "one member's ranks end without a word about the collective",
+        base.drop("stalled", alone=True),
     ),
     "fabric.not-switched-off": (
         "with the fabric switched off the traffic still goes over it",

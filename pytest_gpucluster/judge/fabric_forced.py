@@ -1,0 +1,97 @@
+"""FAB-010: with the declared network forced, the communicator forms.
+
+NCCL is told the one network that it may use (NCCL_NET): what would else be a silent fallback is then an error.
+"""
+
+from pytest_gpucluster.evidence.collectives import Told
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms
+from pytest_gpucluster.measure.nccl import Facts
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+REQUIRED = "with NCCL_NET set to the declared network, all ranks form one communicator over it"
+
+VARIABLE = "NCCL_NET"
+ABSENT = Cause(
+    "the declared network cannot be used in these pods: no adapter, a device file that may not be opened, a plugin "
+    "that is not in the image, or too little locked memory",
+    "request the RDMA resource of the profile, give IPC_LOCK (or an unlimited memlock), look at /dev/infiniband in a "
+    "pod, and put the network's plugin into the image",
+)
+NAME = Cause(
+    "NCCL knows the network by another name",
+    "read `Using network NAME` in the log of a run that is not forced, and declare it as fabric.network",
+)
+OVERRIDDEN = Cause(
+    "something in the image sets NCCL_NET anew, or a configuration file does",
+    "look for NCCL_NET in the image's entrypoint, /etc/nccl.conf and ~/.nccl.conf",
+)
+
+
+def forms(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-010."""
+    gang = fabric_terms.subject(evidence, given)
+    told = fabric_terms.told(evidence, gang)
+    forced = str(given.get("forced") or "")
+    if not forced:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no network was forced", gang)
+    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    if nothing is not None:
+        return nothing
+    unfinished = fabric_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
+    facts = fabric_logs.facts(evidence, given, gang)
+    failed = [rank for rank in told.ranks if rank.failed is not None or rank.stalled is not None]
+    if failed:
+        word = failed[0].failed or failed[0].stalled
+        why = (
+            ""
+            if word is None
+            else str(word.data.get("error") or f"stands still in {word.data.get('collective')}")
+        )
+        text = f"{VARIABLE}={forced}: {failed[0].where}: {why}"
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, gang, causes=(ABSENT, NAME), violation=True,
+            where=fabric_terms.places(failed), evidence=fabric_terms.keys(told),
+        )  # fmt: skip
+    return unfinished or _decided(evidence, given, (told, facts), gang)
+
+
+def _decided(evidence: Evidence, given: terms.Given, seen: tuple[Told, Facts], gang: Gang | None) -> Finding:
+    """Judge by the log what was formed, and over what."""
+    told, facts = seen
+    forced, world = str(given.get("forced")), fabric_terms.expected(given, told)
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        return say.finding(verdict, REQUIRED, text, gang, evidence=fabric_logs.keys(evidence, gang), **more)
+
+    if facts.nranks is None:
+        text = "the ranks' logs show no communicator"
+        return found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,))
+    if world is not None and facts.nranks != world:
+        text = f"the largest communicator has {facts.nranks} of {world} ranks"
+        return found(Verdict.FAIL, text, violation=True, causes=(ABSENT,))
+    others = sorted({path.name for path in facts.paths if path.carrier and not _same(path.name, forced)})
+    if others:
+        ranks = sorted({path.rank for path in facts.paths if path.name in others})
+        who = say.listed([str(rank) for rank in ranks])
+        text = f"{VARIABLE}={forced}, and ranks {who} are connected over {say.listed(others)}"
+        return found(Verdict.FAIL, text, violation=True, causes=(OVERRIDDEN,))
+    values = facts.settings.get(VARIABLE, {})
+    if not values:
+        text = f"no rank's log says that {VARIABLE} is in force"
+        return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN, fabric_logs.SILENT))
+    strange = [value for value in values if not _same(value, forced)]
+    if strange:
+        text = f"{VARIABLE}={forced} was set, in force is {say.listed(strange)}"
+        return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN,))
+    if not any(path.carrier for path in facts.paths):
+        text = f"no rank printed a connection over {forced}"
+        return found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,))
+    text = f"{VARIABLE}={forced}: one communicator of {facts.nranks} ranks over {say.listed(list(facts.net))}"
+    return found(Verdict.PASS, text, where=fabric_terms.places(list(told.ranks)))
+
+
+def _same(name: str, forced: str) -> bool:
+    """Report whether two names are of one network; NCCL compares them without regard to case."""
+    return name.lower() == forced.lower()

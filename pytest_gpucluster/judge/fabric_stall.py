@@ -1,0 +1,110 @@
+"""FAB-011: a collective that one rank does not enter ends within its bound, and the diagnosis says who, where and what.
+
+Every rank must end by itself: a hang is a fail, and so is an end that leaves one to guess.
+"""
+
+from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "every rank of a collective that stands still ends within the bound, and says which rank is missing, in which "
+    "collective, over which transport"
+)
+
+SLACK = 10.0
+"""Seconds beyond the bound in which a rank has to notice and to end."""
+UNBOUNDED = Cause(
+    "nothing bounds the wait: the group's timeout is longer than declared, its watchdog is off "
+    "(TORCH_NCCL_BLOCKING_WAIT=1, TORCH_NCCL_ASYNC_ERROR_HANDLING=0), or stands still itself",
+    "give init_process_group a timeout, leave the watchdog on, and set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+)
+UNNAMED = Cause(
+    "the ranks end, and nobody says for whom they waited",
+    "keep who entered which collective where all can read it (the store), or TORCH_FR_BUFFER_SIZE and a dump on "
+    "timeout; the rank with the smallest last collective is the culprit, not the one that speaks first",
+)
+
+
+def ends_named(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-011."""
+    gang = fabric_terms.subject(evidence, given)
+    told = fabric_terms.told(evidence, gang)
+    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    if nothing is not None:
+        return nothing
+    bound = terms.seconds(given, "stall_bound")
+    absent = given.get("absent")
+    if bound is None or not isinstance(absent, int):
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no rank was kept outside of a collective", gang)
+    return _decided(
+        evidence, (told, gang), bound, absent, fabric_terms.expected(given, told) or len(told.ranks)
+    )
+
+
+def _decided(
+    evidence: Evidence, seen: tuple[Told, Gang | None], bound: float, absent: int, world: int
+) -> Finding:
+    told, gang = seen
+    waits = [(rank, _waited(rank)) for rank in told.ranks if rank.stalled is not None]
+    longest = max((seconds for _, seconds in waits if seconds is not None), default=None)
+    number = Number(
+        "longest wait in a collective", longest, "s", bound + SLACK, "fabric.stall_bound and 10 s"
+    )
+    keys = tuple(rank.stalled.key for rank, _ in waits if rank.stalled is not None)[:12]
+
+    def found(verdict: Verdict, text: str, **more: object) -> Finding:
+        more.setdefault("numbers", (number,))
+        return say.finding(verdict, REQUIRED, text, gang, evidence=keys or fabric_terms.keys(told), **more)
+
+    expired = terms.timed_out(evidence)
+    silent = [rank for rank in told.ranks if rank.stalled is None and rank.failed is None]
+    if expired is not None:
+        text = f"{silent[0].where if silent else 'a rank'} did not end; waited for {expired[0]}"
+        where = fabric_terms.places(silent or list(told.ranks))
+        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
+    missing = fabric_terms.missing(told, world)
+    if missing:
+        return found(
+            Verdict.INCONCLUSIVE, f"rank {say.listed([str(n) for n in missing])} of {world} said nothing"
+        )
+    late = [rank for rank, seconds in waits if seconds is not None and seconds > bound + SLACK]
+    if late:
+        text = f"{late[0].where} waited {_waited(late[0]):g} s, the bound is {bound:g} s"
+        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=fabric_terms.places(late))
+    if not waits:
+        return found(Verdict.INCONCLUSIVE, "no collective stood still: nothing was tried")
+    if silent:
+        text = f"{silent[0].where} ended without a word about the collective"
+        verdict = Verdict.INCONCLUSIVE if told.torn else Verdict.FAIL
+        return found(verdict, text, causes=(UNNAMED,), where=fabric_terms.places(silent))
+    unnamed = [(rank, why) for rank, _ in waits if (why := _unnamed(rank, absent))]
+    if unnamed:
+        where = fabric_terms.places([rank for rank, _ in unnamed])
+        text = f"{unnamed[0][0].where}: {unnamed[0][1]}"
+        return found(Verdict.FAIL, text, violation=True, causes=(UNNAMED,), where=where)
+    culprit = next((rank.where for rank in told.ranks if rank.rank == absent), f"rank {absent}")
+    word = waits[0][0].stalled
+    what = "" if word is None else f"{word.data.get('collective')} over {word.data.get('transport')}"
+    text = f"all {world} ranks ended after at most {longest:g} s (bound {bound:g} s): {what} waited for {culprit}"
+    return found(Verdict.PASS, text, where=(culprit,))
+
+
+def _waited(rank: Rank) -> float | None:
+    """Return the seconds that a rank stood still."""
+    value = None if rank.stalled is None else rank.stalled.data.get("waited")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _unnamed(rank: Rank, absent: int) -> str:
+    """Return what a diagnosis lacks, "" where it names all."""
+    data = {} if rank.stalled is None else rank.stalled.data
+    if data.get("absent") != [absent]:
+        return f"it says that {data.get('absent') or 'nobody'} is missing, rank {absent} is"
+    if not data.get("collective"):
+        return "it does not say which collective"
+    if not data.get("transport"):
+        return "it does not say over which transport"
+    return "it does not say how long it waited" if _waited(rank) is None else ""

@@ -1,0 +1,194 @@
+"""A forced transport, a collective that stands still, a fabric that is switched off: what their judges make of each."""
+
+import dataclasses
+
+import pytest
+
+from pytest_gpucluster.evidence import Evidence, read
+from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.judge import fabric_forced, fabric_sockets, fabric_stall
+from pytest_gpucluster.requirement import Verdict
+from tests.defects import matrix
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """Return the constructed evidence of a scenario."""
+    return lambda name: read(matrix.HOST / f"{name}.jsonl")
+
+
+def changed(evidence, event, change):
+    """Return the evidence with facts of one kind changed; a change that returns False drops the line."""
+
+    def act(_, told):
+        keep = change(told) if told.get("event") == event else True
+        return None if keep is False else told
+
+    return base.words(evidence, act)
+
+
+def logged(evidence, change, pods=""):
+    """Return the evidence with lines of NCCL logs changed; None drops a line."""
+    lines = []
+    for line in evidence.lines:
+        text = str(line.data.get("line") or "")
+        if line.type == "LOG" and text.startswith("[rank") and pods in str(line.data.get("pod")):
+            told = change(text)
+            if told is None:
+                continue
+            lines.append(dataclasses.replace(line, data={**line.data, "line": told}))
+        else:
+            lines.append(line)
+    return base.with_lines(evidence, lines)
+
+
+def waited_in_vain(evidence):
+    """Return the evidence of a driver that gave up."""
+    note = {"note": "timed-out", "what": "all ranks have ended", "seconds": 900}
+    last = dataclasses.replace(evidence.lines[-1], type="NOTE", kind="", object={}, data=note)
+    return base.with_lines(evidence, [*evidence.lines, last])
+
+
+def forced(evidence):
+    """Judge FAB-010."""
+    return fabric_forced.forms(evidence, evidence.given)
+
+
+def stall(evidence):
+    """Judge FAB-011."""
+    return fabric_stall.ends_named(evidence, evidence.given)
+
+
+def sockets(evidence):
+    """Judge FAB-016."""
+    return fabric_sockets.seen_on_sockets(evidence, evidence.given)
+
+
+def test_a_forced_network_that_is_used_passes(recorded):
+    """One communicator of all ranks over it, and each rank's log says that it was forced."""
+    finding = forced(recorded("forced-transport"))
+    assert finding.verdict is Verdict.PASS
+    assert "one communicator of 8 ranks over IB" in finding.observed
+
+
+def test_an_error_of_a_forced_network_is_a_fail(recorded):
+    """The rank tells what NCCL said, and the likeliest causes are those of an adapter that is not in the pod."""
+
+    def fail(word):
+        if word["rank"] == 2:
+            word.update(event="failed", error="NCCL error: Failed to initialize any NET plugin")
+
+    finding = forced(changed(recorded("forced-transport"), "done", fail))
+    assert finding.verdict is Verdict.FAIL
+    assert "NCCL_NET=IB: rank 2" in finding.observed
+    assert "RDMA resource" in finding.causes[0].fix
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "text"),
+    [
+        (lambda t: t.replace("NET/IB/1/GDRDMA", "NET/Socket/0"), Verdict.FAIL, "connected over Socket"),
+        (lambda t: t.replace("nranks 8", "nranks 4").replace("nRanks 8", "nRanks 4"), Verdict.FAIL, "4 of 8 ranks"),
+        (lambda t: None if " via NET/" in t else t, Verdict.INCONCLUSIVE, "printed a connection"),
+        (lambda t: None if "NCCL_NET set" in t else t, Verdict.INCONCLUSIVE, "is in force"),
+        (lambda t: t.replace("environment to IB", "environment to OFI"), Verdict.INCONCLUSIVE, "in force is OFI"),
+        (lambda _: None, Verdict.INCONCLUSIVE, "no communicator"),
+    ],
+)  # fmt: skip
+def test_what_the_logs_of_a_forced_run_say(recorded, change, verdict, text):
+    """Another network is a violation; a log that lacks what it must say decides nothing."""
+    finding = forced(logged(recorded("forced-transport"), change))
+    assert finding.verdict is verdict
+    assert text in finding.observed
+
+
+def test_a_stall_that_all_ranks_explain_passes(recorded):
+    """Within the bound, with rank, collective and transport."""
+    finding = stall(recorded("stalled-collective"))
+    assert finding.verdict is Verdict.PASS
+    assert "all_reduce over NET/IB/0, P2P/CUMEM waited for rank 7" in finding.observed
+    assert finding.numbers[0].value < finding.numbers[0].bound
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"absent": [3]}, "it says that [3] is missing, rank 7 is"),
+        ({"absent": []}, "it says that nobody is missing"),
+        ({"collective": ""}, "which collective"),
+        ({"transport": ""}, "which transport"),
+        ({"waited": None}, "how long it waited"),
+        ({"waited": 600.0}, "waited 600 s, the bound is 60 s"),
+    ],
+)
+def test_a_diagnosis_that_lacks_something_is_a_fail(recorded, change, text):
+    """One rank is enough."""
+
+    def spoil(word):
+        if word["rank"] == 4:
+            word.update(change)
+
+    finding = stall(changed(recorded("stalled-collective"), "stalled", spoil))
+    assert finding.verdict is Verdict.FAIL
+    assert text in finding.observed
+    assert "rank 4" in finding.where[0]
+
+
+def test_a_hang_is_a_fail(recorded):
+    """The driver waited in vain: whatever some ranks said."""
+    hung = changed(recorded("stalled-collective"), "stalled", lambda w: w["rank"] != 1)
+    finding = stall(waited_in_vain(hung))
+    assert finding.verdict is Verdict.FAIL
+    assert "rank 1" in finding.where[0]
+
+
+def test_a_stall_that_did_not_happen_shows_nothing(recorded):
+    """All ranks ended as if nothing had been."""
+    quiet = changed(recorded("stalled-collective"), "stalled", lambda _: False)
+    assert stall(quiet).verdict is Verdict.INCONCLUSIVE
+
+
+def test_sockets_are_seen_with_both_figures(recorded):
+    """All ranks reach the other node over sockets; the figure stands beside the good one."""
+    finding = sockets(recorded("sockets"))
+    assert finding.verdict is Verdict.PASS
+    assert "all_reduce of 1G" in finding.observed
+    assert len(finding.where) == 8
+    assert all(number.bound is None for number in finding.numbers)
+
+
+@pytest.mark.parametrize(
+    ("change", "pods", "text"),
+    [
+        (lambda t: t.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), "off-worker", "still connected over IB"),
+        (lambda t: None if " via NET/" in t else t, "off-worker", "no connection line between nodes"),
+        (
+            lambda t: t.replace("NET/IB/2/GDRDMA", "NET/Socket/0"),
+            "sockets-worker",
+            "the fabric on is on sockets",
+        ),
+        (lambda t: None if " via NET/" in t else t, "sockets-worker", "shows no connection between nodes"),
+    ],
+)
+def test_a_control_that_does_not_show_decides_nothing(recorded, change, pods, text):
+    """Neither a pass nor a violation: nothing is known of what this cluster would show."""
+    finding = sockets(logged(recorded("sockets"), change, pods))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert text in finding.observed
+
+
+def test_without_the_second_run_nothing_is_known(recorded):
+    """The run with the fabric switched off was refused."""
+    evidence = recorded("sockets")
+    roles = {key: value for key, value in evidence.given["roles"].items() if key != "contrast"}
+    header = {**evidence.header, "given": {**evidence.given, "roles": roles}}
+    alone = Evidence(evidence.lines, header=header, spans=evidence.spans)
+    assert sockets(alone).verdict is Verdict.INCONCLUSIVE
+
+
+def test_the_files_are_what_the_program_writes():
+    """Constructed evidence says so in its header, and nobody edits it by hand."""
+    for path in sorted(matrix.HOST.glob("*.jsonl")):
+        header = read(path).header
+        if path.stem in {"collectives", "forced-transport", "stalled-collective", "sockets"}:
+            assert "made up" in header["constructed"]
