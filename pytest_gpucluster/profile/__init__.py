@@ -4,6 +4,7 @@ from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.load import BUILT_IN, LoadedProfile, known_names, load
+from pytest_gpucluster.profile.mfu import Mfu, ProductFloor, Training
 from pytest_gpucluster.profile.model import BUDGETS, Connection, Profile, Waiver
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
@@ -16,10 +17,13 @@ __all__ = [
     "Floor",
     "Kueue",
     "LoadedProfile",
+    "Mfu",
     "Numa",
+    "ProductFloor",
     "Profile",
     "ProfileError",
     "Secondary",
+    "Training",
     "Waiver",
     "known_names",
     "load",

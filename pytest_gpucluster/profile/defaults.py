@@ -51,6 +51,8 @@ EMBEDDED: Mapping[str, Any] = {
         "seconds": 1.0,
         "stall_bound": 30.0,
     },
+    # Shares of a peak and floors are of GPUs: what CPUs do is told, not judged by them.
+    "mfu": {"device": "cpu", "nodes": 1, "seconds": 0.5},
     "queue": "default",
     "gpu_resource": "nvidia.com/gpu",
     "gpus_per_node": 8,
@@ -90,6 +92,7 @@ KIND: Mapping[str, Any] = {
     "gpus_per_node": 8,
     "interface": "eth0",
     "fabric": {"device": "cpu", "floor_file": "bus_bandwidth", "seconds": 2.0},
+    "mfu": {"device": "cpu", "nodes": 1, "seconds": 1.0},
     # As cluster.yaml of the provider sets the kubelets, with the fake NUMA nodes of its workers.
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 2, "qos": "Guaranteed"},
     # kube-scheduler reacts at once; what it could not place it tries again after one to ten seconds.

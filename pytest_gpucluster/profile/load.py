@@ -157,6 +157,7 @@ def _anchor(layers: Layers, file: Path | None) -> None:
     """Make paths absolute: `~` is the home folder, a relative one starts at the profile."""
     _anchor_leaf(layers, file, "connection", "kubeconfig")
     _anchor_leaf(layers, file, "kind", "config")
+    _anchor_leaf(layers, file, "mfu", "baseline")
     for name in layers.data.get("addons") or {}:
         _anchor_leaf(layers, file, "addons", name, "source")
 

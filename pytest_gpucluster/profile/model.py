@@ -12,6 +12,7 @@ from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
 from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.host import Host
 from pytest_gpucluster.profile.kueue import Kueue
+from pytest_gpucluster.profile.mfu import Mfu
 from pytest_gpucluster.profile.numa import Numa
 from pytest_gpucluster.profile.secondary import Secondary
 
@@ -146,6 +147,9 @@ class Profile(Frozen):
     )
     fabric: Fabric | None = Field(
         default=None, description="What carries collectives, and how fast; none: the rows do not apply"
+    )
+    mfu: Mfu | None = Field(
+        default=None, description="How fast GPUs and training must be; none: the rows do not apply"
     )
     queue: Text = Field(description="Queue into which training is submitted")
     gpu_resource: ResourceName = Field(description="Name of the GPU resource, such as nvidia.com/gpu")

@@ -1,6 +1,6 @@
 """Turn a validation error into the one line of a profile error."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pydantic
 
@@ -9,6 +9,7 @@ from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.fabric import Fabric, Floor
 from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.layers import Layers
+from pytest_gpucluster.profile.mfu import Format, Mfu, ProductFloor, Training
 from pytest_gpucluster.profile.model import (
     ADDONS,
     BUDGETS,
@@ -84,6 +85,7 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         "numa": Numa,
         "fabric": Fabric,
         "secondary": Secondary,
+        "mfu": Mfu,
     }
     if path == ["addons"]:
         return ADDONS
@@ -91,6 +93,12 @@ def _keys_at(path: list[str]) -> tuple[str, ...]:
         return tuple(Mount.model_fields)
     if path[:2] == ["fabric", "floors"]:
         return tuple(Floor.model_fields)
+    if path[:2] == ["mfu", "floors"]:
+        return tuple(ProductFloor.model_fields)
+    if path[:2] == ["mfu", "training"]:
+        return tuple(Training.model_fields)
+    if path[:2] == ["mfu", "peaks"]:
+        return get_args(Format)
     if path[:1] == ["budgets"]:
         return BUDGETS
     if path[:1] == ["images"]:

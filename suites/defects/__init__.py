@@ -15,6 +15,7 @@ from . import (
     inventory,
     kueue,
     lifecycle,
+    mfu,
     numa,
     plugins,
     refusal,
@@ -37,6 +38,7 @@ _AREAS = (
     numa,
     fabric,
     health,
+    mfu,
     trainer,
     watch,
 )

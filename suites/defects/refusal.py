@@ -20,6 +20,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "FAB-016": "inconclusive",
         "TRN-003": "inconclusive",
         **dict.fromkeys(("KUE-001", "KUE-002", "KUE-003", "KUE-008"), "inconclusive"),
+        **dict.fromkeys(("MFU-002", "MFU-003", "MFU-006"), "inconclusive"),
         "GANG-011": "inconclusive",
         "RDZV-003": "inconclusive",
         "REF-006": "inconclusive",

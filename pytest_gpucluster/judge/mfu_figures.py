@@ -1,0 +1,94 @@
+"""MFU-003: a figure that is impossible, or of which nobody can say what it means, is not a pass."""
+
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.figures import Rank, Told
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, say, terms
+from pytest_gpucluster.judge.mfu_terms import Doubt
+from pytest_gpucluster.measure import samples
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "every figure is a finite number that follows from its own counts, is not above the dense peak of its GPU, and "
+    "comes from a known GPU, enough windows or steps, and clocks that were not held back"
+)
+ABOVE_PRODUCTS = Cause(
+    "training cannot be faster than the products that it is made of: a step was left out, or its clock is wrong",
+    "compare both lines; the payload counts no recomputation and half of attention in tflops_causal",
+)
+
+
+def possible(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge MFU-003."""
+    products, gang = mfu_terms.told(evidence, given, "gemm", "gemm")
+    training, trained = mfu_terms.told(evidence, given, "train", "train")
+    known = terms.roles(evidence, given)
+    doubts: list[Doubt] = []
+    for told, role, key in ((products, "gemm", "world"), (training, "train", "training_world")):
+        if told.ranks or role in known:
+            failed = [rank for rank in told.ranks if rank.failed is not None and rank.line is None]
+            doubts += [Doubt(_failure(rank), rank, mfu_terms.NO_LINE) for rank in failed]
+            doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, key))
+    ranks = [*products.measured, *training.measured]
+    if not ranks:
+        nothing = mfu_terms.nobody(evidence, products, gang or trained, REQUIRED, "figures")
+        if nothing is not None and nothing.verdict is Verdict.FAIL:
+            # A lost GPU is another row's violation; of figures there are none.
+            return mfu_terms.undecided(doubts, REQUIRED, gang) if doubts else nothing
+        return nothing or mfu_terms.undecided(doubts, REQUIRED, gang)
+    for rank in products.measured:
+        for name in mfu_doubts.formats(rank):
+            doubts += mfu_doubts.of_product(rank, name, given)
+    for rank in training.measured:
+        doubts += mfu_doubts.of_training(rank, given)
+    if mfu_terms.mfu(given).get("device") == "gpu":
+        blind = [rank for rank in ranks if rank.cpu]
+        doubts += [Doubt(f"{rank.place} computed on a CPU", rank, mfu_terms.BLIND) for rank in blind]
+    for rank in ranks:
+        doubts += mfu_terms.of_clocks(rank, given, readable=True)
+    doubts += _faster_than_products(products, training)
+    count = sum(len(mfu_doubts.formats(rank)) for rank in products.measured) + len(training.measured)
+    keys = (*mfu_terms.keys(products), *mfu_terms.keys(training))
+    impossible = [doubt for doubt in doubts if doubt.impossible]
+    numbers = (
+        Number("figures that are impossible or unknown", float(len(doubts)), "figures", 0.0, "catalogue"),
+    )
+    if impossible:
+        text = "; ".join(doubt.text for doubt in impossible[:4])
+        where = mfu_terms.places([doubt.rank for doubt in impossible if doubt.rank is not None])
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, gang, violation=True, where=where, evidence=keys, numbers=numbers,
+            causes=tuple(dict.fromkeys(doubt.cause for doubt in impossible))[:3],
+        )  # fmt: skip
+    if doubts:
+        return mfu_terms.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
+    if all(rank.cpu for rank in ranks):
+        text = f"{say.count(count, 'figure')} of {say.count(len(ranks), 'rank')} on CPUs"
+        tail = "no share of a peak is claimed, since of CPUs none is declared"
+    else:
+        text = f"{say.count(count, 'figure')} of {say.count(len(ranks), 'rank')}"
+        tail = "none is above the dense peak of its GPU, and no clock was held back"
+    return say.finding(
+        Verdict.PASS, REQUIRED, f"{text}, each finite and following from its own counts; {tail}", gang,
+        where=mfu_terms.places(ranks), evidence=keys, numbers=numbers,
+    )  # fmt: skip
+
+
+def _failure(rank: Rank) -> str:
+    error = rank.failed.data.get("error") if rank.failed is not None else None
+    return f"{rank.place} failed: {error}"
+
+
+def _faster_than_products(products: Told, training: Told) -> list[Doubt]:
+    """Return whether training is told to be faster than the fastest product of its format on any GPU."""
+    speeds = [fields.sub(rank.told, "results", "bf16", "tflops").get("max") for rank in products.measured]
+    fastest = max(samples.finite(speeds), default=None)
+    if fastest is None:
+        return []
+    doubts = []
+    for rank in training.measured:
+        value = samples.number(rank.told.get("tflops_causal"))
+        if value is not None and value > fastest * (1 + mfu_terms.SLACK):
+            text = f"{rank.place}: training at {value:g} TFLOP/s, products at {fastest:g} at most"
+            doubts.append(Doubt(text, rank, ABOVE_PRODUCTS, impossible=True))
+    return doubts

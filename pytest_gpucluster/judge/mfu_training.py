@@ -1,0 +1,156 @@
+"""MFU-002: a real training step reaches the floor of model FLOPs utilisation."""
+
+from typing import Any
+
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.figures import Rank, Told
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, say, terms
+from pytest_gpucluster.measure import samples
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+REQUIRED = (
+    "a training step reaches the floor of model FLOPs utilisation, without credit for recomputation; its loss falls, "
+    "and is the same on all ranks"
+)
+SAME = 1e-4
+"""By how much the loss of one batch may differ between ranks, as part of it."""
+SLOW = Cause(
+    "time goes to something else than products: communication that nothing hides, a slow GPU that all await, eager "
+    "code, or small shapes",
+    "read `breakdown_ms` and `parts_s` of the line; compare with the products of each GPU (MFU-001) and the bus "
+    "bandwidth (FAB-006)",
+)
+APART = Cause(
+    "ranks hold different weights or compute differently: a lost collective, or a GPU that computes wrongly",
+    "look at FAB-006 (is the data of collectives right) and at MFU-001 (are products right) for the odd rank",
+)
+UNLEARNED = Cause(
+    "the loss does not fall: gradients are not applied, or are no numbers",
+    "run the shipped payload; look for NaN in its line, and compare with --plain",
+)
+
+
+def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge MFU-002."""
+    told, gang = mfu_terms.told(evidence, given, "train", "train")
+    nothing = mfu_terms.nobody(evidence, told, gang, REQUIRED, "figures of training")
+    if nothing is not None:
+        return nothing
+    shown: dict[str, Any] = {"evidence": mfu_terms.keys(told), "facts": facts_of(told)}
+    blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _text(told), numbers=(_speed(told),), **shown)
+    if blind is not None:
+        return blind
+    failed = [rank for rank in told.ranks if rank.failed is not None and rank.line is None]
+    lost = [rank for rank in failed if rank.failed is not None and rank.failed.data.get("kind") == "device"]
+    if lost:
+        return mfu_terms.of_failed(lost[0], gang, REQUIRED)
+    wrong = _wrong(told)
+    if wrong is not None:
+        text, ranks, cause = wrong
+        where = mfu_terms.places(ranks)
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), where=where, **shown
+        )
+    doubts = mfu_terms.incomplete(told, mfu_terms.world(given, told, "training_world"))
+    for rank in told.measured:
+        doubts += mfu_doubts.of_training(rank, given)
+        doubts += mfu_terms.of_clocks(rank, given, readable=False)
+    training = fields.sub(mfu_terms.mfu(given), "training")
+    floor = samples.number(training.get("mfu"))
+    reached = min(
+        (value for rank in told.measured if (value := share(rank, given)) is not None), default=None
+    )
+    number = Number(
+        "model FLOPs utilisation", None if reached is None else round(reached, 4), "", floor,
+        str(training.get("origin") or ""),
+    )  # fmt: skip
+    numbers = (number, _speed(told))
+    void = [doubt for doubt in doubts if doubt.cause not in (mfu_terms.THROTTLED, mfu_terms.CAPPED)]
+    text = f"MFU {reached:.4f}, {_text(told)}" if reached is not None else _text(told)
+    if floor is not None and reached is not None and reached < floor and not void:
+        held = tuple(dict.fromkeys(doubt.cause for doubt in doubts))
+        more = "".join(f"; {doubt.text}" for doubt in doubts[:2])
+        return say.finding(
+            Verdict.FAIL, REQUIRED, f"{text}; the floor is {floor:g} ({training.get('origin')}){more}", gang,
+            violation=True, causes=(*held, SLOW), numbers=numbers, where=mfu_terms.places(list(told.measured)), **shown,
+        )  # fmt: skip
+    if doubts:
+        return mfu_terms.undecided(doubts, REQUIRED, gang, numbers=numbers, **shown)
+    if floor is None:
+        text = f"no floor is declared (mfu.training.mfu); measured: {text}"
+        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang, numbers=numbers, **shown)
+    return say.finding(Verdict.PASS, REQUIRED, text, gang, numbers=numbers, **shown)
+
+
+def share(rank: Rank, given: terms.Given) -> float | None:
+    """Return the model FLOPs utilisation of a rank's GPU; None where peak or speed is not known."""
+    size, speed = mfu_doubts.decoder(rank), samples.number(rank.told.get("tokens_per_s"))
+    peak, _ = mfu_terms.peak(rank, str(rank.told.get("format") or ""), given)
+    if size is None or speed is None or peak is None:
+        return None
+    return speed * size.per_token() / 1e12 / peak
+
+
+def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
+    """Return what is wrong with what was learned, None where nothing is."""
+    losses: list[tuple[Rank, float, float]] = []
+    for rank in told.measured:
+        both = fields.sub(rank.told, "loss").get("common")
+        values = samples.finite(both) if isinstance(both, list) else []
+        if len(values) != 2:
+            return f"{rank.place}: the loss of the common batch is {both!r}", [rank], UNLEARNED
+        losses.append((rank, values[0], values[1]))
+    risen = [(rank, first, last) for rank, first, last in losses if last >= first]
+    if risen:
+        rank, first, last = risen[0]
+        text = f"{rank.place}: the loss of the common batch went from {first:.4f} to {last:.4f}"
+        return text, [one[0] for one in risen], UNLEARNED
+    pairs = {rank.rank: (first, last) for rank, first, last in losses}
+    for at, when in ((0, "before"), (1, "after")):
+        values = sorted(one[at] for one in pairs.values())
+        middle = values[len(values) // 2]
+        odd = [rank for rank, _, _ in losses if abs(pairs[rank.rank][at] - middle) > SAME * middle]
+        if odd:
+            text = f"{odd[0].place}: another loss of the same batch {when} training than the others ({middle:.6f})"
+            return text, odd, APART
+    return None
+
+
+def _speed(told: Told) -> Number:
+    values = samples.finite(rank.told.get("tokens_per_s") for rank in told.measured)
+    return Number("tokens of one rank", min(values) if values else None, "tokens/s")
+
+
+def _text(told: Told) -> str:
+    rank = min(told.measured, key=lambda one: samples.number(one.told.get("tokens_per_s")) or 0.0)
+    data, how = rank.told, fields.sub(rank.told, "how")
+    step = fields.sub(data, "step_s")
+    size = mfu_doubts.decoder(rank)
+    weights = f"{size.weights / 1e9:.3g} B weights" if size is not None else "a model of unknown size"
+    compiled = "compiled" if how.get("compiled") is True else "not compiled"
+    return (
+        f"{weights} on {say.count(len(told.measured), 'rank')}, {data.get('format')}, {compiled}: "
+        f"{data.get('tflops')} TFLOP/s and {data.get('tokens_per_s')} tokens/s a rank, step {step.get('median')} s "
+        f"(p95 {step.get('p95')})"
+    )
+
+
+def facts_of(told: Told) -> dict[str, Any]:
+    """Return what a later run is compared with, and floors are proposed from."""
+    first = told.measured[0].told
+    found = {
+        "shape": mfu_terms.shape(told),
+        "training": {
+            "size": dict(fields.sub(first, "size")),
+            "format": first.get("format"),
+            "recompute": fields.sub(first, "how").get("recompute"),
+            "compiled": fields.sub(first, "how").get("compiled"),
+            "tflops": [samples.number(rank.told.get("tflops")) for rank in told.measured],
+            "tokens_per_s": [samples.number(rank.told.get("tokens_per_s")) for rank in told.measured],
+            "step_s": dict(fields.sub(first, "step_s")),
+            "breakdown_ms": dict(fields.sub(first, "breakdown_ms")),
+            "attention": "the whole square, by the published convention",
+        },
+    }
+    return {key: mfu_terms.plain(value) for key, value in found.items()}

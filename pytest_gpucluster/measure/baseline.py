@@ -1,0 +1,67 @@
+"""Figures of speed in the report of an earlier run: what a later one is compared with, and floors are proposed from."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+PARTS: Mapping[str, str] = {"MFU-001": "products", "MFU-002": "training"}
+"""Row -> the part of the facts that it holds."""
+ACCEPTED = ("pass", "not_applicable")
+"""Verdicts of rows whose figures may be taken: reached their floor, or had none."""
+
+
+class BaselineError(Exception):
+    """A report that has no figures to take; the text is one line."""
+
+
+def figures_of(report: Any, name: str) -> dict[str, Any]:
+    """Return the facts of speed in a report, by part, with where they come from.
+
+    Args:
+        report: the report as it was read.
+        name: what to call it.
+
+    Raises:
+        BaselineError: it is no report of a run, or no row has figures that were accepted.
+    """
+    rows = report.get("requirements") if isinstance(report, Mapping) else None
+    if not isinstance(rows, list) or not isinstance(report.get("run"), Mapping):
+        raise BaselineError(f"{name}: is no report of a run")
+    found: dict[str, Any] = {}
+    refused = []
+    for row in rows:
+        part = PARTS.get(str(row.get("id"))) if isinstance(row, Mapping) else None
+        if part is None:
+            continue
+        finding = row.get("finding")
+        facts = finding.get("facts") if isinstance(finding, Mapping) else None
+        if not isinstance(facts, Mapping) or part not in facts:
+            continue
+        if row.get("verdict") not in ACCEPTED:
+            refused.append(f"{row['id']} is {row.get('verdict')}")
+            continue
+        found[part] = dict(facts)
+    if not found:
+        why = f": {', '.join(refused)}" if refused else ""
+        raise BaselineError(f"{name}: has no figures of MFU-001 or MFU-002 that were accepted{why}")
+    run = report["run"]
+    origin = (
+        f"{name}, run {run.get('id') or '?'} of {run.get('started') or run.get('at') or 'an unknown day'}"
+    )
+    return {**found, "origin": origin}
+
+
+def read(path: pathlib.Path) -> dict[str, Any]:
+    """Return the figures of a report file.
+
+    Raises:
+        BaselineError: it cannot be read, or has no figures.
+    """
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BaselineError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise BaselineError(f"{path}: is no JSON") from None
+    return figures_of(report, path.name)

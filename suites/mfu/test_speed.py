@@ -1,0 +1,80 @@
+"""How fast GPUs are, how fast training on them is, and whether the figures can be true."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_training, presupposed
+
+from ..scenarios.speed import speed
+
+
+@requirement(
+    "MFU-001",
+    level="must",
+    documents="R",
+    scenario=speed,
+    judge=mfu_products.reach_the_floor,
+    presupposes=[presupposed.pods_ran],
+    defects=["mfu.a-slow-gpu", "mfu.wrong-product", "mfu.gpu-lost"],
+)
+def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> None:
+    """Every GPU multiplies as fast as declared.
+
+    With all GPUs at work at once, the sustained throughput of matrix products MUST reach the declared floor on every
+    GPU, and the GPUs of one node MUST NOT lie further apart than declared; the slow GPU is named.
+    """
+    settle()
+
+
+@requirement(
+    "MFU-002",
+    level="must",
+    documents="R",
+    scenario=speed,
+    judge=mfu_training.reaches_the_floor,
+    presupposes=[presupposed.pods_ran],
+    defects=["mfu.slow-training", "mfu.losses-differ", "mfu.loss-stays"],
+)
+def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
+    """A real training step reaches its utilisation.
+
+    A sharded decoder of the declared size MUST reach the declared floor of model FLOPs utilisation, without credit for
+    recomputation, while its loss falls and is the same on all ranks.
+    """
+    settle()
+
+
+@requirement(
+    "MFU-003",
+    level="must",
+    documents="R",
+    scenario=speed,
+    judge=mfu_figures.possible,
+    presupposes=[presupposed.pods_ran],
+    defects=["mfu.above-the-peak", "mfu.not-a-number", "mfu.too-few-windows", "mfu.throttled"],
+)
+def test_figures_are_possible(settle: Callable[[], None]) -> None:
+    """Impossible and unknown figures do not pass.
+
+    A figure that is no finite number, contradicts its own counts or lies above the dense peak MUST NOT pass, nor one of
+    an unknown GPU, of too few windows or steps, or taken while clocks were held back.
+    """
+    settle()
+
+
+@requirement(
+    "MFU-006",
+    level="should",
+    documents="R",
+    scenario=speed,
+    judge=mfu_baseline.not_fallen,
+    presupposes=[presupposed.pods_ran],
+    defects=["mfu.a-slow-gpu", "mfu.fallen", "mfu.baseline-of-another-shape"],
+)
+def test_no_figure_has_fallen(settle: Callable[[], None]) -> None:
+    """No figure has fallen against the baseline.
+
+    Products and training SHOULD be no slower than in the declared baseline report of the same node shape, but for the
+    loss that is allowed.
+    """
+    settle()
