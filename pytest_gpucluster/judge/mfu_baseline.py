@@ -32,6 +32,9 @@ def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
     base = fields.sub(mfu_terms.mfu(given), "baseline_figures")
     problem = str(mfu_terms.mfu(given).get("baseline_problem") or "")
     ranks = [*products.measured, *training.measured]
+    if not ranks and not mfu_terms.mfu(given):
+        text = "no rank told figures, and nothing is declared to compare them with"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained)
     if not base and not problem:
         text = "no baseline is declared (mfu.baseline)"
         return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)

@@ -68,9 +68,8 @@ def first_product(change: Change) -> Change:
 
 def lost(told: dict[str, Any]) -> dict[str, Any]:
     """Let a rank's GPU fall off the bus in the middle."""
-    kept = {
-        key: told[key] for key in ("rank", "world", "local_rank", "host", "pod", "t", "device") if key in told
-    }
+    names = {"rank", "world", "local_rank", "host", "pod", "t", "device"}
+    kept = {key: value for key, value in told.items() if key in names}
     error = "CUDA error: unspecified launch failure"
     return {**kept, "event": "failed", "kind": "device", "during": "bf16", "error": error}
 
