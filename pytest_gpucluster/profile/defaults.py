@@ -125,7 +125,6 @@ HOST: Mapping[str, Any] = {
     "numa": {"policy": "single-numa-node", "scope": "pod", "nodes": 1, "qos": "Guaranteed", "cpus": 1},
     # Real GPUs; what carries their traffic is measured, and judged where a profile declares it.
     "fabric": {"floor_file": "bus_bandwidth", "seconds": 15.0, "stall_bound": 30.0},
-    "fabric": {"floor_file": "bus_bandwidth"},
     "mfu": {
         "floor_file": "products",
         "spread": 0.07,
