@@ -19,8 +19,10 @@ EPILOG = """\
 keys of the configuration line:
   nodes        list of {"name", "gpus": 8, "numa": 2, "cpus": 96, "memory": "512Gi", "pods": 110,
                "labels": {}, "extra": {}, "topology_policy": "none", "topology_scope": "container",
-               "cpu_policy": "none", "hardware": {"devices": [{"id", "numa", "files": [], "healthy": true}],
-               "shared": [], "cpus": {"0": [0, 1]}, "files": {}, "variables": [], "root": "/"}}   (required)
+               "cpu_policy": "none", "memory_policy": "None", "hardware": {}}   (required)
+    hardware   what a node has of this machine: {"devices": [{"id", "numa", "files": [], "healthy": true}],
+               "further": {"rdma/hca": [like devices]}, "shared": [], "cpus": {"0": [0, 1]}, "files": {},
+               "variables": [], "root": "/"}
   state_dir    existing folder for logs and the kubelet socket                  (required)
   api_socket   Unix socket of the API server                                    (this or api_url is required)
   api_url      http://HOST:PORT or https://HOST:PORT; with api_token, api_ca, api_cert, api_key, api_insecure

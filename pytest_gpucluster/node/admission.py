@@ -23,14 +23,16 @@ class Demand:
         gpus: How many GPUs.
         cpus: How many whole CPUs of its own: a whole number of a Guaranteed pod, else 0.
         init: Whether it is an init container that ends, so that others use again what it held.
-        resources: Names of all resources that it asks for.
+        resources: All resources that it asks for -> how many whole ones.
+        guaranteed: Whether its pod is Guaranteed.
     """
 
     container: str
     gpus: int
     cpus: int = 0
     init: bool = False
-    resources: frozenset[str] = frozenset()
+    resources: Mapping[str, int] = field(default_factory=dict)
+    guaranteed: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Grant:
         files: Device files that it sees.
         variables: What its environment says of its devices.
         pinned: CPUs of the machine on which it runs; none for any.
+        memory: NUMA nodes of which it may have memory; none for any.
     """
 
     devices: tuple[Device, ...] = ()
@@ -50,6 +53,7 @@ class Grant:
     files: tuple[Shown, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     pinned: tuple[int, ...] = ()
+    memory: frozenset[int] = frozenset()
 
 
 def demands(pod: Object, resource: str) -> list[Demand]:
@@ -69,7 +73,12 @@ def demands(pod: Object, resource: str) -> list[Demand]:
                     int(parse_quantity(limits.get(resource, "0"))),
                     int(cpus) if whole else 0,
                     init and container.get("restartPolicy") != "Always",
-                    frozenset(name for name, amount in limits.items() if parse_quantity(amount)),
+                    {
+                        name: int(whole)
+                        for name, amount in limits.items()
+                        if (whole := parse_quantity(amount))
+                    },
+                    guaranteed,
                 )
             )
     return found
@@ -87,12 +96,17 @@ class Admission:
         machine: Sequence[int],
         *,
         handing: Handing | None = None,
+        further: Mapping[str, DeviceManager] | None = None,
+        memory: bool = False,
         blind_to_init: bool = False,
     ) -> None:
         """Take policy, scope (`container` or `pod`), managers and the NUMA nodes of the machine.
 
-        `handing` is how containers see what they were given; `blind_to_init` plants `node.init-unaligned`.
+        `handing` is how containers see what they were given, `further` hands out further resources, `memory` is whether
+        memory of Guaranteed pods is bound; `blind_to_init` plants `node.init-unaligned`.
         """
+        self._further = dict(further or {})
+        self._memory = memory
         self._handing = handing or Handing()
         self._blind_to_init = blind_to_init
         self.policy = policy
@@ -123,6 +137,8 @@ class Admission:
     def release(self, uid: str) -> None:
         """Take back what a pod holds; a pod that holds nothing is no error."""
         self.devices.release(uid)
+        for manager in self._further.values():
+            manager.release(uid)
         self.cpus.release(uid)
 
     def _admit(self, uid: str, wanted: Sequence[Demand]) -> dict[str, Grant]:
@@ -133,22 +149,30 @@ class Admission:
             whole = self._hint(
                 self.devices.hints(_peak([(d.gpus, d.init) for d in wanted])),
                 self.cpus.hints(_peak([(d.cpus, d.init) for d in wanted])),
+                *(
+                    manager.hints(_peak([(d.resources.get(name, 0), d.init) for d in wanted]))
+                    for name, manager in self._further.items()
+                ),
             )
         given: dict[str, Grant] = {}
         again: list[Device] = []
         cpus_again: set[int] = set()
         for demand in wanted:
             hint = whole or self._hint(
-                self.devices.hints(demand.gpus, again), self.cpus.hints(demand.cpus, cpus_again)
+                self.devices.hints(demand.gpus, again),
+                self.cpus.hints(demand.cpus, cpus_again),
+                *(m.hints(demand.resources.get(name, 0)) for name, m in self._further.items()),
             )
             devices = self.devices.allocate(uid, demand.gpus, hint, again) if demand.gpus else []
             cpus = self.cpus.allocate(uid, demand.cpus, hint, cpus_again)
+            others = self._others(uid, demand, hint)
             given[demand.container] = Grant(
                 tuple(devices),
                 cpus,
-                self._handing.files(devices, demand.resources),
+                self._handing.files(devices, others, demand.resources),
                 self._handing.variables(devices),
                 self._handing.pinned(cpus),
+                hint.nodes or frozenset() if self._memory and demand.guaranteed else frozenset(),
             )
             if demand.init:
                 again += [d for d in devices if d not in again]
@@ -157,6 +181,16 @@ class Admission:
                 again = [d for d in again if d not in devices]
                 cpus_again -= cpus
         return given
+
+    def _others(self, uid: str, demand: Demand, hint: topology.Hint) -> list[Device]:
+        """Hand out devices of further resources; an init container's are not used again."""
+        wanted = {name: demand.resources.get(name, 0) for name in self._further}
+        return [
+            device
+            for name, count in wanted.items()
+            if count
+            for device in self._further[name].allocate(uid, count, hint)
+        ]
 
     def _hint(self, *offers: topology.Hints) -> topology.Hint:
         admitted, hint = topology.admit(self.policy, offers, self._machine)

@@ -16,6 +16,7 @@ from pytest_gpucluster.plain.quantities import QuantityError, parse_quantity
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 TOPOLOGY_SCOPES = ("container", "pod")
 CPU_POLICIES = ("none", "static")
+MEMORY_POLICIES = ("None", "Static")
 # sockaddr_un.sun_path holds 108 bytes including the final zero.
 SOCKET_PATH_LIMIT = 107
 
@@ -40,6 +41,7 @@ class NodeSpec:
         topology_policy: Topology Manager policy.
         topology_scope: Whether the Topology Manager looks at each container or at the pod as a whole.
         cpu_policy: CPU Manager policy; `static` gives whole CPUs of Guaranteed pods to them alone.
+        memory_policy: Memory Manager policy; `Static` binds memory of Guaranteed pods to their NUMA nodes.
         hardware: What it has of the machine on which it runs; None where its devices are only played.
     """
 
@@ -54,6 +56,7 @@ class NodeSpec:
     topology_policy: str = "none"
     topology_scope: str = "container"
     cpu_policy: str = "none"
+    memory_policy: str = "None"
     hardware: Hardware | None = None
 
 
@@ -117,10 +120,11 @@ _KEYS = (
 )  # fmt: skip
 _NODE_KEYS = (
     "name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy", "topology_scope",
-    "cpu_policy", "hardware",
+    "cpu_policy", "memory_policy", "hardware",
 )  # fmt: skip
 _CHOICES = {
     "topology policy": TOPOLOGY_POLICIES, "topology scope": TOPOLOGY_SCOPES, "CPU policy": CPU_POLICIES,
+    "memory policy": MEMORY_POLICIES,
 }  # fmt: skip
 _IMAGE_KEYS = ("entrypoint", "path", "env")
 
@@ -190,7 +194,7 @@ def _node(raw: Any, default_policy: str) -> NodeSpec:
         raise ConfigError(f"a node must be an object with a name, got {raw!r}")
     _known("node key", raw, _NODE_KEYS)
     spec = NodeSpec(**{"topology_policy": default_policy, **raw, **_hardware(raw)})
-    chosen = (spec.topology_policy, spec.topology_scope, spec.cpu_policy)
+    chosen = (spec.topology_policy, spec.topology_scope, spec.cpu_policy, spec.memory_policy)
     for (what, allowed), value in zip(_CHOICES.items(), chosen, strict=True):
         if value not in allowed:
             raise ConfigError(f"unknown {what} {value!r} of node {spec.name}{did_you_mean(value, allowed)}")

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gpucluster.node import memory
 from pytest_gpucluster.node.logs import ContainerLog
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.process import Pipe, Process
@@ -51,6 +52,7 @@ class Launch:
         network: Namespaces of the pod.
         log: Where the output goes.
         cpus: The host's CPUs on which it runs; none for any.
+        memory: NUMA nodes of which it may have memory; none for any.
     """
 
     command: Sequence[str]
@@ -60,6 +62,7 @@ class Launch:
     network: PodNetwork
     log: ContainerLog
     cpus: Sequence[int] = ()
+    memory: Sequence[int] = ()
 
 
 class RunningContainer:
@@ -83,14 +86,15 @@ class RunningContainer:
             *(program, launch.env.get("PATH", DEFAULT_PATH), *environment, *launch.command),
         ]
         try:
-            child = subprocess.Popen(
-                command,
-                stdin=self._pipes["told"].write,
-                stdout=self._pipes["stdout"].write,
-                stderr=self._pipes["stderr"].write,
-                start_new_session=True,
-                cwd="/",
-            )
+            with memory.bound_to(launch.memory):
+                child = subprocess.Popen(
+                    command,
+                    stdin=self._pipes["told"].write,
+                    stdout=self._pipes["stdout"].write,
+                    stderr=self._pipes["stderr"].write,
+                    start_new_session=True,
+                    cwd="/",
+                )
         except (OSError, ValueError) as error:
             for pipe in self._pipes.values():
                 pipe.discard()

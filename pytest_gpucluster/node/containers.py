@@ -215,6 +215,7 @@ class ContainerLoop:
             network=context.network,
             log=log,
             cpus=self._own_cpus(),
+            memory=tuple(self._granted.memory),
         )
         self.running = RunningContainer(launch)
         try:

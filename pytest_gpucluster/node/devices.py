@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pytest_gpucluster.node import hardware, topology
 from pytest_gpucluster.node.config import NodeSpec
-from pytest_gpucluster.node.hardware import Shown
+from pytest_gpucluster.node.hardware import Hardware, RealDevice, Shown
 
 
 class AdmissionError(Exception):
@@ -51,11 +51,15 @@ class Device:
 def node_devices(spec: NodeSpec) -> tuple[Device, ...]:
     """Return the devices of a node: those of its machine, or played ones in equal parts of its NUMA nodes."""
     if spec.hardware is not None:
-        shown = spec.hardware.shown
-        return tuple(Device(d.id, d.numa, shown(d.files)) for d in spec.hardware.devices)
+        return of_machine(spec.hardware, spec.hardware.devices)
     return tuple(
         Device(f"GPU-fake-{i}", i * spec.numa // spec.gpus, hardware.stand_in(i)) for i in range(spec.gpus)
     )
+
+
+def of_machine(has: Hardware, devices: Iterable[RealDevice]) -> tuple[Device, ...]:
+    """Return devices of a real machine."""
+    return tuple(Device(each.id, each.numa, has.shown(each.files)) for each in devices)
 
 
 class DeviceManager:

@@ -24,15 +24,18 @@ class Handing:
         self._hardware = hardware
         self._leaked = tuple(leaked)
 
-    def files(self, devices: Sequence[Device], resources: Collection[str]) -> tuple[Shown, ...]:
+    def files(
+        self, devices: Sequence[Device], others: Sequence[Device], resources: Collection[str]
+    ) -> tuple[Shown, ...]:
         """Return the device files that a container sees.
 
         Args:
-            devices: What it was given.
+            devices: The GPUs that it was given.
+            others: Devices of further resources that it was given.
             resources: Names of all resources that it asked for.
         """
         seen = [*devices, *(device for device in self._leaked if device not in devices)]
-        found = [file for device in seen for file in device.files]
+        found = [file for device in (*seen, *others) for file in device.files]
         if self._hardware is not None:
             shared = self._hardware.shared if seen else ()
             asked = [path for name in sorted(resources) for path in self._hardware.files.get(name, ())]

@@ -13,7 +13,7 @@ Shown = tuple[str, Path]
 STAND_INS = "/dev/gpucluster"
 """Folder of the files that stand for devices that are only played: each opens, and leads nowhere."""
 
-_KEYS = ("devices", "shared", "cpus", "files", "variables", "root")
+_KEYS = ("devices", "further", "shared", "cpus", "files", "variables", "root")
 _DEVICE_KEYS = ("id", "numa", "files", "healthy")
 
 
@@ -40,6 +40,7 @@ class Hardware:
 
     Attributes:
         devices: Its devices.
+        further: Further resource -> devices of it, such as adapters.
         shared: Device files that everybody gets who gets a device.
         cpus: NUMA node -> CPUs of it that are this node's.
         files: Resource -> device files that everybody gets who asks for the resource.
@@ -48,6 +49,7 @@ class Hardware:
     """
 
     devices: tuple[RealDevice, ...] = ()
+    further: Mapping[str, tuple[RealDevice, ...]] = field(default_factory=dict)
     shared: tuple[str, ...] = ()
     cpus: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -71,8 +73,20 @@ def parse(raw: Any) -> Hardware:
         ValueError: an unknown key, or a value of the wrong shape; one line.
     """
     _only("hardware", raw, _KEYS)
+    return Hardware(
+        _devices(raw.get("devices", ())),
+        {str(name): _devices(listed) for name, listed in raw.get("further", {}).items()},
+        tuple(map(str, raw.get("shared", ()))),
+        {int(node): tuple(map(int, cpus)) for node, cpus in raw.get("cpus", {}).items()},
+        {str(name): tuple(map(str, paths)) for name, paths in raw.get("files", {}).items()},
+        tuple(map(str, raw.get("variables", ()))),
+        Path(raw.get("root", "/")),
+    )
+
+
+def _devices(listed: Any) -> tuple[RealDevice, ...]:
     devices = []
-    for entry in raw.get("devices", ()):
+    for entry in listed:
         _only("hardware device", entry, _DEVICE_KEYS)
         if not entry.get("id"):
             raise ValueError(f"a hardware device must have an id, got {entry!r}")
@@ -82,14 +96,7 @@ def parse(raw: Any) -> Hardware:
         devices.append(RealDevice(str(entry["id"]), None if numa is None else int(numa), files, healthy))
     if len({device.id for device in devices}) != len(devices):
         raise ValueError("each hardware device must have an id of its own")
-    return Hardware(
-        tuple(devices),
-        tuple(map(str, raw.get("shared", ()))),
-        {int(node): tuple(map(int, cpus)) for node, cpus in raw.get("cpus", {}).items()},
-        {str(name): tuple(map(str, paths)) for name, paths in raw.get("files", {}).items()},
-        tuple(map(str, raw.get("variables", ()))),
-        Path(raw.get("root", "/")),
-    )
+    return tuple(devices)
 
 
 def _only(what: str, raw: Any, keys: Sequence[str]) -> None:

@@ -1,13 +1,14 @@
 """The machine under one node: its NUMA nodes and GPUs, who hands them out, and what its kubelet says of itself."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 from pytest_gpucluster.node import defects
 from pytest_gpucluster.node.admission import Admission
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.node.cpus import CpuManager
-from pytest_gpucluster.node.devices import Device, DeviceManager, node_devices
+from pytest_gpucluster.node.devices import Device, DeviceManager, node_devices, of_machine
 from pytest_gpucluster.node.handing import Handing
 
 _POLICIES = {
@@ -70,8 +71,22 @@ def admission(spec: NodeSpec, config: AgentConfig) -> Admission:
         cpus,
         machine,
         handing=handing(spec, config),
+        further=_further(spec, machine),
+        memory=told.memory_policy == "Static",
         blind_to_init=defects.INIT_UNALIGNED in config.defects,
     )
+
+
+def _further(spec: NodeSpec, machine: Collection[int]) -> dict[str, DeviceManager]:
+    """Return who hands out what a real machine has beside GPUs."""
+    has = spec.hardware
+    if has is None:
+        return {}
+    found = {}
+    for name, devices in has.further.items():
+        found[name] = DeviceManager(of_machine(has, devices), name, machine)
+        found[name].unhealthy = frozenset(device.id for device in devices if not device.healthy)
+    return found
 
 
 def numa_nodes(spec: NodeSpec, config: AgentConfig) -> list[int]:
@@ -95,7 +110,7 @@ def configz(spec: NodeSpec, config: AgentConfig) -> dict[str, Any]:
             "topologyManagerPolicy": told.topology_policy,
             "topologyManagerScope": told.topology_scope,
             "cpuManagerPolicy": told.cpu_policy,
-            "memoryManagerPolicy": "None",
+            "memoryManagerPolicy": told.memory_policy,
             "maxPods": spec.pods,
         }
     }

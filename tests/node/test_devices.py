@@ -232,13 +232,11 @@ def test_whole_cpus_of_a_guaranteed_pod_are_its_own() -> None:
             "containers": [{"name": "c", "resources": {"limits": {RESOURCE: "4", "cpu": "1500m"}}}],
         },
     }
-    asked = frozenset({RESOURCE, "cpu"})
+    first = Demand("i", 2, 1, init=True, resources={RESOURCE: 2, "cpu": 1}, guaranteed=True)
     assert demands(pod, RESOURCE) == [
-        Demand("i", 2, 1, init=True, resources=asked),
-        Demand("c", 4, 0, resources=asked),
+        first,
+        Demand("c", 4, 0, resources={RESOURCE: 4, "cpu": 1}, guaranteed=True),
     ]
-    pod["status"]["qosClass"] = "Burstable"
-    assert demands(pod, RESOURCE)[0].cpus == 0
 
 
 def test_ids_and_halves() -> None:

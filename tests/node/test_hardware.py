@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gpucluster.node import config, hardware
-from tests.node.harness import Nodes
+from tests.node.harness import PODS, Nodes
 
 SEE = "cd /dev; ls -d nvidia* infiniband/* gpucluster/* 2>/dev/null | xargs; env | grep -E 'VISIBLE|GPUCLUSTER' | sort"
 
@@ -62,6 +62,68 @@ def test_a_container_sees_what_it_was_given_and_no_more(
     assert nodes.wait_end("two")["reason"] == "UnexpectedAdmissionError"
 
 
+def adapter(number: int, numa: int) -> dict[str, object]:
+    """Return an adapter on a NUMA node."""
+    return {"id": f"mlx5_{number}", "numa": numa, "files": [f"/dev/infiniband/uverbs{number}"]}
+
+
+def test_adapters_are_aligned_with_gpus(start: Callable[..., Nodes], machine: dict[str, object]) -> None:
+    """A pod gets the adapter of the NUMA node of its GPU, and is refused where there is none; memory follows."""
+    cpus = sorted(os.sched_getaffinity(0))
+    root = Path(str(machine["root"]))
+    for name in ("nvidia2", "infiniband/uverbs1"):
+        (root / "dev" / name).touch()
+    has = {
+        **machine,
+        "devices": [{"id": f"GPU-{n}", "numa": n, "files": [f"/dev/nvidia{n}"]} for n in (0, 1)],
+        "further": {"rdma/hca": [adapter(0, 1), adapter(1, 0)]},
+        "cpus": {"0": cpus, "1": [cpus[-1] + 1]},
+        "files": {},
+    }
+    entry = {"name": "gpu-0", "hardware": has, "topology_policy": "single-numa-node", "topology_scope": "pod"}
+    nodes = start(nodes=[{**entry, "extra": {"rdma/hca": "2"}}])
+    nodes.run("first", f"{SEE}; exec sleep 60", **asks(1, **{"rdma/hca": "1"}))
+    nodes.wait_phase("first", "Running")
+    nodes.api.wait(lambda: "GPU-0" in nodes.logs("first")[1], 20, "it tells")
+    seen = nodes.logs("first")[1].splitlines()[0].split()
+    assert seen == ["infiniband/uverbs1", "nvidia-uvm", "nvidia0", "nvidiactl"]
+    nodes.run("two", "true", **asks(1, **{"rdma/hca": "2"}))
+    assert nodes.wait_end("two")["reason"] == "TopologyAffinityError"
+
+
+def guaranteed(nodes: Nodes, name: str, script: str, **asked: str) -> str:
+    """Run a Guaranteed pod to its end and return what it said."""
+    container = {
+        "name": "c",
+        "image": "test",
+        "command": ["sh", "-c", script],
+        "resources": {"limits": asked},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"nodeName": "gpu-0", "restartPolicy": "Never", "containers": [container]},
+        "status": {"qosClass": "Guaranteed"},
+    }
+    nodes.api.create(PODS, pod)
+    nodes.wait_end(name)
+    return nodes.logs(name)[1]
+
+
+def test_memory_of_guaranteed_pods_is_bound(start: Callable[..., Nodes], machine: dict[str, object]) -> None:
+    """With the policy Static a Guaranteed pod has memory of the NUMA node of its devices; others have any."""
+    if not Path("/proc/self/numa_maps").exists():
+        pytest.skip("this kernel tells no NUMA nodes of memory")
+    cpus = sorted(os.sched_getaffinity(0))
+    see = "head -1 /proc/self/numa_maps | cut -d' ' -f2"
+    entry = {"name": "gpu-0", "topology_policy": "single-numa-node", "memory_policy": "Static"}
+    has = {**machine, "cpus": {"0": cpus, "1": [cpus[-1] + 1]}}
+    nodes = start(nodes=[{**entry, "hardware": has}])
+    assert nodes.output("shared", see, **asks(1)).split() == ["default"]
+    assert guaranteed(nodes, "bound", see, **{"nvidia.com/gpu": "1"}).split() == ["bind:0"]
+
+
 def test_limits_are_as_high_as_they_may_be(start: Callable[..., Nodes], machine: dict[str, object]) -> None:
     """Locked memory is not bounded where this user may say so, as container engines set it."""
     nodes = start(nodes=[{"name": "gpu-0", "hardware": machine}])
@@ -103,8 +165,8 @@ def test_cpus_of_a_part_of_the_machine(start: Callable[..., Nodes], machine: dic
     see = "grep Cpus_allowed_list /proc/self/status"
     shared = nodes.output("shared", see).split()[1]
     assert hardware_cpus(shared) == every[1:]
-    own = {"container": {"resources": {"limits": {"cpu": "1", "memory": "64Mi"}}}}
-    one = nodes.output("own", see, status={"qosClass": "Guaranteed"}, **own).split()[1]
+    one = guaranteed(nodes, "own", see, cpu="1", memory="64Mi").split()[1]
+    assert len(hardware_cpus(one)) == 1
     assert set(hardware_cpus(one)) <= set(every[1:])
 
 

@@ -125,6 +125,7 @@ def node_entries(loaded: LoadedProfile, inventory: Inventory) -> list[dict[str, 
                 "topology_policy": declared.policy if declared is not None else "none",
                 "topology_scope": declared.scope if declared is not None else "container",
                 "cpu_policy": "static",
+                "memory_policy": "Static" if len(inventory.cpus) > 1 else "None",
                 "labels": labels(inventory, share.gpus),
                 "extra": {RDMA: str(len(inventory.hcas))} if inventory.hcas else {},
                 "hardware": _hardware(inventory, share),
@@ -134,7 +135,9 @@ def node_entries(loaded: LoadedProfile, inventory: Inventory) -> list[dict[str, 
 
 
 def _hardware(inventory: Inventory, share: Share) -> dict[str, Any]:
-    verbs = [file for adapter in inventory.hcas for file in adapter.files]
+    hcas = [
+        {"id": adapter.name, "numa": adapter.numa, "files": list(adapter.files)} for adapter in inventory.hcas
+    ]
     return {
         "root": inventory.root,
         "devices": [
@@ -143,7 +146,8 @@ def _hardware(inventory: Inventory, share: Share) -> dict[str, Any]:
         ],
         "shared": list(inventory.vendor.shared),
         "cpus": {str(node): list(cpus) for node, cpus in share.cpus.items()},
-        "files": {RDMA: [*verbs, *inventory.rdma]} if verbs else {},
+        "further": {RDMA: hcas} if hcas else {},
+        "files": {RDMA: list(inventory.rdma)} if hcas else {},
         "variables": list(inventory.vendor.variables),
     }
 

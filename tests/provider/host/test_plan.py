@@ -27,7 +27,10 @@ def test_one_node_has_all(hgx):
     assert [device["numa"] for device in entry["hardware"]["devices"]] == [0] * 4 + [1] * 4
     assert entry["memory"] == f"{2 << 20}Ki"
     assert entry["extra"] == {"rdma/hca": "4"}
-    assert entry["hardware"]["files"]["rdma/hca"][-1] == "/dev/infiniband/rdma_cm"
+    assert entry["hardware"]["files"] == {"rdma/hca": ["/dev/infiniband/rdma_cm"]}
+    hcas = entry["hardware"]["further"]["rdma/hca"]
+    assert hcas[2] == {"id": "mlx5_2", "numa": 1, "files": ["/dev/infiniband/uverbs2"]}
+    assert entry["memory_policy"] == "Static"
     assert entry["labels"]["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
     assert entry["labels"]["nvidia.com/gpu.machine"] == "HGX-H100-R2"
     assert entry["labels"]["nvidia.com/gpu.family"] == "hopper"
