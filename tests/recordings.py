@@ -62,6 +62,7 @@ from pytest_gpucluster.judge import (
     rerun,
     restarts,
     secondary,
+    sharing,
     siblings,
     spreads,
     stalls,
@@ -170,6 +171,7 @@ JUDGES = {
     "NUMA-007": guaranteed.holds_for_training_pods,
     "NUMA-008": rejected_member.ends_or_restarts,
     "HLT-004": access.sees_its_own,
+    "NUMA-004": sharing.one_numa_node,
 }
 
 

@@ -180,6 +180,11 @@ def member_rejected(evidence: Evidence, given: terms.Given) -> Presupposed:
         return say.presupposed(
             name, held=True, observed=losses[0].trial.title, evidence=(losses[0].trial.key,)
         )
+    chosen = given.get("tried")
+    if isinstance(chosen, list | tuple) and len(chosen) == 1:
+        return say.presupposed(
+            name, held=False, observed=f"only {chosen[0]} offers enough GPUs: two nodes are needed"
+        )
     vain = terms.timed_out(evidence)
     text = f"waited in vain: {vain[0]}" if vain else "no member was rejected beside others"
     return say.presupposed(name, held=None, observed=text)

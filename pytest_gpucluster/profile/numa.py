@@ -6,6 +6,13 @@ from pydantic import Field
 
 from pytest_gpucluster.profile.base import Frozen
 
+Resource = Annotated[
+    str,
+    Field(
+        strict=True, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"
+    ),
+]
+
 
 class Numa(Frozen):
     """That the nodes align pods to NUMA nodes, and how; an empty mapping declares it with its defaults."""
@@ -24,4 +31,9 @@ class Numa(Frozen):
     )
     cpus: Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None, description="Whole CPUs that a training pod asks for and gets; none: not declared"
+    )
+    functions: Resource | None = Field(
+        default=None,
+        description="Resource of network functions of which a training pod asks for one, such as rdma/hca; none: it "
+        "asks for none",
     )

@@ -46,11 +46,19 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "numa.fewer-cpus": {"NUMA-007": "fail"},
     "numa.guaranteed-straddles": {"NUMA-007": "fail"},
     "numa.device-without-numa": {"NUMA-003": "inconclusive", "NUMA-006": "fail"},
-    "numa.devices-untold": dict.fromkeys(("NUMA-003", "NUMA-005", "NUMA-007"), "inconclusive"),
+    "numa.devices-untold": dict.fromkeys(("NUMA-003", "NUMA-004", "NUMA-005", "NUMA-007"), "inconclusive"),
     "numa.kubelets-silent": {"NUMA-001": "inconclusive"},
     "numa.exporter-disagrees": {"NUMA-001": "fail"},
     "numa.says-container-scope": {"NUMA-001": "fail"},
+    "numa.cpus-elsewhere": {"NUMA-004": "fail"},
+    "numa.memory-elsewhere": {"NUMA-004": "fail"},
+    "numa.functions-elsewhere": {"NUMA-004": "fail"},
+    "numa.bus-says-otherwise": {"NUMA-004": "fail"},
+    "numa.memory-untold": {"NUMA-004": "inconclusive"},
+    "numa.function-unseen": {"NUMA-004": "inconclusive"},
+    "numa.one-on-the-machine": {"NUMA-004": "environment"},
     "numa.nothing-tried": dict.fromkeys(
-        ("NUMA-002", "NUMA-003", "NUMA-005", "NUMA-006", "NUMA-007", "NUMA-008", "HLT-004"), "environment"
+        ("NUMA-002", "NUMA-003", "NUMA-004", "NUMA-005", "NUMA-006", "NUMA-007", "NUMA-008", "HLT-004"),
+        "environment",
     ),
 }

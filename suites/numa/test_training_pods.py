@@ -3,12 +3,38 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import aligned
+from pytest_gpucluster.judge import aligned, sharing
 from pytest_gpucluster.judge import guaranteed as judge
 from pytest_gpucluster.judge import rejected_member as rejected
 
+from ..scenarios.alignment import alignment
 from ..scenarios.guaranteed import guaranteed
 from ..scenarios.rejected_member import rejected_member
+
+
+@requirement(
+    "NUMA-004",
+    level="should",
+    documents="P",
+    scenario=alignment,
+    judge=sharing.one_numa_node,
+    presupposes=[aligned.every_node_tried, sharing.two_on_the_machine],
+    defects=[
+        "numa.cpus-elsewhere",
+        "numa.memory-elsewhere",
+        "numa.functions-elsewhere",
+        "numa.bus-says-otherwise",
+        "numa.memory-untold",
+        "numa.one-on-the-machine",
+    ],
+)
+def test_all_parts_of_a_pod_share_a_numa_node(settle: Callable[[], None]) -> None:
+    """CPUs, memory, GPUs and network functions share the NUMA node.
+
+    The CPUs that a Guaranteed pod may use, the memory that it gets, its GPUs and its network functions SHOULD all lie
+    on one NUMA node, by what the machine itself says inside the pod.
+    """
+    settle()
 
 
 @requirement(

@@ -45,7 +45,7 @@ def declared(stage: Stage) -> dict[str, Any]:
     numa = getattr(stage.profile, "numa", None)
     if numa is None:
         raise NotApplicable("the profile does not declare `numa`: how nodes align pods is not judged")
-    told = {name: getattr(numa, name) for name in ("policy", "scope", "nodes", "qos", "cpus")}
+    told = {name: getattr(numa, name) for name in ("policy", "scope", "nodes", "qos", "cpus", "functions")}
     stage.given["numa"] = told
     return told
 

@@ -69,10 +69,12 @@ def completed(loaded: LoadedProfile, inventory: Inventory | None = None) -> Load
     }
     ours = {key: value for key, value in told.items() if _open(loaded, key)}
     sources = {**loaded.sources, **dict.fromkeys(ours, FOUND)}
-    if profile.numa is not None and _open(loaded, "numa.nodes"):
+    if profile.numa is not None:
         spread = max(len({gpu.numa for gpu in part.gpus if gpu.numa is not None}) for part in parts)
-        ours["numa"] = profile.numa.model_copy(update={"nodes": max(1, spread)})
-        sources["numa.nodes"] = FOUND
+        aligned = {"nodes": max(1, spread), "functions": plan.RDMA if found.hcas else None}
+        aligned = {key: value for key, value in aligned.items() if _open(loaded, f"numa.{key}")}
+        ours["numa"] = profile.numa.model_copy(update=aligned)
+        sources |= {f"numa.{key}": FOUND for key in aligned}
     return dataclasses.replace(loaded, profile=profile.model_copy(update=ours), sources=sources)
 
 

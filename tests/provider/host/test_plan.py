@@ -97,6 +97,7 @@ def test_a_profile_is_completed_with_what_was_found(hgx):
     """GPUs a node and NUMA nodes are the machine's, and say so; what somebody declared stays."""
     found = completed(_load(), hgx)
     assert (found.profile.gpus_per_node, found.profile.numa.nodes) == (8, 2)
+    assert found.profile.numa.functions == "rdma/hca"
     assert found.sources["gpus_per_node"] == found.sources["numa.nodes"] == "found on this host"
     assert completed(_load("host.nodes=2"), hgx).profile.numa.nodes == 1
     declared = completed(_load("gpus_per_node=7"), hgx)
