@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STATUS = {"pass": 0, "fail": 1, "inconclusive": 3}
 """Verdict -> exit status, as `gpucluster judge` has them."""
-CHUNK = 1 << 19
+CHUNK = 1 << 16
 
 DESCRIPTION = """Read the logs of a job's ranks (NCCL, RCCL, nccl-tests) and decide whether the traffic between
 nodes goes over RDMA with GPUDirect RDMA on all ranks. Only connection lines prove a transport.

@@ -436,7 +436,9 @@ class _Drawing:
             return nnodes == 1
         if mnnvl and any(path.name == "P2P/MNNVL" for path in paths):
             return True
-        complete = self.nranks is not None and self.nranks > 1 and set(range(self.nranks)) <= set(ranks)
+        complete = (
+            self.nranks is not None and self.nranks > 1 and sum(r < self.nranks for r in ranks) == self.nranks
+        )
         return complete and len(set(ranks.values())) == 1 and "" not in ranks.values()
 
     def _names(self, selected: set[tuple[Process, str]], *, one_node: bool) -> dict[str, tuple[str, ...]]:

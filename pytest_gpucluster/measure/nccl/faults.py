@@ -31,30 +31,33 @@ class Fault(NamedTuple):
 
 
 _STATUS = (
-    re.compile(r"Got completion (?:from peer (?P<peer>\S+) )?with (?:error|status[=:]?) ?(?P<status>\d+)"),
     re.compile(
-        r"Got completion (?:from peer (?P<peer>\S+) )?with (?:error|status)[= ]?\s?\w+ ?\((?P<status>\d+)\)"
+        r"Got completion (?:from peer (?P<peer>\S+) )?with (?:error|status[=:]?) ?(?P<status>\d{1,12})"
+    ),
+    re.compile(
+        r"Got completion (?:from peer (?P<peer>\S+) )?with (?:error|status)[= ]?\s?\w+ ?\((?P<status>\d{1,12})\)"
     ),
 )
 _HCA_AT_END = re.compile(r"\bhca (?P<hca>[\w.-]+)")
 _MODIFY = re.compile(
     r"Call to ibv_modify_qp failed with (?:error (?P<text>[^,]*)"
-    r"|(?P<errno>\d+) (?P<words>[^,]*))(?:,.*?on dev (?P<hca>[\w.-]+?):\d+)?"
+    r"|(?P<errno>\d{1,12}) (?P<words>[^,]*))(?:,.*?on dev (?P<hca>[\w.-]+?):\d{1,12})?"
 )
 _ERRNO = {
     "connection timed out": 110, "operation timed out": 110, "timed out": 110, "no such device": 19,
     "invalid argument": 22, "cannot allocate memory": 12, "operation not permitted": 1, "no such file or directory": 2,
     "network is unreachable": 101, "no route to host": 113, "remote i/o error": 121, "bad address": 14,
 }  # fmt: skip
-_WATCHDOG = re.compile(r"Rank (?P<rank>\d+)\] +Watchdog caught collective operation timeout")
+_WATCHDOG = re.compile(r"Rank (?P<rank>\d{1,12})\] +Watchdog caught collective operation timeout")
 _WATCHDOG_ANY = re.compile(r"Watchdog caught collective operation timeout")
-_DUMP = re.compile(r"dump signal due to a collective timeout|due to a collective timeout from +rank \d+")
-_HEARTBEAT = re.compile(r"watchdog got stuck for \d+|Heartbeat monitor timed out", re.IGNORECASE)
+_DUMP = re.compile(r"dump signal due to a collective timeout|due to a collective timeout from +rank \d{1,12}")
+_HEARTBEAT = re.compile(r"watchdog got stuck for \d{1,12}|Heartbeat monitor timed out", re.IGNORECASE)
 _WORK = re.compile(
-    r"SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+).*?Timeout\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) milliseconds"
+    r"SeqNum=(?P<seq>\d{1,12}), OpType=(?P<op>\w+).*?"
+    r"Timeout\(ms\)=(?P<limit>\d{1,12})\) ran for (?P<ran>\d{1,12}) milliseconds"
 )
 _LAST = re.compile(
-    r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)",
+    r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,12}), last completed (?:NCCL )?work: (?P<completed>-?\d{1,12})",
     re.IGNORECASE,
 )
 _OFI_INIT = re.compile(
@@ -83,12 +86,12 @@ _TEXTS: tuple[tuple[str, "re.Pattern[str]"], ...] = (
         r"Connection closed by remote peer|Connection reset by peer"
         r"|Call to \w+ \w+ \S+ failed : Broken pipe")),
     ("bad_socket_ifname", re.compile(
-        r"with family -?\d+ is neither AF_INET|[Nn]o socket interface found|[Nn]o usable listening interface"
+        r"with family -?\d{1,12} is neither AF_INET|[Nn]o socket interface found|[Nn]o usable listening interface"
         r"|no interface found matching"
     )),
     ("socket_connect", re.compile(
         r"[Cc]onnect to \S+ failed\b|connect to \S+ returned .*(?:exceeded error retry count"
-        r"|after \d+ attempts)"
+        r"|after \d{1,12} attempts)"
         r"|[Cc]onnect to \S+ .*exceeded error retry count"
     )),
     ("shm", re.compile(
@@ -112,6 +115,14 @@ _TEXTS: tuple[tuple[str, "re.Pattern[str]"], ...] = (
 )  # fmt: skip
 
 
+_SIGNS = (
+    "ompletion", "ibv_", "incompatible", "onnect", "Call to", "AF_INET", "interface", "shared memory", "dev/shm",
+    "failed", "ailed to", "MNNVL", "IMEX", "imex", "mixed local", "not found", "No device", "libibverbs", "Unable to",
+    "GDRDMA not", "HINT", "NET/OFI", "dlerror", "undefined symbol",
+)  # fmt: skip
+"""Words of which one stands in every text of a class; an INFO record without them is none."""
+
+
 def of(text: str, level: str = "") -> Fault | None:
     """Return what a message says went wrong, if it says so in words of a known class.
 
@@ -119,6 +130,8 @@ def of(text: str, level: str = "") -> Fault | None:
         text: a message, or a line without a record of NCCL.
         level: level of the message; "" for a line without one.
     """
+    if level == "INFO" and not any(word in text for word in _SIGNS):
+        return None
     if "Got completion" in text:
         for shape in _STATUS:
             match = shape.search(text)

@@ -12,6 +12,7 @@ from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Se
 _DONE = 50_000
 _FAULTS = 2_000
 _SHORT = 400
+_READ = 8192
 _NOBODY = Process("", -1)
 _LOADED = re.compile(
     r"NET/Plugin ?:? ?(?:Loaded net plugin (?P<name>.+?) \(v\d+\)|Plugin name set by env to (?P<env>\S+))"
@@ -21,6 +22,8 @@ _LOADED = re.compile(
 _INITIALIZED = re.compile(r"Initialized NET plugin (?P<name>.+)")
 _ABSENT = re.compile(r"NET/Plugin ?:? ?(?:No plugin found|Could not find: ?)\(?(?P<name>[\w.-]*)")
 _FAILED = re.compile(r"Failed to initialize NET plugin (?P<name>\S+)")
+
+_PLUGINS = (("loaded", _LOADED), ("initialized", _INITIALIZED), ("absent", _ABSENT), ("failed", _FAILED))
 
 
 class Reader:
@@ -90,20 +93,20 @@ class Reader:
         found = shapes.version(text)
         if found:
             seen.versions.add(found)
-        watched = faults.watchdog(text)
+        watched = faults.watchdog(text[:_READ])
         if watched:
             self._fault(_NOBODY, watched[0])
             if watched[1]:
                 seen.put(_any(seen.stalls), watched[1])
-        works = faults.last_work(text)
+        works = faults.last_work(text[:_READ])
         if works:
             seen.put(_any(seen.works), works)
         if seen.table.read(text, clean=read.clean and whole) or not whole or watched:
             return
-        fault = faults.of(text)
+        fault = faults.of(text[:_READ])
         if fault and fault.kind != "hint":
             self._fault(_NOBODY, fault)
-        said = faults.outcome(text)
+        said = faults.outcome(text[:_READ])
         if said and len(seen.outcomes) < 100:
             seen.outcomes.add(said)
 
@@ -120,14 +123,14 @@ class Reader:
         if self._connection(process, record, text) or self._communicator(process, record, text):
             return
         self._network(process, record, text)
-        fault = faults.of(text, record.level)
+        fault = faults.of(text[:_READ], record.level)
         if fault:
             self._fault(process, fault)
         elif record.level == "WARN" and record.where.startswith(
             ("ofi_init", "nccl_net_ofi_init", "nccl_net_ofi_create")
         ):
             self._fault(process, faults.Fault("plugin_init", text[:200]))
-        said = faults.outcome(text)
+        said = faults.outcome(text[:_READ])
         if said and len(seen.outcomes) < 100:
             seen.outcomes.add(said)
 
@@ -193,41 +196,46 @@ class Reader:
 
     def _device(self, process: Process, text: str) -> None:
         seen = self.seen
-        version = shapes.version(text)
-        if version:
-            seen.versions.add(version)
-        provider = shapes.provider(text)
-        if provider:
-            seen.put(_any(seen.providers), (process, provider))
-        virtual = shapes.virtual(text)
-        if virtual:
-            seen.put(_any(seen.virtual), (process.host, *virtual))
+        if "ersion" in text or "nccl-library" in text:
+            version = shapes.version(text)
+            if version:
+                seen.versions.add(version)
+        if "rovider" in text:
+            provider = shapes.provider(text)
+            if provider:
+                seen.put(_any(seen.providers), (process, provider))
+        if "GPU Direct RDMA" in text:
+            self._gpu_direct(process, text)
+        if text.startswith("NET/"):
+            virtual = shapes.virtual(text)
+            if virtual:
+                seen.put(_any(seen.virtual), (process.host, *virtual))
+            mtu = shapes.rdma_mtu(text)
+            if mtu:
+                seen.mtus.add(mtu)
+        if "NVL" in text:
+            nvls = shapes.nvls(text)
+            if nvls:
+                seen.nvls.add(nvls)
+            seen.mnnvl |= shapes.mnnvl_in_use(text)
+        seen.collnet |= "Connected CollNet" in text or text.startswith("Connected Collnet")
+        if "lugin" in text or "NET/OFI" in text:
+            self._plugin(text)
+
+    def _gpu_direct(self, process: Process, text: str) -> None:
         ability = shapes.adapter_gdr(text)
         if ability:
-            seen.put(_any(seen.adapters_gdr), (process, *ability))
+            self.seen.put(_any(self.seen.adapters_gdr), (process, *ability))
         pair = shapes.pair_gdr(text)
         if pair:
-            seen.put(_any(seen.pairs_gdr), (process, *pair))
-        mtu = shapes.rdma_mtu(text)
-        if mtu:
-            seen.mtus.add(mtu)
-        nvls = shapes.nvls(text)
-        if nvls:
-            seen.nvls.add(nvls)
-        seen.mnnvl |= shapes.mnnvl_in_use(text)
-        seen.collnet |= "Connected CollNet" in text or text.startswith("Connected Collnet")
-        seen.connected |= text.startswith("Connected ")
-        for state, shape in (
-            ("loaded", _LOADED),
-            ("initialized", _INITIALIZED),
-            ("absent", _ABSENT),
-            ("failed", _FAILED),
-        ):
+            self.seen.put(_any(self.seen.pairs_gdr), (process, *pair))
+
+    def _plugin(self, text: str) -> None:
+        for state, shape in _PLUGINS:
             match = shape.search(text)
-            if match:
+            if match and len(self.seen.plugins) < 1000:
                 name = next((value for value in match.groups() if value), "")
-                if len(seen.plugins) < 1000:
-                    seen.plugins.add((state, name[:120]))
+                self.seen.plugins.add((state, name[:120]))
 
     def _fault(self, process: Process, fault: faults.Fault) -> None:
         if len(self.seen.faults) >= _FAULTS:

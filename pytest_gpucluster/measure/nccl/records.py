@@ -17,14 +17,14 @@ RECORD = re.compile(
 )
 _HEADLESS = re.compile(r"(?:^|[\s\]])NCCL (?:INFO|WARN) (?:Channel|Ring|Coll|CollNet) \d")
 _CUT_HEAD = re.compile(
-    r"(?<![\w%-])[\w%-]{1,255}:\d+:\d+ \[-?\d+\](?: (?:N(?:C(?:C(?:L(?: [A-Z]{0,4})?)?)?)?)?)?$"
+    r"(?<![\w%-])[\w%-]{1,255}:\d{1,12}:\d{1,12} \[-?\d{1,12}\](?: (?:N(?:C(?:C(?:L(?: [A-Z]{0,4})?)?)?)?)?)?$"
 )
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|(?:[\u2400\u241b]|#033)\[[0-9;]*m"
 )
-_FOLDED = re.compile(r"\s*\[repeated \d+x across cluster\]")
-_CLOCK = re.compile(r"(?P<day>\d{4}[-/]\d\d[-/]\d\d)[ T](?P<time>\d\d:\d\d:\d\d(?:[.,]\d+)?)")
-_STUCK_TIME = re.compile(r"\d\d(?:[.,]\d+)?(?=[A-Za-z])")
+_FOLDED = re.compile(r"\s*\[repeated \d{1,12}x across cluster\]")
+_CLOCK = re.compile(r"(?P<day>\d{4}[-/]\d\d[-/]\d\d)[ T](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,12})?)")
+_STUCK_TIME = re.compile(r"\d\d(?:[.,]\d{1,12})?(?=[A-Za-z])")
 _DEPTH = 6
 
 
@@ -146,7 +146,7 @@ def read(text: str, *, clean: bool) -> Read:
                 int(match["dev"]),
                 match["level"],
                 match["file"] or "",
-                _unquoted(body, text[: match.start()]),
+                _unquoted(body, text, match.start()),
                 clean and following is None,
                 stamp,
             )
@@ -182,10 +182,10 @@ def _stamp(before: str) -> str:
     return f"{match['day'].replace('/', '-')} {match['time'].replace(',', '.')}" if match else ""
 
 
-def _unquoted(body: str, before: str) -> str:
+def _unquoted(body: str, text: str, start: int) -> str:
     """Take off the quote with which a collector closed the text, if it opened one in front of the record."""
-    if (body.endswith('"') and before.count('"') % 2 == 1) or (
-        body.endswith("'") and before.count("'") % 2 == 1
+    if (body.endswith('"') and text.count('"', 0, start) % 2 == 1) or (
+        body.endswith("'") and text.count("'", 0, start) % 2 == 1
     ):
         body = body[:-1].removesuffix("\\n")
     return body.rstrip()

@@ -1,20 +1,34 @@
-"""Lines of a log that may say something, cut from chunks of any size, at the speed of a search.
+"""Lines of a log that may say something, cut from chunks of any size, at a good part of the speed of a search.
 
-A log of gigabytes is mostly repetition: a step a line, a collective a line. A chunk's bytes are masked (digits, hex
-letters and punctuation go) so that such lines become equal, and each distinct mask is looked at once. Whether a line
-is looked at is a function of its mask alone: no line is lost because another resembled it.
+A log of gigabytes is mostly repetition: a step a line, a collective a line. Most bytes of a chunk are taken away, so
+that such lines become equal, and each distinct remainder is looked at once: first by capital letters and points, which
+most lines have few of, then, of what may be of interest, by more letters. Whether a line is let through is a function
+of its own remainders: no line is lost because another resembled it.
+
+The coarser look is left out at the head of a stream, where there is little to gain: there the halves of rows that were
+cut are let through as well.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 LONGEST = 1 << 18
 """A line longer than this many bytes is read in pieces of this size."""
+HEAD = 1 << 20
+"""Lines that begin in so many first bytes of a stream are looked at by the finer remainder alone."""
 _MEMO = 20_000
 _SHORT = 300
+_TELLING = 5
 
-_KEEP = b"ABCDEFGHIJKLMNOPQRSTUVWXYZghijklmnopqrstuvwxyz#\n"
-_DROP = bytes(set(range(256)) - set(_KEEP))
+_COARSE = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ#.]\n"))
+_FINE = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZghijklmnopqrstuvwxyz#\n"))
+
+_CHATTER = re.compile(rb"(?:(?!NCCLINFO).)*NCCLINFO(?:AR|AG|RS|AA|B|R|S)(?:C\]?|BA[A-Z.\]]*)$")
+"""What a line of one collective (`AllReduce: opCount 1f ...`, `AllReduce: 4 Bytes -> Algo ...`) leaves."""
+_BARE = re.compile(
+    rb"NCCL|WARN|ABORT|RCCL|#|(?:\.\]?){4}|(?:\.\]?){2}NA|C|\]$|SE|IE|RE|IU|IA|AFINET|HINT|^T\.*$"
+)
+"""What a line without a record of NCCL must leave: words of PyTorch and of tables, rows of figures, a folded line."""
 
 _WORDS = (
     # connections, communicators, networks
@@ -39,21 +53,60 @@ _OPERATIONS = ("sum", "prod", "min", "max", "avg", "mulsum", "none", "all")
 
 
 def mask(line: bytes) -> bytes:
-    """Return what the screen looks at: upper-case letters and those behind f."""
-    return line.translate(None, _DROP)
+    """Return the finer remainder: capital letters and those behind f."""
+    return line.translate(None, _FINE)
+
+
+def _may(coarse: bytes) -> bool:
+    """Say whether a line with this coarser remainder may be of interest."""
+    if b"NCCLINFO" in coarse:
+        return _CHATTER.match(coarse) is None
+    return _BARE.search(coarse) is not None
+
+
+def _fine(line: bytes) -> bool:
+    return _WANTED.search(mask(line)) is not None
 
 
 def _shape() -> "re.Pattern[bytes]":
+    """Return what a mask must hold.
+
+    Rows of a table have a type and an operation side by side, or only a type in tables of old builds. Behind them
+    stand numbers, and at times the output of somebody else; short masks count only at the end of the line.
+    """
     words = {mask(word.encode()) for word in _WORDS}
-    words |= {mask(f"{kind}{what}".encode()) for kind in _TYPES for what in _OPERATIONS}
-    # Tables of old builds have a type and no operation: nothing else stands in such a line.
+    rows = {mask(f"{kind}{what}".encode()) for kind in _TYPES for what in _OPERATIONS}
+    words |= {row for row in rows if len(row) >= _TELLING}
+    ends = {row for row in rows if len(row) < _TELLING}
     bare = {mask(kind.encode()) for kind in _TYPES}
-    ends = b"|".join(sorted(re.escape(word) for word in bare))
     listed = b"|".join(sorted(map(re.escape, words)))
-    return re.compile(listed + b"|^(?:stout|ult)?(?:" + ends + b")(?:NA)*$")
+    last = b"|".join(sorted(map(re.escape, ends)))
+    alone = b"|".join(sorted(map(re.escape, bare)))
+    return re.compile(listed + b"|(?:" + last + b")(?:NA)*$|^(?:stout|ult)?(?:" + alone + b")(?:NA)*$")
 
 
 _WANTED = _shape()
+
+
+class _Memo:
+    """Remainders that are known to be of no interest, within a bound."""
+
+    def __init__(self, may: Callable[[bytes], object]) -> None:
+        self._may = may
+        self._dull: set[bytes] = set()
+
+    def chosen(self, remainders: list[bytes]) -> set[bytes]:
+        """Return those of interest."""
+        if self._dull.issuperset(remainders):
+            return set()
+        fresh = set(remainders) - self._dull
+        found = {one for one in fresh if self._may(one)}
+        dull = {one for one in fresh if len(one) < _SHORT} - found
+        if len(self._dull) + len(dull) > _MEMO:
+            self._dull.clear()
+        if len(dull) <= _MEMO:
+            self._dull |= dull
+        return found
 
 
 class Screen:
@@ -61,9 +114,12 @@ class Screen:
 
     def __init__(self) -> None:
         """Start before the first byte."""
-        self._boring: set[bytes] = set()
+        self._coarse = _Memo(_may)
+        self._fine = _Memo(_WANTED.search)
         self._rest: list[bytes] = []
         self._held = 0
+        self._taken = 0
+        self._pieces = False
         self.long = False
         """Whether a line was longer than `LONGEST`."""
 
@@ -73,23 +129,32 @@ class Screen:
         if end < 0:
             yield from self._hold(chunk)
             return
-        if self._held:
+        if not self._held:
+            yield from self._through(chunk[: end + 1])
+        elif self._held + end < LONGEST and not self._pieces:
+            block = b"".join([*self._rest, chunk[: end + 1]])
+            self._rest, self._held = [], 0
+            yield from self._through(block)
+        else:
             first = chunk.find(b"\n")
             yield from self._hold(chunk[: first + 1])
             whole = b"".join(self._rest)
             self._rest, self._held = [], 0
-            yield from self._through(whole)
-            if first < end:
-                yield from self._through(chunk[first + 1 : end + 1])
-        else:
-            yield from self._through(chunk[: end + 1])
+            if self._pieces:
+                self._pieces = False
+                self._taken += len(whole)
+                yield from _parts(whole[:-1])
+            else:
+                yield from self._through(whole)
+            yield from self._through(chunk[first + 1 : end + 1])
         yield from self._hold(chunk[end + 1 :])
 
     def close(self) -> Iterator[tuple[bytes, bool]]:
         """Return the last line, if it did not end."""
         whole = b"".join(self._rest)
         self._rest, self._held = [], 0
-        if whole and _WANTED.search(mask(whole)):
+        coarse = self._pieces or self._taken < HEAD or _may(whole.translate(None, _COARSE))
+        if whole and coarse and _fine(whole):
             yield whole, False
 
     def _hold(self, part: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -104,35 +169,48 @@ class Screen:
         ended = whole.endswith(b"\n")
         while len(whole) - ended > LONGEST:
             self.long = True
+            self._pieces = True
+            self._taken += LONGEST
             piece, whole = whole[:LONGEST], whole[LONGEST:]
-            if _WANTED.search(mask(piece)):
+            if _fine(piece):
                 yield piece, False
         self._rest, self._held = [whole], len(whole)
 
     def _through(self, block: bytes) -> Iterator[tuple[bytes, bool]]:
         """Return what is wanted of whole lines."""
-        masks = block.translate(None, _DROP).split(b"\n")
-        fresh = set(masks) - self._boring
-        if not fresh:
+        if not block:
             return
-        wanted = {one for one in fresh if _WANTED.search(one)}
-        boring = {one for one in fresh if len(one) < _SHORT} - wanted
-        if len(self._boring) + len(boring) > _MEMO:
-            self._boring.clear()
-        if len(boring) <= _MEMO:
-            self._boring |= boring
-        long = _has_long(block)
-        self.long |= long
-        if not wanted and not long:
+        begin, self._taken = self._taken, self._taken + len(block)
+        if _has_long(block):
+            self.long = True
+            for line in block.split(b"\n")[:-1]:
+                if begin < HEAD or len(line) > LONGEST or _may(line.translate(None, _COARSE)):
+                    yield from _parts(line)
+                begin += len(line) + 1
             return
-        for line, masked in zip(block.split(b"\n"), masks, strict=True):
-            if len(line) > LONGEST:
-                for at in range(0, len(line), LONGEST):
-                    piece = line[at : at + LONGEST]
-                    if _WANTED.search(mask(piece)):
-                        yield piece, at + LONGEST >= len(line)
-            elif masked in wanted:
-                yield line, True
+        if begin < HEAD:
+            end = len(block) if self._taken <= HEAD else block.find(b"\n", HEAD - 1 - begin) + 1
+            yield from self._finely(block[:end].split(b"\n"))
+            block = block[end:]
+        remainders = block.translate(None, _COARSE).split(b"\n")
+        chosen = self._coarse.chosen(remainders)
+        if chosen:
+            pairs = zip(block.split(b"\n"), remainders, strict=True)
+            yield from self._finely([line for line, remainder in pairs if remainder in chosen])
+
+    def _finely(self, lines: list[bytes]) -> Iterator[tuple[bytes, bool]]:
+        masks = b"\n".join(lines).translate(None, _FINE).split(b"\n")
+        chosen = self._fine.chosen(masks)
+        if chosen:
+            yield from [(line, True) for line, masked in zip(lines, masks, strict=True) if masked in chosen]
+
+
+def _parts(line: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Return the pieces of a line that are wanted, which is one piece of most lines."""
+    for at in range(0, max(len(line), 1), LONGEST):
+        piece = line[at : at + LONGEST]
+        if _fine(piece):
+            yield piece, at + LONGEST >= len(line)
 
 
 def _has_long(block: bytes) -> bool:

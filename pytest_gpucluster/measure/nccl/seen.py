@@ -77,7 +77,6 @@ class Seen:
     nvls: set[str] = dataclasses.field(default_factory=set)
     mnnvl: bool = False
     collnet: bool = False
-    connected: bool = False
     first: First | None = None
     table: Table = dataclasses.field(default_factory=Table)
     records: int = 0

@@ -10,29 +10,29 @@ NET = "NET"
 COLLNET = "COLLNET"
 INTRA = "INTRA"
 
-_HEAD = r"(?:Channel|Ring|Coll|CollNet) (?P<channel>\d+)(?:/(?P<index>\d+))? : "
+_HEAD = r"(?:Channel|Ring|Coll|CollNet) (?P<channel>\d{1,12})(?:/(?P<index>\d{1,12}))? : "
 _FROM_TO = r"(?P<left>\d{1,7})(?:\[[0-9a-fx]+\])? -> (?P<right>\d{1,7})(?:\[[0-9a-fx]+\])? "
 _NET = (
-    r"NET/(?P<net>[^/\[\]]{1,80}?)/(?P<device>\d{1,5})(?P<proxy>\(\d+\))?"
+    r"NET/(?P<net>[A-Za-z][\w.;+ -]{0,79}?)/(?P<device>\d{1,5})(?P<proxy>\(\d{1,12}\))?"
     r"(?P<gdr>/GDRDMA(?:\([^()]{0,40}\))?)?(?:/Shared)?"
 )
 _COLLNET = (
-    r"COLLNET/(?P<coll>[^/\[\]]{1,80}?)/(?P<colldev>\d{1,5})"
+    r"COLLNET/(?P<coll>[A-Za-z][\w.;+ -]{0,79}?)/(?P<colldev>\d{1,5})"
     r"(?P<collgdr>/GDRDMA(?:\([^()]{0,40}\))?)?(?:/Shared)?"
 )
 _P2P = (
     r"(?P<p2p>P2P/(?:IPC|CUMEM|MNNVL|direct pointer|indirect))"
-    r"(?:/\d+\[[0-9a-fx]+\])?(?:\[[^\]]*\])?(?:/read)?(?:/CE)?"
+    r"(?:/\d{1,12}\[[0-9a-fx]+\])?(?:\[[^\]]*\])?(?:/read)?(?:/CE)?"
 )
 _SHM = r"(?P<shm>SHM(?:/(?:direct|CE)){1,2}|direct shared memory)"
 _CHANNEL = re.compile(
     rf"{_HEAD}(?:{_FROM_TO}(?:\[(?P<way>send|receive)\] )?via (?:{_NET}|{_P2P}|{_SHM})"
     rf"|(?P<one>\d{{1,7}})(?:\[[0-9a-fx]+\])? \[(?P<collway>send|receive)\] via {_COLLNET})"
 )
-_RCCL_TAIL = re.compile(r" comm (?P<comm>0x[0-9a-f]+) n[rR]anks 0*(?P<nranks>\d+)(?: busId [0-9a-f]+)?$")
-_RING_DUMP = re.compile(r"(?:Channel|Ring|CollNet|Coll) \d+/\d+ :(?:\s+-?\d+)+$")
+_RCCL_TAIL = re.compile(r" comm (?P<comm>0x[0-9a-f]+) n[rR]anks 0*(?P<nranks>\d{1,12})(?: busId [0-9a-f]+)?$")
+_RING_DUMP = re.compile(r"(?:Channel|Ring|CollNet|Coll) \d{1,12}/\d{1,12} :(?:\s+-?\d{1,12})+$")
 _CHANNEL_START = re.compile(
-    r"(?:Channel|Ring|Coll|CollNet) \d+(?:/\d+)? ?(?::|$)|C(?:h(?:a(?:n(?:n(?:el?)?)?)?)?)?$"
+    r"(?:Channel|Ring|Coll|CollNet) \d{1,12}(?:/\d{1,12})? ?(?::|$)|C(?:h(?:a(?:n(?:n(?:el?)?)?)?)?)?$"
 )
 
 
@@ -151,14 +151,14 @@ class Comm(NamedTuple):
 
 
 _COMM = re.compile(
-    r"(?:\[Rank \d+\] )?(?:(?P<function>nccl\w+) )?comm (?P<comm>0x[0-9a-f]+|\(nil\)) (?P<middle>.{0,300}?)"
+    r"(?:\[Rank \d{1,12}\] )?(?:(?P<function>nccl\w+) )?comm (?P<comm>0x[0-9a-f]+|\(nil\)) (?P<middle>.{0,300}?)"
     r"rank (?P<rank>\d{1,7}) n[rR]anks 0*(?P<nranks>\d{1,7}) (?P<rest>.*)$"
 )
 _PHASE = re.compile(
     r"(?P<tail>.*?) ?- +(?:(?P<init>Init) (?P<phase>START|COMPLETE)|(?P<end>Destroy|Abort) COMPLETE)$"
 )
 _NODES = re.compile(
-    r"nNodes (?P<nodes>\d+) localRanks (?P<local>\d+) localRank \d+(?: MNNVL (?P<mnnvl>\d))?$"
+    r"nNodes (?P<nodes>\d{1,12}) localRanks (?P<local>\d{1,12}) localRank \d{1,12}(?: MNNVL (?P<mnnvl>\d))?$"
 )
 _UNIQUE = re.compile(r"commId (0x[0-9a-f]+)")
 _TIMINGS = re.compile(
@@ -197,18 +197,18 @@ def timings(text: str) -> tuple[int, int] | None:
 
 def looks_like_comm(text: str) -> bool:
     """Say whether a message begins as a line about a communicator does."""
-    return re.match(r"(?:\[Rank \d+\] )?(?:nccl\w+ )?comm 0x", text) is not None
+    return re.match(r"(?:\[Rank \d{1,12}\] )?(?:nccl\w+ )?comm 0x", text) is not None
 
 
 _USING_NETWORK = re.compile(
     r"(?:Using network (?P<net>.{1,80}?)|Assigned NET plugin (?P<assigned>.{1,80}?) to comm)\s*$"
 )
 _USING_LIST = re.compile(r"NET/(?P<net>[^/:]{1,60}?) ?: Using (?P<list>.*)$")
-_BARE_LIST = re.compile(r"Using (?P<list>\[\d+\].*)$")
-_VIRTUAL = re.compile(r"NET/\S+ ?: Made virtual device \[(?P<index>\d+)\] name=(?P<name>\S+)")
-_PORT = r"(?P<hca>[\w.-]+?):\d+(?::[^/\s,\]}]*)?/(?P<link>IB|RoCE)(?:/SHARP)?(?![A-Za-z])"
-_ENTRY = re.compile(rf"\[(?P<index>\d+)\](?:=\{{(?P<merged>[^{{}}]*)\}}|\s?{_PORT})")
-_INNER = re.compile(rf"\[\d+\]\s?{_PORT}")
+_BARE_LIST = re.compile(r"Using (?P<list>\[\d{1,12}\].*)$")
+_VIRTUAL = re.compile(r"NET/\S+ ?: Made virtual device \[(?P<index>\d{1,12})\] name=(?P<name>\S+)")
+_PORT = r"(?P<hca>[\w.-]+?):\d{1,12}(?::[^/\s,\]}]*)?/(?P<link>IB|RoCE)(?:/SHARP)?(?![A-Za-z])"
+_ENTRY = re.compile(rf"\[(?P<index>\d{{1,12}})\](?:=\{{(?P<merged>[^{{}}]*)\}}|\s?{_PORT})")
+_INNER = re.compile(rf"\[\d{{1,12}}\]\s?{_PORT}")
 
 
 class Hca(NamedTuple):
@@ -260,10 +260,10 @@ def setting(text: str) -> tuple[str, str] | None:
 
 
 _PROVIDER = re.compile(r"NET/OFI .*?[Ss]elected [Pp]rovider is (?P<provider>[\w;-]+)")
-_VERSION = re.compile(r"\b(?P<product>NCCL|RCCL) version ?:? ?(?P<version>\d+\.\d+(?:\.\d+)?)")
+_VERSION = re.compile(r"\b(?P<product>NCCL|RCCL) version ?:? ?(?P<version>\d{1,12}\.\d{1,12}(?:\.\d{1,12})?)")
 _LIBRARY = re.compile(r"nccl-library=(?P<code>\d{4,6})")
 _ADAPTER_GDR = re.compile(
-    r"NET/[^:]{1,60}: GPU Direct RDMA (?P<word>Enabled|Disabled) for HCA (?P<index>\d+)(?: '(?P<hca>[^']*)')?"
+    r"NET/[^:]{1,60}: GPU Direct RDMA (?P<word>Enabled|Disabled) for HCA (?P<index>\d{1,12})(?: '(?P<hca>[^']*)')?"
 )
 _PAIR_GDR = re.compile(
     r"GPU Direct RDMA (?P<word>Enabled|Disabled) for GPU (?P<gpu>\w+) / HCA (?P<hca>\w+) \(distance "
@@ -272,7 +272,7 @@ _PAIR_GDR = re.compile(
 _QP_MTU = re.compile(r"\bmtu (?P<code>[1-5])\b")
 _MTU = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 _NVLS_USED = re.compile(r"NVLS comm 0x[0-9a-f]+ headRank|Connected NVLS tree")
-_MNNVL_IN_USE = re.compile(r"MNNVL 1 cliqueId \S+ cliqueSize \d+")
+_MNNVL_IN_USE = re.compile(r"MNNVL 1 cliqueId \S+ cliqueSize \d{1,12}")
 
 
 def provider(text: str) -> str | None:

@@ -1,25 +1,29 @@
 """The table of nccl-tests: rows in columns named by a header, tags of launchers inside rows, rows cut in the middle."""
 
 import dataclasses
+import functools
 import math
 import re
-from collections.abc import Sequence
 
 _TYPES = (
     "float|half|double|bfloat16|int8|uint8|char|int32|uint32|int64|uint64|int|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2"
 )
-_TAG = re.compile(r"\[[\w@.-]*,?\d+(?:,\d+)?\]<std(?:out|err)>:\s?|\[(?:default|rank)\d+\]:\s?")
-_ROW = re.compile(rf"(?:^|[\s:\]>|])(?P<size>\d+)\s+(?P<count>\d+)\s+(?P<type>{_TYPES})(?=\s|$)(?P<rest>.*)$")
-_PIECE = re.compile(rf"(?:^|[\s:\]>|])\d+\s+\d+\s+(?:{_TYPES})$")
+_TAG = re.compile(
+    r"\[[\w@.-]{0,80},?\d{1,12}(?:,\d{1,12})?\]<std(?:out|err)>:\s?|\[(?:default|rank)\d{1,12}\]:\s?"
+)
+_ROW = re.compile(
+    rf"(?:^|[\s:\]>|])(?P<size>\d{{1,18}})\s+(?P<count>\d{{1,18}})\s+(?P<type>{_TYPES})(?=\s|$)(?P<rest>.*)$"
+)
+_PIECE = re.compile(rf"(?:^|[\s:\]>|])\d{{1,12}}\s+\d{{1,12}}\s+(?:{_TYPES})$")
 _AVERAGE = re.compile(r"# ?Avg bus bandwidth\s*:\s*(?P<value>[-+.\deEna]+)(?P<rest>.*)")
-_OUT = re.compile(r"# ?Out of bounds values\s*:\s*(?P<count>\d+)\s*(?P<word>\w*)")
+_OUT = re.compile(r"# ?Out of bounds values\s*:\s*(?P<count>\d{1,12})\s*(?P<word>\w*)")
 _RANK = re.compile(
-    r"#\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>\d+)"
+    r"#\s+Rank\s+(?P<rank>\d{1,12})\s+(?:Group\s+\d{1,12}\s+)?Pid\s+(?P<pid>\d{1,12})\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>\d{1,12})"
 )
 _STARTING = re.compile(r"Collective test starting: (?P<name>\w+)")
 _WORDS = {"sum", "prod", "min", "max", "avg", "mulsum", "none", "all"}
 _DEFAULT = ("time", "algbw", "busbw", "wrong", "time", "algbw", "busbw", "wrong")
-_NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?$")
+_NUMBER = re.compile(r"[-+]?(?:\d{1,300}(?:[.,]\d{0,300})?|[.,]\d{1,300})(?:[eE][-+]?\d{1,4})?$")
 _MANY = 100_000
 
 
@@ -81,7 +85,7 @@ class Table:
                 self.torn += 1
                 return True
             return False
-        parsed = _parse(row, self._columns)
+        parsed = _parse(row["size"], row["type"], row["rest"], self._columns)
         if parsed is None:
             looks = _NUMBER.match((row["rest"].split() or ["0"])[-1]) is not None or not clean
             self.torn += 1 if looks or len(row["rest"].split()) > 2 else 0
@@ -201,8 +205,9 @@ def _float(text: str) -> float | None:
         return None
 
 
-def _parse(row: "re.Match[str]", columns: Sequence[str]) -> Row | None:
-    tokens = row["rest"].split()
+@functools.lru_cache(maxsize=1000)
+def _parse(size: str, kind: str, rest: str, columns: tuple[str, ...]) -> Row | None:
+    tokens = rest.split()
     operation, root = "", None
     names = list(columns)
     if names:
@@ -213,7 +218,7 @@ def _parse(row: "re.Match[str]", columns: Sequence[str]) -> Row | None:
             operation = tokens.pop(0)
         if names and names[0] == "root":
             names.pop(0)
-            if not tokens or not re.fullmatch(r"-?\d+", tokens[0]):
+            if not tokens or not re.fullmatch(r"-?\d{1,12}", tokens[0]):
                 return None
             root = int(tokens.pop(0))
     else:
@@ -225,7 +230,7 @@ def _parse(row: "re.Match[str]", columns: Sequence[str]) -> Row | None:
         ):
             numeric += 1
         names = list(_DEFAULT)
-        if numeric > len(names) and re.fullmatch(r"-?\d+", tokens[0]):
+        if numeric > len(names) and re.fullmatch(r"-?\d{1,12}", tokens[0]):
             root = int(tokens.pop(0))
     if len(tokens) < len(names):
         return None
@@ -254,4 +259,4 @@ def _parse(row: "re.Match[str]", columns: Sequence[str]) -> Row | None:
         values[key] = number
     if {"time", "algbw", "busbw"} <= values.keys():
         sides.append(Side(values["time"], values["algbw"], values["busbw"], wrong))
-    return Row(int(row["size"]), row["type"], operation, root, tuple(sides)) if sides else None
+    return Row(int(size), kind, operation, root, tuple(sides)) if sides else None

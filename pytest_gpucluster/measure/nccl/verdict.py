@@ -5,6 +5,7 @@ names TCP is a violation all the same, since that rank has no other network. Sil
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -235,11 +236,10 @@ def _gaps(facts: Facts) -> Iterator[Reason]:
 
 
 def _not_covered(facts: Facts, ranks: int, nodes: int) -> Iterator[Reason]:
-    missing = [rank for rank in range(min(ranks, 100_000)) if rank not in facts.ranks]
+    missing = ranks - sum(rank < ranks for rank in facts.ranks)
     if missing:
-        shown = ", ".join(map(str, missing[:MANY])) + (
-            f" and {len(missing) - MANY} more" if len(missing) > MANY else ""
-        )
+        first = list(itertools.islice((rank for rank in range(ranks) if rank not in facts.ranks), MANY))
+        shown = ", ".join(map(str, first)) + (f" and {missing - MANY} more" if missing > MANY else "")
         yield _unseen(f"nothing in the log identifies rank {shown}", (advice.ALL_RANKS,))
     over = [path for path in facts.paths if path.carrier]
     machines: Mapping[str, str] = facts.given.pod_nodes
