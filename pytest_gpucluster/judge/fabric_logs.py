@@ -1,6 +1,6 @@
 """What the NCCL logs of a gang's ranks show, read once for all rows that are judged by them."""
 
-from pytest_gpucluster.evidence import nccl_logs
+from pytest_gpucluster.evidence import fields, nccl_logs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import terms
@@ -22,8 +22,13 @@ def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Fac
         reader.feed("".join(f"{line}\n" for line in log.lines).encode())
     reader.end()
     machines = {pod.name: pod.node for pod in pods.values() if pod.node}
+    declared = fields.sub(given, "fabric").get("hcas")
+    hcas = tuple(str(one) for one in declared) if isinstance(declared, list) and declared else None
     known = nccl.Given(
-        ranks=terms.count(given, "world"), nodes=terms.count(given, "nodes"), pod_nodes=machines
+        ranks=terms.count(given, "world"),
+        nodes=terms.count(given, "nodes"),
+        pod_nodes=machines,
+        expected_hcas=hcas,
     )
     return nccl.facts.of(reader.seen, known)
 

@@ -1,6 +1,7 @@
 """Departures of the traffic between ranks."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +105,21 @@ def _breaks(word: dict[str, Any]) -> None:
     word.update(event="failed", error=error)
 
 
+def _log(change: Callable[[str], str | None]) -> base.Mutant:
+    """Return the mutant that rewrites lines of the logs of the run that users get."""
+    return _only("collectives", _log_lines(change))
+
+
+def _of_second(change: Callable[[str], str | None]) -> base.Mutant:
+    """Return the same for the logs of the second member alone."""
+    return _log(lambda text: change(text) if "-worker-1:" in text else text)
+
+
+def _of_first_rank(change: Callable[[str], str | None]) -> base.Mutant:
+    """Return the same for the log of rank 0 alone."""
+    return _log(lambda text: change(text) if text.startswith("[rank0]") else text)
+
+
 MUTANTS: base.Table = {
     "fabric.another-interface": (
         "one member is connected over an interface that was not declared",
@@ -160,6 +176,46 @@ MUTANTS: base.Table = {
     "fabric.stall-unheard": (
         "one member's ranks end without a word about the collective",
         base.drop("stalled", alone=True),
+    ),
+    "fabric.one-rank-on-sockets": (
+        "one rank is connected over sockets",
+        _of_first_rank(lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0")),
+    ),
+    "fabric.another-network": (
+        "one rank is connected over another fast network than declared",
+        _of_first_rank(lambda text: text.replace("NET/IB/", "NET/UCX/")),
+    ),
+    "fabric.sockets-chosen": (
+        "one member has chosen sockets, and printed no connection",
+        _of_second(
+            lambda text: (
+                None if " via NET/" in text else text.replace("Using network IB", "Using network Socket")
+            )
+        ),
+    ),
+    "fabric.no-gdr": (
+        "one rank sends without GPUDirect RDMA",
+        _of_first_rank(lambda text: text.replace("/GDRDMA", "") if "[send]" in text else text),
+    ),
+    "fabric.worlds-apart": (
+        "each member has a communicator of its own",
+        _of_second(lambda text: text.replace("commId 0x4dba", "commId 0x7777")),
+    ),
+    "fabric.another-adapter": (
+        "one member uses an adapter that is not declared",
+        _of_second(lambda text: text.replace("[2]mlx5_2:1/IB", "[2]mlx5_12:1/IB")),
+    ),
+    "fabric.another-setting": (
+        "an image sets another list of adapters than declared",
+        _of_second(lambda text: re.sub(r"(NCCL_IB_HCA set by environment to ).*", r"\1mlx5", text)),
+    ),
+    "fabric.shared-memory": (
+        "ranks of one member reach each other through the host's memory",
+        _of_second(lambda text: text.replace("/0 :", " :").replace("P2P/CUMEM", "SHM/direct/direct")),
+    ),
+    "fabric.log-cut": (
+        "the logs of one member end before the connections",
+        _of_second(lambda text: None if "Channel" in text or "Destroy" in text else text),
     ),
     "fabric.not-switched-off": (
         "with the fabric switched off the traffic still goes over it",

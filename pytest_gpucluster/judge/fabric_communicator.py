@@ -1,0 +1,84 @@
+"""FAB-004, FAB-005: one communicator with every rank, and the declared adapters behind it."""
+
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge.fabric_ground import cause
+from pytest_gpucluster.measure.nccl import advice, verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+ONE = "one communicator holds every rank of the world"
+ADAPTERS = "the adapters in use are the declared ones, and every rank's list has them all"
+
+PREFIX = Cause(
+    "NCCL_IB_HCA is read as beginnings of names: mlx5_1 takes mlx5_10 to mlx5_19 too",
+    'write the list with "=" in front: NCCL_IB_HCA: "=mlx5_1,mlx5_2"',
+)
+UNSEEN = Cause(
+    "the pod does not see, or may not open, an adapter that is declared",
+    "request all adapters of the node in the pod; open each device of /dev/infiniband in it",
+)
+
+
+def holds_all(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-004."""
+    ground = fabric_ground.of(evidence, given, ONE, between=False)
+    if isinstance(ground, Finding):
+        return ground
+    facts, world = ground.facts, ground.world
+    number = Number("ranks of the largest communicator", None if facts.nranks is None else float(facts.nranks),
+                    "ranks", float(world), "nodes x GPUs of the gang")  # fmt: skip
+    if facts.nranks is not None and facts.nranks > world:
+        text = f"a communicator has {facts.nranks} ranks, the world has {world}"
+        return ground.fail(text, facts.ranks, cause(advice.ONE_JOB))
+    if facts.worlds is not None and facts.worlds > 1:
+        text = f"{facts.worlds} communicators of {facts.nranks} ranks that know nothing of each other"
+        return ground.fail(text, facts.ranks, cause(advice.SMALL_WORLD))
+    lacking = ground.lacking()
+    if lacking is not None:
+        return lacking
+    if facts.nranks is None:
+        text = "the logs show no communicator"
+        return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,))
+    if facts.nranks < world:
+        text = f"the largest communicator has {facts.nranks} of {world} ranks"
+        return ground.fail(text, facts.ranks, cause(advice.SMALL_WORLD))
+    absent = [rank for rank in range(world) if rank not in facts.ranks]
+    if absent:
+        text = (
+            f"rank {say.listed([str(rank) for rank in absent])} of {world} is in no communicator of that size"
+        )
+        return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,), where=ground.where(absent))
+    return ground.found(Verdict.PASS, f"one communicator of {world} ranks", numbers=(number,))
+
+
+def declared_adapters(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-005."""
+    ground = fabric_ground.of(evidence, given, ADAPTERS, between=True)
+    if isinstance(ground, Finding):
+        return ground
+    facts = ground.facts
+    declared = [str(one) for one in fabric_terms.fabric(given).get("hcas") or []]
+    used = say.listed(list(facts.hcas_used)) or "none that is known"
+    if not declared:
+        text = f"no adapters are declared (fabric.hcas); in use: {used}"
+        return ground.found(Verdict.NOT_APPLICABLE, text)
+    strange = sorted(set(facts.hcas_used) - set(declared))
+    if strange:
+        ranks = sorted({path.rank for path in ground.between if set(path.hcas) & set(strange)})
+        text = f"declared are {', '.join(declared)}; in use is {', '.join(strange)}"
+        return ground.fail(text, ranks, PREFIX)
+    if verdict.hca_check(facts) == verdict.FAIL:
+        lacks = {
+            host: sorted(set(declared) - set(names))
+            for host, names in facts.listed.items()
+            if set(declared) - set(names)
+        }
+        listed = say.listed([f"{host} lacks {', '.join(names)}" for host, names in sorted(lacks.items())], 4)
+        ranks = [rank.rank for rank in ground.told.ranks if rank.word.pod in lacks]
+        return ground.fail(f"declared are {', '.join(declared)}: {listed or used}", ranks, UNSEEN, PREFIX)
+    gap = ground.gap(path for path in ground.between if path.hcas)
+    if gap is not None:
+        return gap
+    idle = sorted(set(declared) - set(facts.hcas_used))
+    beside = f"; {', '.join(idle)} carried nothing" if idle else ""
+    return ground.found(Verdict.PASS, f"in use: {used}, all declared{beside}")

@@ -1,0 +1,124 @@
+"""The ground of rows that are judged by NCCL's connection lines: who took part, whose log is whole, what is missing.
+
+Only a connection line proves a transport. A violation that a log shows counts whatever else is missing; a pass needs
+the whole log of every rank, and connections on every node.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+
+from pytest_gpucluster.evidence import nccl_logs
+from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_logs, fabric_terms, say, terms
+from pytest_gpucluster.measure.nccl import Facts, advice
+from pytest_gpucluster.measure.nccl.facts import Path
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Ground:
+    """What a row about connections stands on.
+
+    Attributes:
+        required: what must hold.
+        gang: the gang.
+        told: its ranks.
+        facts: what their logs show.
+        world: ranks that there must be.
+        logs: the logs.
+    """
+
+    required: str
+    gang: Gang | None
+    told: Told
+    facts: Facts
+    world: int
+    logs: tuple[nccl_logs.Log, ...]
+
+    def found(self, verdict: Verdict, text: str, **more: object) -> Finding:
+        """Return a finding with the keys of the logs that it was read from."""
+        keys = tuple(log.key for log in self.logs)[:12]
+        more.setdefault("evidence", keys or fabric_terms.keys(self.told))
+        return say.finding(verdict, self.required, text, self.gang, **more)
+
+    def fail(self, text: str, ranks: Iterable[int], *causes: Cause) -> Finding:
+        """Return the finding of a violation, with the ranks that it was seen on and their nodes."""
+        where = self.where(ranks)
+        return self.found(Verdict.FAIL, text, violation=True, causes=causes, where=where)
+
+    def where(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """Return ranks with pods and nodes."""
+        wanted = set(ranks)
+        known = [rank for rank in self.told.ranks if rank.rank in wanted]
+        return fabric_terms.places(known) or tuple(f"rank {number}" for number in sorted(wanted))[: say.MANY]
+
+    def rank(self, number: int) -> Rank | None:
+        """Return a rank by its number."""
+        return next((rank for rank in self.told.ranks if rank.rank == number), None)
+
+    def node(self, number: int) -> str:
+        """Return the node of a rank, "" where it is not known."""
+        rank = self.rank(number)
+        return "" if rank is None else rank.node
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes of the ranks."""
+        return tuple(sorted({rank.node for rank in self.told.ranks}))
+
+    @property
+    def between(self) -> tuple[Path, ...]:
+        """Return the connections over a network."""
+        return tuple(path for path in self.facts.paths if path.carrier)
+
+    def gap(self, paths: Iterable[Path]) -> Finding | None:
+        """Return what is missing for a pass: logs of ranks, or connections of these kinds on a node."""
+        lacking = self.lacking()
+        if lacking is not None:
+            return lacking
+        seen = {self.node(path.rank) for path in paths}
+        mute = [node for node in self.nodes if node not in seen]
+        if mute:
+            text = f"no rank on {say.listed(mute)} printed such a connection"
+            return self.found(Verdict.INCONCLUSIVE, text, causes=(cause(advice.LAZY),))
+        return None
+
+    def lacking(self) -> Finding | None:
+        """Return which ranks said nothing, or whose log is not whole; None for none."""
+        heard = {log.rank for log in self.logs if log.whole and log.lines}
+        silent = [number for number in range(min(self.world, 100_000)) if number not in heard]
+        if not silent:
+            return None
+        text = f"the NCCL log of rank {say.listed([str(n) for n in silent])} of {self.world} is not there, or not whole"
+        return self.found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,), where=self.where(silent))
+
+
+def of(evidence: Evidence, given: terms.Given, required: str, *, between: bool) -> Ground | Finding:
+    """Return the ground, or the finding where there is none.
+
+    Args:
+        evidence: the evidence.
+        given: what the judge is told.
+        required: what must hold.
+        between: whether the row is about traffic between nodes, and so does not apply to one.
+    """
+    gang = fabric_terms.subject(evidence, given)
+    told = fabric_terms.told(evidence, gang)
+    nothing = fabric_terms.nobody(evidence, told, gang, required)
+    if nothing is not None:
+        return nothing
+    if told.cpu:
+        return say.finding(Verdict.NOT_APPLICABLE, required, fabric_terms.CPU, gang)
+    world = fabric_terms.expected(given, told) or len(told.ranks)
+    if between and len({rank.node for rank in told.ranks}) < 2 and (terms.count(given, "nodes") or 1) < 2:
+        text = "all ranks are on one node: nothing goes between nodes"
+        return say.finding(Verdict.NOT_APPLICABLE, required, text, gang)
+    logs = nccl_logs.read(evidence, None if gang is None else [pod.uid for pod in gang.pods])
+    return Ground(required, gang, told, fabric_logs.facts(evidence, given, gang), world, logs)
+
+
+def cause(one: advice.Advice) -> Cause:
+    """Return what the reader of logs advises as a cause of a finding."""
+    return Cause(one.cause, one.fix)

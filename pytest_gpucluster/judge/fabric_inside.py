@@ -1,0 +1,85 @@
+"""FAB-018: ranks of one node use the declared path between them, not the host's memory or the network."""
+
+from collections import Counter
+
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge.fabric_ground import Ground
+from pytest_gpucluster.measure.nccl import shapes
+from pytest_gpucluster.measure.nccl.facts import Path
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+REQUIRED = "ranks of one node are connected by P2P or NVLS; by SHM or NET only where that is declared"
+
+BETTER = ("NET", "SHM", "P2P", "NVLS")
+"""Paths, each better than the ones before: what is declared is the least."""
+OFF = Cause(
+    "P2P is switched off (NCCL_P2P_DISABLE, NCCL_P2P_LEVEL), or the GPUs cannot reach each other: no NVLink and no "
+    "common PCIe switch, ACS or an IOMMU between them, a virtual machine without peer access",
+    "unset the variables, look at `nvidia-smi topo -p2p r` and `nvidia-smi topo -m` on the node, switch ACS off",
+)
+APART = Cause(
+    "the ranks are in different pods (or containers) on one node, which NCCL takes for two nodes",
+    "put all GPUs of a node into one pod, or declare intra_node: NET",
+)
+NO_SHM = Cause(
+    "shared memory of the pod (/dev/shm) is too small, so that NCCL leaves it alone",
+    "mount an emptyDir with medium: Memory at /dev/shm",
+)
+NO_NVLS = Cause(
+    "NVLS is not used: switched off (NCCL_NVLS_ENABLE), not there (needs NVSwitch of H100 and later, all GPUs of the "
+    "node in one pod, fabric manager), or NCCL chose a ring",
+    "look for `NVLS multicast support` in the log, at the fabric manager, and at NCCL_ALGO",
+)
+
+
+def on_declared_path(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-018."""
+    ground = fabric_ground.of(evidence, given, REQUIRED, between=False)
+    if isinstance(ground, Finding):
+        return ground
+    each = Counter(rank.node for rank in ground.told.ranks)
+    shared = sorted(node for node, count in each.items() if count > 1)
+    if not shared:
+        return ground.found(Verdict.NOT_APPLICABLE, "every node has one rank: nothing goes inside a node")
+    declared = str(fabric_terms.fabric(given).get("intra_node") or "")
+    least = BETTER.index(declared) if declared in BETTER else BETTER.index("P2P")
+    inside = [path for path in ground.facts.paths if _inside(ground, path)]
+    worse = [path for path in inside if BETTER.index(_kind(path)) < min(least, BETTER.index("P2P"))]
+    if worse:
+        ranks = sorted({path.rank for path in worse})
+        seen = say.listed(
+            sorted({path.name if path.kind == shapes.INTRA else f"NET/{path.name}" for path in worse})
+        )
+        text = f"ranks {say.listed([str(rank) for rank in ranks])} reach others on their node over {seen}"
+        net = any(_kind(path) == "NET" for path in worse)
+        return ground.fail(text, ranks, *((APART, NO_SHM, OFF) if net else (OFF, APART)))
+    lacking = ground.lacking()
+    if lacking is not None:
+        return lacking
+    seen_on = {ground.node(path.rank) for path in inside}
+    mute = [node for node in shared if node not in seen_on]
+    if mute:
+        text = f"no rank on {say.listed(mute)} printed a connection inside its node"
+        return ground.found(Verdict.INCONCLUSIVE, text)
+    if declared == "NVLS" and ground.facts.nvls != "used":
+        text = "NVLS is declared; no log shows it in use"
+        verdict = Verdict.FAIL if ground.facts.nvls == "available" else Verdict.INCONCLUSIVE
+        return ground.found(verdict, text, causes=(NO_NVLS,))
+    over = say.listed(sorted({path.name for path in inside}))
+    also = ", NVLS in use" if ground.facts.nvls == "used" else ""
+    text = f"ranks on {say.listed(shared)} are connected over {over}{also}"
+    return ground.found(Verdict.PASS, text)
+
+
+def _kind(path: Path) -> str:
+    """Return what a connection is."""
+    if path.kind != shapes.INTRA:
+        return "NET"
+    return "SHM" if path.name.startswith("SHM") or "shared memory" in path.name else "P2P"
+
+
+def _inside(ground: Ground, path: Path) -> bool:
+    """Report whether a connection is between two ranks of one node."""
+    own, other = ground.node(path.rank), ground.node(path.peer)
+    return bool(own) and own == other

@@ -1,0 +1,120 @@
+"""FAB-017: the settings in force are the declared ones on every rank, and nothing is disabled behind their back.
+
+NCCL says of each setting that it reads from environment or a configuration file; a manifest does not show what an
+image or /etc/nccl.conf adds.
+"""
+
+from collections.abc import Mapping
+
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge.fabric_ground import Ground
+from pytest_gpucluster.measure import nccl
+from pytest_gpucluster.requirement import Cause, Finding, Verdict
+
+REQUIRED = "on every rank the declared settings are in force, and no other one disables a transport"
+
+DISABLING: Mapping[str, tuple[str, ...]] = {
+    "NCCL_IB_DISABLE": ("1",),
+    "NCCL_P2P_DISABLE": ("1",),
+    "NCCL_SHM_DISABLE": ("1",),
+    "NCCL_NET_DISABLE": ("1",),
+    "NCCL_NVLS_ENABLE": ("0",),
+    "NCCL_CUMEM_ENABLE": ("0",),
+    "NCCL_DMABUF_ENABLE": ("0",),
+    "NCCL_NET_GDR_LEVEL": ("0", "LOC"),
+    "NCCL_NET_GDR_READ": ("0",),
+    "NCCL_NET": ("Socket",),
+    "NCCL_NET_PLUGIN": ("none",),
+}
+"""Settings that take a transport away, with the values that do."""
+IMAGE = Cause(
+    "the image sets it (ENV), or a configuration file does (/etc/nccl.conf, ~/.nccl.conf, NCCL_CONF_FILE)",
+    "read the image's environment (`env` in a pod of it) and these files; set what is declared in the pod itself",
+)
+UNEVEN = Cause(
+    "a launcher does not pass the variable to all ranks (mpirun needs -x), or pods have different images",
+    "set it in the pod template, not in a shell of the first rank",
+)
+UNREAD = Cause(
+    "NCCL says of a setting only when it reads it: the part that reads it was not started",
+    "compare with another rank's log; NCCL_DEBUG_SUBSYS must have ENV",
+)
+
+
+def as_declared(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-017."""
+    ground = fabric_ground.of(evidence, given, REQUIRED, between=False)
+    if isinstance(ground, Finding):
+        return ground
+    own = fabric_terms.fabric(given)
+    settings, env = own.get("settings") or {}, own.get("env") or {}
+    declared = (
+        {str(key): str(value) for key, value in settings.items()} if isinstance(settings, Mapping) else {}
+    )
+    ours = {str(key): str(value) for key, value in env.items()} if isinstance(env, Mapping) else {}
+    in_force = {log.rank: _settings(log.pod, log.lines) for log in ground.logs}
+    other = _other(declared, in_force)
+    if other:
+        name, value, ranks = other
+        text = f"declared is {name}={declared[name]}; ranks {_list(ranks)} have {value}"
+        return ground.fail(text, ranks, IMAGE, UNEVEN)
+    off = _disabled({**ours, **declared}, in_force)
+    if off:
+        name, value, ranks = off
+        text = f"{name}={value} is in force on ranks {_list(ranks)}, and nobody declares it"
+        return ground.fail(text, ranks, IMAGE)
+    if not declared:
+        text = "no settings are declared (fabric.settings); none that disables a transport is in force"
+        return ground.found(Verdict.NOT_APPLICABLE, text)
+    return ground.lacking() or _everywhere(ground, declared, in_force)
+
+
+def _everywhere(
+    ground: Ground, declared: Mapping[str, str], in_force: Mapping[int, Mapping[str, str]]
+) -> Finding:
+    """Say whether each rank's log shows each declared setting."""
+    for name in declared:
+        mute = [rank for rank in range(ground.world) if name not in in_force.get(rank, {})]
+        if 0 < len(mute) < ground.world:
+            text = f"{name} is in force on {ground.world - len(mute)} of {ground.world} ranks, not on {_list(mute)}"
+            return ground.fail(text, mute, UNEVEN, IMAGE)
+        if mute:
+            return ground.found(Verdict.INCONCLUSIVE, f"no rank's log tells {name}", causes=(UNREAD,))
+    listed = say.listed([f"{name}={value}" for name, value in declared.items()], 4)
+    return ground.found(Verdict.PASS, f"in force on all {ground.world} ranks: {listed}")
+
+
+def _settings(pod: str, lines: list[str]) -> dict[str, str]:
+    """Return what one rank's log says is in force."""
+    reader = nccl.Reader()
+    reader.start(pod)
+    reader.feed("".join(f"{line}\n" for line in lines).encode())
+    reader.end()
+    told = nccl.facts.of(reader.seen).settings
+    return {name: list(values)[-1] for name, values in told.items() if values}
+
+
+def _other(
+    declared: Mapping[str, str], in_force: Mapping[int, Mapping[str, str]]
+) -> tuple[str, str, list[int]] | None:
+    for name, value in declared.items():
+        strange = {rank: own[name] for rank, own in in_force.items() if own.get(name, value) != value}
+        if strange:
+            return name, say.listed(sorted(set(strange.values()))), sorted(strange)
+    return None
+
+
+def _disabled(
+    known: Mapping[str, str], in_force: Mapping[int, Mapping[str, str]]
+) -> tuple[str, str, list[int]] | None:
+    for name, values in DISABLING.items():
+        off = {v.lower() for v in values}
+        ranks = sorted(rank for rank, own in in_force.items() if own.get(name, "").lower() in off)
+        if ranks and known.get(name, "").lower() not in off:
+            return name, in_force[ranks[0]][name], ranks
+    return None
+
+
+def _list(ranks: list[int]) -> str:
+    return say.listed([str(rank) for rank in ranks])

@@ -1,0 +1,157 @@
+"""FAB-001, FAB-002, FAB-003: the declared transport between nodes, GPUDirect RDMA on it, and nobody on TCP."""
+
+import re
+
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge.fabric_ground import Ground, cause
+from pytest_gpucluster.measure.nccl import advice, networks
+from pytest_gpucluster.measure.nccl.facts import Path
+from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+
+DECLARED = "the connections of ranks between nodes are over the declared transport, on every node"
+GDR = "every connection of a rank to another node has GPUDirect RDMA, in both directions"
+NO_TCP = "no rank is connected to another node over TCP, and none has nothing but TCP"
+
+NAMES = {
+    "NET/IB": re.compile(r"IB|IBext(_v\d+)?", re.IGNORECASE),
+    "NET/OFI": re.compile(r"(AWS )?Libfabric|OFI", re.IGNORECASE),
+    "NET/UCX": re.compile(r"UCX([-_].*)?", re.IGNORECASE),
+    "NET/gIB": re.compile(r"gIB", re.IGNORECASE),
+    "NET/FasTrak": re.compile(r"FasTrak(_v\d+)?", re.IGNORECASE),
+    "NET/TCPX": re.compile(r"GPUDirectTCPXO?(_v\d+)?", re.IGNORECASE),
+    "NET/SHARP": re.compile(r"IB|IBext(_v\d+)?|SHARP", re.IGNORECASE),
+    "NET/Socket": re.compile(r"(Fast)?Socket", re.IGNORECASE),
+}
+"""Transport -> how its network is called in connection lines."""
+SOCKETS = "NET/Socket"
+NVLINK = "MNNVL"
+JOINED = "P2P/MNNVL"
+
+
+def on_declared(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-001."""
+    transport = _transport(given)
+    ground = fabric_ground.of(evidence, given, DECLARED, between=True)
+    if isinstance(ground, Finding):
+        return ground
+    if not transport:
+        seen = say.listed(sorted({path.name for path in ground.between})) or "no network"
+        text = f"no transport is declared (fabric.transport); connections between nodes are over {seen}"
+        return ground.found(Verdict.NOT_APPLICABLE, text)
+    strays = [path for path in ground.between if not _fits(path, transport, given)]
+    if strays:
+        ranks = sorted({path.rank for path in strays})
+        listed = say.listed(sorted({f"{_label(path)}" for path in strays}))
+        who = say.listed([str(rank) for rank in ranks])
+        text = f"declared is {transport}; ranks {who} are connected over {listed}"
+        return ground.fail(text, ranks, *_causes(ground, strays))
+    right = _joined(ground) if transport == NVLINK else list(ground.between)
+    gap = ground.gap(right)
+    if gap is not None:
+        return gap
+    ranks = sorted({path.rank for path in right})
+    over = say.listed(sorted({_label(path) for path in right}))
+    text = f"{len(ranks)} ranks on {say.count(len(ground.nodes), 'node')} are connected over {over}"
+    return ground.found(Verdict.PASS, text, numbers=(Number("ranks on it", float(len(ranks)), "ranks"),))
+
+
+def with_gdr(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-002."""
+    ground = fabric_ground.of(evidence, given, GDR, between=True)
+    if isinstance(ground, Finding):
+        return ground
+    if fabric_terms.fabric(given).get("gdr") != "required":
+        text = f"GPUDirect RDMA is not declared as required (fabric.gdr); in use it is on: {ground.facts.gdr}"
+        return ground.found(Verdict.NOT_APPLICABLE, text)
+    without = [path for path in ground.between if not path.gdr]
+    if without:
+        ranks = sorted({path.rank for path in without})
+        ways = say.listed(sorted({f"{path.way} over {path.name}" for path in without}))
+        text = f"ranks {say.listed([str(rank) for rank in ranks])} have none: {ways}"
+        causes = (advice.PEERMEM, advice.DISTANCE) if any(p.carrier != networks.TCP for p in without) else ()
+        more = (advice.FORCE,) if any(p.carrier == networks.TCP for p in without) else ()
+        return ground.fail(text, ranks, *(cause(one) for one in (*causes, *more)))
+    # Who prints both directions of a connection is known of each node.
+    for way in ("send", "receive"):
+        gap = ground.gap(path for path in ground.between if path.way == way)
+        if gap is not None:
+            return gap
+    ranks = sorted({path.rank for path in ground.between})
+    text = f"all connections of {len(ranks)} ranks to other nodes have it, in both directions"
+    return ground.found(Verdict.PASS, text)
+
+
+def nobody_on_tcp(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge FAB-003."""
+    transport = _transport(given)
+    ground = fabric_ground.of(evidence, given, NO_TCP, between=True)
+    if isinstance(ground, Finding):
+        return ground
+    on_tcp = sorted({path.rank for path in ground.between if path.carrier == networks.TCP})
+    only = [
+        name
+        for name in ground.facts.names
+        if ground.facts.carriers.get(name) == networks.TCP and not networks.is_reduction(name)
+    ]
+    if not transport or transport == SOCKETS:
+        what = "no transport is declared (fabric.transport)" if not transport else "sockets are declared"
+        seen = f"; ranks {say.listed([str(r) for r in on_tcp])} are on TCP" if on_tcp else ""
+        return ground.found(Verdict.NOT_APPLICABLE, what + seen)
+    if on_tcp:
+        nodes = say.listed(sorted({ground.node(rank) for rank in on_tcp}))
+        text = f"declared is {transport}; ranks {say.listed([str(r) for r in on_tcp])} on {nodes} are on TCP"
+        strays = [path for path in ground.between if path.carrier == networks.TCP]
+        return ground.fail(text, on_tcp, *_causes(ground, strays))
+    if only and transport != NVLINK:
+        hosts = sorted({host for name in only for host in ground.facts.names[name]})
+        text = f"ranks in {say.listed(hosts)} have chosen {say.listed(only)}: they have no other network"
+        chosen = [rank.rank for rank in ground.told.ranks if rank.word.pod in hosts]
+        return ground.fail(text, chosen, *_causes(ground, []))
+    gap = ground.gap(_joined(ground) if transport == NVLINK else ground.between)
+    if gap is not None:
+        return gap
+    over = say.listed(sorted({_label(path) for path in ground.between})) or JOINED
+    text = f"none of {ground.world} ranks is on TCP; what goes between nodes is over {over}"
+    return ground.found(Verdict.PASS, text)
+
+
+def _transport(given: terms.Given) -> str:
+    return str(fabric_terms.fabric(given).get("transport") or "")
+
+
+def _label(path: Path) -> str:
+    """Return a connection's network as its line has it."""
+    return f"{path.kind}/{path.name}" if not path.name.startswith(path.kind) else path.name
+
+
+def _fits(path: Path, transport: str, given: terms.Given) -> bool:
+    """Report whether a connection between nodes is over the declared transport."""
+    if transport == NVLINK:
+        return False
+    if networks.is_reduction(path.name):
+        # Reduction in the network goes beside the network that carries the rest.
+        return transport in ("NET/SHARP", "NET/IB")
+    named = str(fabric_terms.fabric(given).get("network") or "")
+    if named:
+        return path.name.lower() == named.lower()
+    right = NAMES[transport].fullmatch(path.name) is not None if transport in NAMES else False
+    # libfabric may run over TCP: by name it is what was declared, by what carries the bytes it is not.
+    return right and (path.carrier != networks.TCP or transport == SOCKETS)
+
+
+def _joined(ground: Ground) -> list[Path]:
+    return [path for path in ground.facts.paths if path.name == JOINED]
+
+
+def _causes(ground: Ground, strays: list[Path]) -> list[Cause]:
+    """Return why a rank is not on the declared network, likeliest first."""
+    settings = ground.facts.settings
+    found = []
+    if "1" in settings.get("NCCL_IB_DISABLE", {}):
+        found.append(advice.DISABLED)
+    if any(value.lower() == "socket" for value in settings.get("NCCL_NET", {})):
+        found.append(advice.FORCED_SOCKET)
+    if any(networks.is_libfabric(path.name) and path.carrier == networks.TCP for path in strays):
+        found.append(advice.LIBFABRIC_TCP)
+    return [cause(one) for one in (*found, advice.NO_DEVICE, advice.FORCE)]

@@ -1,0 +1,138 @@
+"""What carries the traffic, by the connection lines that NCCL itself prints."""
+
+from collections.abc import Callable
+
+from pytest_gpucluster import requirement
+from pytest_gpucluster.judge import (
+    fabric_communicator,
+    fabric_inside,
+    fabric_settings,
+    fabric_transport,
+    presupposed,
+)
+
+from ..scenarios.collectives import collectives
+
+
+@requirement(
+    "FAB-001",
+    level="must",
+    documents="R J P",
+    scenario=collectives,
+    judge=fabric_transport.on_declared,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.one-rank-on-sockets", "fabric.another-network"],
+)
+def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[], None]) -> None:
+    """Collectives between nodes use the declared transport.
+
+    Every connection of a rank to another node MUST be over the declared transport, by NCCL's own connection lines:
+    which devices were found, or which network would be taken, proves nothing.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-002",
+    level="must",
+    documents="R J",
+    scenario=collectives,
+    judge=fabric_transport.with_gdr,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.no-gdr"],
+)
+def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
+    """GPUDirect RDMA is in use wherever it must be.
+
+    Where the profile requires it, every connection between nodes MUST have GPUDirect RDMA, on every rank and in both
+    directions.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-003",
+    level="must",
+    documents="R P",
+    scenario=collectives,
+    judge=fabric_transport.nobody_on_tcp,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.one-rank-on-sockets", "fabric.sockets-chosen"],
+)
+def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
+    """No rank fell back to TCP.
+
+    Where another transport is declared, no rank MUST be connected to another node over TCP; those that are, are named
+    with their node.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-004",
+    level="must",
+    documents="R J",
+    scenario=collectives,
+    judge=fabric_communicator.holds_all,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.worlds-apart"],
+)
+def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
+    """One communicator holds every rank.
+
+    The ranks MUST form one communicator of the expected size, not several that know nothing of each other.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-005",
+    level="must",
+    documents="R P",
+    scenario=collectives,
+    judge=fabric_communicator.declared_adapters,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.another-adapter"],
+)
+def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
+    """The declared adapters are in use.
+
+    The adapters behind the connections MUST be declared ones, and every rank MUST find all that are declared.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-017",
+    level="must",
+    documents="R P",
+    scenario=collectives,
+    judge=fabric_settings.as_declared,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.another-setting"],
+)
+def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None]) -> None:
+    """The settings in force are the declared ones.
+
+    On every rank the declared settings MUST be in force, whoever sets them, and no setting of an image or a
+    configuration file MUST take a transport away.
+    """
+    settle()
+
+
+@requirement(
+    "FAB-018",
+    level="must",
+    documents="+",
+    scenario=collectives,
+    judge=fabric_inside.on_declared_path,
+    presupposes=[presupposed.pods_ran],
+    defects=["fabric.shared-memory"],
+)
+def test_ranks_of_one_node_use_the_declared_path(settle: Callable[[], None]) -> None:
+    """Ranks of one node use the declared path.
+
+    Ranks on one node MUST reach each other by P2P or NVLS as declared; the host's shared memory, or the network, only
+    where that is declared.
+    """
+    settle()
