@@ -16,6 +16,7 @@ COMMANDS = {
     "record": "run one scenario on a cluster and keep what happened as a recording",
     "report": "write the reports of a run from its journal",
     "verify": "reach every verdict of a run again from its files",
+    "floors": "propose floors for a profile from the reports of accepted runs",
     "cleanup": "remove what killed runs left on a cluster",
     "rbac": "print the smallest roles with which a selection runs",
     "serve": "start the embedded cluster for kubectl",

@@ -3,6 +3,7 @@
 The slowest rank's figure counts. A figure that its own times contradict, or that the wires cannot carry, is none.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable
 
@@ -156,7 +157,8 @@ def _compared(
 
     def found(verdict: Verdict, text: str, floors: Iterable[Floor], **more: object) -> Finding:
         numbers = (*_starts(told), *_numbers(figures, list(floors)))
-        return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, **more)
+        facts = _facts(shape, told, figures)
+        return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, facts=facts, **more)
 
     if shape is None:
         return found(Verdict.INCONCLUSIVE, "the nodes do not hold equally many ranks: no floor fits", ())
@@ -199,6 +201,20 @@ def _compared(
         return found(Verdict.INCONCLUSIVE, text, floors)
     text = f"{say.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
     return found(Verdict.PASS, text, floors)
+
+
+def _facts(
+    shape: Shape | None, told: Told, figures: dict[tuple[str, int], tuple[float, Rank]]
+) -> dict[str, object]:
+    """Return what floors are proposed from: the slowest rank's figures with the shape that they belong to."""
+    if shape is None:
+        return {}
+    own = {**dataclasses.asdict(shape), "device": told.ranks[0].says("device_name")}
+    listed = [
+        {"collective": name, "size": size, "busbw": rate if math.isfinite(rate) else None}
+        for (name, size), (rate, _) in sorted(figures.items())
+    ]
+    return {"shape": own, "bandwidth": listed}
 
 
 def _times(rank: Rank, name: str, size: int) -> int:

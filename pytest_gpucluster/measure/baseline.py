@@ -1,11 +1,11 @@
-"""Figures of speed in the report of an earlier run: what a later one is compared with, and floors are proposed from."""
+"""Figures in the report of an earlier run: what a later one is compared with, and floors are proposed from."""
 
 import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-PARTS: Mapping[str, str] = {"MFU-001": "products", "MFU-002": "training"}
+PARTS: Mapping[str, str] = {"MFU-001": "products", "MFU-002": "training", "FAB-006": "bandwidth"}
 """Row -> the part of the facts that it holds."""
 ACCEPTED = ("pass", "not_applicable")
 """Verdicts of rows whose figures may be taken: reached their floor, or had none."""
@@ -16,7 +16,7 @@ class BaselineError(Exception):
 
 
 def figures_of(report: Any, name: str) -> dict[str, Any]:
-    """Return the facts of speed in a report, by part, with where they come from.
+    """Return the facts of measuring rows in a report, by part, with where they come from.
 
     Args:
         report: the report as it was read.
@@ -44,7 +44,7 @@ def figures_of(report: Any, name: str) -> dict[str, Any]:
         found[part] = dict(facts)
     if not found:
         why = f": {', '.join(refused)}" if refused else ""
-        raise BaselineError(f"{name}: has no figures of MFU-001 or MFU-002 that were accepted{why}")
+        raise BaselineError(f"{name}: has no figures of MFU-001, MFU-002 or FAB-006 that were accepted{why}")
     run = report["run"]
     origin = (
         f"{name}, run {run.get('id') or '?'} of {run.get('started') or run.get('at') or 'an unknown day'}"

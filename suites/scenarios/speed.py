@@ -54,18 +54,24 @@ def declared(stage: Stage) -> Any:
     return mfu
 
 
-def layout(stage: Stage, mfu: Any, nodes: int | None, cpu_ranks: int) -> Layout:
+def layout(stage: Stage, mfu: Any, nodes: int | None, cpu_ranks: int, *, all_gpus: bool = True) -> Layout:
     """Return who takes part: pods that together hold all GPUs of the nodes.
 
-    A pod asks for the GPUs of a whole node; where pods must lie on one NUMA node, for those of one.
+    A pod asks for the GPUs of a whole node; where pods must lie on one NUMA node, for those of one. Two pods of one
+    node reach each other over its network only: training takes one of them.
+
+    Raises:
+        NotApplicable: that is no GPU at all.
     """
     numa, whole = getattr(stage.profile, "numa", None), stage.profile.gpus_per_node
     if mfu.device == "cpu":
         return Layout(1, min(cpu_ranks, whole), cpu_ranks)
     single = numa is not None and numa.policy == "single-numa-node"
     each = whole // numa.nodes if single and numa is not None else whole
+    if each < 1:
+        raise NotApplicable(f"{whole} GPUs a node are none for each of its pods")
     found = nodes or max(1, len(gpu_nodes(stage, whole)))
-    return Layout(found * (whole // each), each, each)
+    return Layout(found * (whole // each if all_gpus else 1), each, each)
 
 
 def gang(stage: Stage, name: str, who: Layout, command: tuple[str, ...], payload: str) -> GangSpec:
@@ -130,7 +136,7 @@ def run(stage: Stage) -> None:
     mfu = declared(stage)
     cpu = mfu.device == "cpu"
     products = layout(stage, mfu, mfu.nodes, CPU_RANKS["gemm"])
-    training = layout(stage, mfu, mfu.training.nodes, CPU_RANKS["train"])
+    training = layout(stage, mfu, mfu.training.nodes, CPU_RANKS["train"], all_gpus=False)
     told(
         stage,
         world=products.pods * products.ranks,
