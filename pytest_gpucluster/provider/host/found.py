@@ -134,7 +134,8 @@ class Inventory:
 
 
 def _short(item: Gpu | Adapter) -> dict[str, Any]:
-    """Return what is known of one thing; what is not known is left out."""
-    return {
-        key: value for key, value in dataclasses.asdict(item).items() if value not in ("", (), None, False)
-    }
+    """Return what is known of one thing, as JSON has it; what is not known is left out."""
+    told = dataclasses.asdict(item)
+    known = {key: value for key, value in told.items() if value is not None and value is not False}
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in known.items()}
+    return {key: value for key, value in plain.items() if value not in ("", [])}

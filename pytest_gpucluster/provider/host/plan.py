@@ -1,13 +1,13 @@
 """Make nodes of a machine: which GPUs, CPUs, memory and adapters each has. Pure."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.profile import LoadedProfile
-from pytest_gpucluster.provider.host.found import Gpu, Inventory
+from pytest_gpucluster.provider.host.found import Adapter, Gpu, Inventory
 from pytest_gpucluster.provider.host.labels import labels
 from pytest_gpucluster.provider.protocol import ProviderError
 
@@ -43,7 +43,7 @@ def shares(inventory: Inventory, count: int, chosen: Sequence[Sequence[str]] = (
     """
     groups = _chosen(inventory.vendor.gpus, chosen) if chosen else _parts(inventory.vendor.gpus, count)
     _alike(groups)
-    homes = {node: _home(node, groups) for node in inventory.cpus}
+    homes = {node: _home(node, groups, inventory.cpus) for node in inventory.cpus}
     return [
         Share(
             tuple(group),
@@ -96,9 +96,13 @@ def _alike(groups: Sequence[Sequence[Gpu]]) -> None:
             )
 
 
-def _home(node: int, groups: Sequence[Sequence[Gpu]]) -> list[int]:
-    """Return which nodes share the CPUs of a NUMA node: those with a GPU there, else all."""
-    near = [at for at, group in enumerate(groups) if any(gpu.numa == node for gpu in group)]
+def _home(node: int, groups: Sequence[Sequence[Gpu]], known: Container[int]) -> list[int]:
+    """Return which nodes share the CPUs of a NUMA node: those with a GPU there or nowhere known, else all."""
+    near = [
+        at
+        for at, group in enumerate(groups)
+        if any(gpu.numa == node for gpu in group) or not any(gpu.numa in known for gpu in group)
+    ]
     return near or list(range(len(groups)))
 
 
@@ -127,16 +131,26 @@ def node_entries(loaded: LoadedProfile, inventory: Inventory) -> list[dict[str, 
                 "cpu_policy": "static",
                 "memory_policy": "Static" if len(inventory.cpus) > 1 else "None",
                 "labels": labels(inventory, share.gpus),
-                "extra": {RDMA: str(len(inventory.hcas))} if inventory.hcas else {},
+                "extra": {RDMA: str(len(near))} if (near := _near(inventory, share)) else {},
                 "hardware": _hardware(inventory, share),
             }
         )
     return entries
 
 
+def _near(inventory: Inventory, share: Share) -> list[Adapter]:
+    """Return the adapters on a node's NUMA nodes, shared with other nodes there, and those that are on none."""
+    return [
+        adapter
+        for adapter in inventory.hcas
+        if adapter.numa not in inventory.cpus or adapter.numa in share.cpus
+    ]
+
+
 def _hardware(inventory: Inventory, share: Share) -> dict[str, Any]:
     hcas = [
-        {"id": adapter.name, "numa": adapter.numa, "files": list(adapter.files)} for adapter in inventory.hcas
+        {"id": adapter.name, "numa": adapter.numa, "files": list(adapter.files)}
+        for adapter in _near(inventory, share)
     ]
     return {
         "root": inventory.root,

@@ -56,6 +56,23 @@ def test_four_nodes_halve_the_sockets(hgx):
     assert {part.memory for part in parts} == {1 << 19}
 
 
+def test_a_node_whose_gpus_are_nowhere_known_has_cpus_too(tmp_path):
+    """GPUs without a NUMA node, or on one of which nothing may be used, leave no node without CPUs."""
+    root, cards = machines.hgx(tmp_path)
+    one, two = plan.shares(machines.look(root, cards, {0, 1, 2, 3}), 2)
+    assert (one.cpus, two.cpus) == ({0: (0, 1)}, {0: (2, 3)})
+    assert one.memory == two.memory == 1 << 19
+
+
+def test_adapters_are_near_their_nodes(hgx):
+    """Each node has the adapters of its NUMA nodes; a socket that two nodes share lends them to both."""
+    entries = plan.node_entries(_load("host.nodes=2"), hgx)
+    assert [[a["id"] for a in e["hardware"]["further"]["rdma/hca"]] for e in entries] == [
+        ["mlx5_0", "mlx5_1"], ["mlx5_2", "mlx5_3"],
+    ]  # fmt: skip
+    assert [e["extra"]["rdma/hca"] for e in plan.node_entries(_load("host.nodes=4"), hgx)] == ["2"] * 4
+
+
 def test_gpus_of_each_node_by_name(hgx):
     """By number, UUID or PCI address, in whatever number."""
     parts = plan.shares(hgx, 1, [["7"], [hgx.vendor.gpus[0].id, "0000:2b:00.0"]])
