@@ -1,10 +1,12 @@
-"""What a member does before its launcher starts: wait for the network, then start.
+"""What a member does before its launcher starts: learn where it runs, wait for the network, then start.
 
 `network PEER ...` waits until the declared interface is up with an address and every peer answers from it, and ends
 with 5, saying what it lacks, when that does not come within its bound. A peer answers by taking a connection or by
 refusing one: either crosses the network both ways, so that nothing has to listen yet. It is what an init container
-runs, so that a launcher does not start on a tunnel that is not there. `launch` stands for the launcher: it tells when
-it started, and with which variables of the topology.
+runs, so that a launcher does not start on a tunnel that is not there. `labels KEY ...` asks the API for the node that
+the pod is on, as an init container with an account that may read nodes, and writes a variable for each label into a
+file that the entrypoint sources; a label that is missing, or that could not be read, is an empty variable. `launch`
+stands for the launcher: it tells when it started, and with which of these variables.
 
 Standard library only. Lines as in `gang.py`. The bound holds whatever resolver and peers do: each peer is tried in a
 thread of its own.
@@ -12,10 +14,15 @@ thread of its own.
 
 import argparse
 import fcntl
+import http.client
 import json
 import os
+import pathlib
+import re
+import shlex
 import signal
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -27,6 +34,7 @@ PAUSE = 0.1
 PATIENCE = 1.0
 """Seconds for one try of a peer."""
 UP = 0x1
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def say(event: str, **fields: object) -> None:
@@ -142,6 +150,48 @@ def network(peers: Sequence[str], name: str, port: int, within: float) -> int:
     return 5 if error else 0
 
 
+def variable(key: str) -> str:
+    """Return the variable in which a label arrives: NODE_ and the last part of its key."""
+    return "NODE_" + re.sub(r"[^A-Z0-9]", "_", key.rpartition("/")[2].upper())
+
+
+def node_labels(name: str) -> tuple[int, dict[str, str], str]:
+    """Ask the API for a node; returns the HTTP code, 0 for none, the labels, and what went wrong."""
+    account = pathlib.Path(ACCOUNT)
+    host, port = (
+        os.environ.get("KUBERNETES_SERVICE_HOST", ""),
+        os.environ.get("KUBERNETES_SERVICE_PORT", "443"),
+    )
+    try:
+        trusted = ssl.create_default_context(cafile=str(account / "ca.crt"))
+        token = (account / "token").read_text(encoding="ascii").strip()
+        connection = http.client.HTTPSConnection(host, int(port), timeout=PATIENCE * 5, context=trusted)
+        connection.request("GET", f"/api/v1/nodes/{name}", headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        body = json.loads(answer.read())
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return 0, {}, str(error) or type(error).__name__
+    if answer.status != 200:
+        return answer.status, {}, str(body.get("message") or answer.reason)[:500]
+    return answer.status, dict(body["metadata"].get("labels") or {}), ""
+
+
+def labels(keys: Sequence[str], path: str) -> int:
+    """Write a variable for each label into a file; returns 0 also where they could not be read."""
+    node = os.environ.get("NODE_NAME", "")
+    code, found, error = node_labels(node)
+    told = {variable(key): found.get(key, "") for key in keys}
+    lines = "".join(f"{name}={shlex.quote(value)}\n" for name, value in told.items())
+    target = pathlib.Path(path)
+    fresh = target.with_suffix(".new")
+    fresh.write_text(lines, encoding="utf-8")
+    fresh.replace(target)
+    missing = [key for key in keys if key not in found]
+    more = {"error": error} if error else {}
+    say("labels", ok=not error, node=node, code=code, env=told, missing=missing, path=path, **more)
+    return 0
+
+
 def launch(prefix: str, *, hold: bool) -> int:
     """Tell that the launcher starts now, and with which variables of the topology; stay where told to.
 
@@ -150,7 +200,7 @@ def launch(prefix: str, *, hold: bool) -> int:
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     told = {name: value for name, value in os.environ.items() if name.startswith(prefix)}
-    say("launching", env=told, node=os.environ.get("NODE_NAME", ""))
+    say("launching", env=told)
     if hold:
         ended.wait(3600)
     return 0
@@ -161,18 +211,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["network", "launch"])
-    parser.add_argument("peers", nargs="*", help="names of the peers that must answer")
+    parser.add_argument("what", choices=["network", "labels", "launch"])
+    parser.add_argument("names", nargs="*", help="peers that must answer, or keys of labels")
+    parser.add_argument("--file", default="/etc/inject/env", help="where labels are written to")
     parser.add_argument(
         "--interface", default="", help="interface that must be up, none for whichever leads there"
     )
     parser.add_argument("--port", type=int, default=29400, help="port of the peers that is tried")
     parser.add_argument("--within", type=float, default=60.0, help="seconds to wait")
-    parser.add_argument("--prefix", default="TOPOLOGY_", help="variables that the launcher tells")
+    parser.add_argument("--prefix", default="NODE_", help="variables that the launcher tells")
     parser.add_argument("--hold", action="store_true", help="the launcher stays until it is ended")
     args = parser.parse_intermixed_args()
     if args.what == "network":
-        return network(args.peers, args.interface, args.port, args.within)
+        return network(args.names, args.interface, args.port, args.within)
+    if args.what == "labels":
+        return labels(args.names, args.file)
     return launch(args.prefix, hold=args.hold)
 
 

@@ -6,6 +6,7 @@ CORE_DEFECTS: Mapping[str, str] = {
     "default-scheduler.gang-aware": (
         "the default scheduler holds the pods of one owner until all its pending pods fit"
     ),
+    "access.nodes-hidden": "service accounts of pods may not get nodes, whatever roles and bindings say",
     "lifecycle.job-forgets-finished": (
         "an Indexed Job knows its finished indexes only from the pods that are there"
     ),

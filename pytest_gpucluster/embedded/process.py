@@ -19,7 +19,7 @@ from pytest_gpucluster.embedded.native.gates import Gates
 KNOWN_KEYS = frozenset({
     "host", "port", "socket", "defects", "scheduler_period", "version", "owner_pid", "volcano",
     "default_queue_ready_delay", "faults", "bookmark_seconds", "job_backoff_seconds", "volcano_scheduler_conf",
-    "tokens", "tls", "kueue", "feature_gates",
+    "tokens", "tls", "kueue", "feature_gates", "pod_socket", "pod_address",
 })  # fmt: skip
 
 SHUTDOWN_SECONDS = 1.0
@@ -107,6 +107,7 @@ async def serve(config: Mapping[str, Any]) -> int:
     from pytest_gpucluster.embedded.access.certificate import new_pair
     from pytest_gpucluster.embedded.api.server import ApiServer
     from pytest_gpucluster.embedded.cluster import build
+    from pytest_gpucluster.embedded.controllers import pod_accounts
 
     runtime = build(config)
     server = ApiServer(runtime)
@@ -117,6 +118,7 @@ async def serve(config: Mapping[str, Any]) -> int:
     done = asyncio.Event()
     socket = config.get("socket")
     pair = new_pair() if config.get("tls") else None
+    inner = str(config.get("pod_socket") or "")
     try:
         try:
             site = web.TCPSite(runner, str(config.get("host") or "127.0.0.1"), int(config.get("port") or 0))
@@ -126,6 +128,12 @@ async def serve(config: Mapping[str, Any]) -> int:
             if socket:
                 remove_socket(socket)
                 await web.UnixSite(runner, str(socket)).start()
+            if inner:
+                # Pods reach it through their nodes, at an address of theirs.
+                theirs = new_pair(str(config.get("pod_address") or "127.0.0.1"))
+                remove_socket(inner)
+                await web.UnixSite(runner, inner, ssl_context=theirs.context()).start()
+                pod_accounts.start(runtime, theirs)
         except OSError as error:
             say({"error": f"cannot listen: {error}"})
             return 2
@@ -146,8 +154,9 @@ async def serve(config: Mapping[str, Any]) -> int:
         server.close()
         await runtime.stop()
         await runner.cleanup()
-        if socket:
-            remove_socket(socket)
+        for path in (socket, inner):
+            if path:
+                remove_socket(path)
 
 
 def main() -> int:

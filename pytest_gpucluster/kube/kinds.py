@@ -67,6 +67,9 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("batch/v1", "Job:jobs"),
     *_rows("coordination.k8s.io/v1", "Lease:leases"),
     *_rows("scheduling.k8s.io/v1", "PriorityClass:priorityclasses!"),
+    *_rows(
+        "rbac.authorization.k8s.io/v1", "ClusterRole:clusterroles! ClusterRoleBinding:clusterrolebindings!"
+    ),
     *_rows("networking.k8s.io/v1", "NetworkPolicy:networkpolicies"),
     *_rows("batch.volcano.sh/v1alpha1", "Job:jobs"),
     *_rows("bus.volcano.sh/v1alpha1", "Command:commands"),

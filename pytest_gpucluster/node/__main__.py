@@ -29,6 +29,7 @@ keys of the configuration line:
   subnet       network of the pods, default 10.88.0.0/16
   dns_domain   default cluster.local
   gpu_resource default nvidia.com/gpu
+  pod_socket   Unix socket on which the API server speaks TLS to pods, default none: they do not reach it
   networks     names of further networks, each a subnet after the pods', that pods may ask for by the annotation
                k8s.v1.cni.cncf.io/networks, default none
   topology_policy  none, best-effort, restricted or single-numa-node; default for all nodes

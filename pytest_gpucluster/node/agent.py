@@ -14,6 +14,7 @@ from pytest_gpucluster.node.api import Api, ApiError, Reflector
 from pytest_gpucluster.node.config import AgentConfig
 from pytest_gpucluster.node.defects import DNS_DOWN, DNS_SILENT, SECOND_WITHOUT_ROUTE, SLOW_START
 from pytest_gpucluster.node.dns import DnsServer, Zone
+from pytest_gpucluster.node.gateway import Gateway
 from pytest_gpucluster.node.network import Addresses, Network
 from pytest_gpucluster.node.pod import PodWorker
 from pytest_gpucluster.node.rootfs import probe_layout
@@ -91,10 +92,13 @@ class Agent:
         )  # fmt: skip
         services = Reflector(api, "/api/v1/services", self._on_service)
         pods = Reflector(api, "/api/v1/pods", self._on_pod)
-        self._zone = Zone(config.dns_domain, services.objects, pods.objects)
+        own = {} if config.pod_socket is None else {"kubernetes.default": addresses.bridge}
+        self._zone = Zone(config.dns_domain, services.objects, pods.objects, own)
         if DNS_DOWN not in config.defects:
             silent = DNS_SILENT in config.defects
             await self._stack.enter_async_context(DnsServer(self._zone, addresses.bridge, silent=silent))
+        if config.pod_socket is not None:
+            await self._stack.enter_async_context(Gateway(addresses.bridge, config.pod_socket))
         await self._register(api)
         nodes = Reflector(api, "/api/v1/nodes", self._on_node)
         for reflector in (services, pods, nodes):

@@ -90,6 +90,7 @@ class AgentConfig:
         gpu_resource: Name of the GPU resource.
         images: Image name or pattern -> what it stands for.
         defects: Planted defects.
+        pod_socket: Unix socket on which the API server speaks TLS to pods, or None: they do not reach it.
         networks: Names of further networks that pods may ask for.
         lease_seconds: How long a node lease holds; renewed every quarter of it.
     """
@@ -104,6 +105,7 @@ class AgentConfig:
     gpu_resource: str = "nvidia.com/gpu"
     images: Mapping[str, Image] = field(default_factory=dict)
     defects: frozenset[str] = frozenset()
+    pod_socket: str | None = None
     networks: tuple[str, ...] = ()
     lease_seconds: int = 40
 
@@ -116,7 +118,7 @@ class AgentConfig:
 _KEYS = (
     "api_socket", "api_url", "api_token", "api_ca", "api_cert", "api_key", "api_insecure", "nodes", "state_dir",
     "subnet", "dns_domain", "gpu_resource", "images", "defects", "owner_pid", "topology_policy", "lease_seconds",
-    "networks",
+    "networks", "pod_socket",
 )  # fmt: skip
 _NODE_KEYS = (
     "name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy", "topology_scope",
@@ -172,6 +174,7 @@ def parse(line: str) -> AgentConfig:
         gpu_resource=str(raw.get("gpu_resource", "nvidia.com/gpu")),
         images={str(k): _image(k, v) for k, v in raw.get("images", {"*": []}).items()},
         defects=planted,
+        pod_socket=raw.get("pod_socket"),
         networks=tuple(str(name) for name in raw.get("networks", ())),
         lease_seconds=int(raw.get("lease_seconds", 40)),
     )

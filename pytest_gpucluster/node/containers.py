@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.node import environment, images, names, probes, status
+from pytest_gpucluster.node import environment, gateway, images, names, probes, status
 from pytest_gpucluster.node.admission import Grant
 from pytest_gpucluster.node.api import wait_until_present
 from pytest_gpucluster.node.config import Image
@@ -181,6 +181,8 @@ class ContainerLoop:
             "HOME": "/root",
             **image.env,
         }
+        if self._runtime.config.pod_socket is not None:
+            base |= gateway.variables(self._runtime.addresses.bridge)
         base |= self._granted.variables
         namespace = self._pod["metadata"]["namespace"]
         while not self.ending.is_set():

@@ -42,11 +42,13 @@ class Zone:
         domain: Domain of the cluster.
         services: Live view of services, (namespace, name) -> object.
         pods: Live view of pods.
+        fixed: SERVICE.NAMESPACE -> address of what no object stands for.
     """
 
     domain: str
     services: Mapping[tuple[str, str], Object]
     pods: Mapping[tuple[str, str], Object]
+    fixed: Mapping[str, str] = field(default_factory=dict)
     _records: dict[str, list[str]] = field(default_factory=dict)
     _stale: bool = True
 
@@ -64,7 +66,7 @@ class Zone:
         return found if found is not None else self._pod_address(wanted)
 
     def _compute(self) -> dict[str, list[str]]:
-        records: dict[str, list[str]] = {}
+        records = {f"{name}.svc.{self.domain}".lower(): [address] for name, address in self.fixed.items()}
         by_namespace: dict[str, list[Object]] = {}
         for pod in self.pods.values():
             if pod.get("status", {}).get("podIP") and not has_ended(pod):

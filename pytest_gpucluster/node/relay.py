@@ -99,10 +99,11 @@ class Relay:
             writer.write((head + text).encode())
             writer.close()
             return
-        await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Carry bytes from one end to the other until either closes."""
     with suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import importlib.util
+import ipaddress
 import json
 import os
 import secrets
@@ -34,6 +35,8 @@ KUBELET_SOCKET = "kubelet.sock"
 CONTEXT = "embedded"
 VERSION = "v1.37.0"
 SUBNET = "10.88.0.0/16"
+POD_SOCKET = "pods.sock"
+"""Name of the socket on which the control plane speaks TLS to pods."""
 FEATURE_GATES = {"GenericWorkload": True, "WorkloadWithJob": True}
 """As in the configuration of a kind cluster: Kubernetes 1.37 itself has both off."""
 
@@ -275,6 +278,8 @@ def control_plane_config(
         "host": "127.0.0.1",
         "port": 0,
         "socket": str(folder / "api.sock"),
+        "pod_socket": str(folder / POD_SOCKET),
+        "pod_address": str(ipaddress.IPv4Network(SUBNET)[1]),
         "defects": list(defects),
         "scheduler_period": loaded.profile.scheduler_period,
         "version": VERSION,
@@ -333,6 +338,7 @@ def node_config(
         ],
         "state_dir": str(state),
         "subnet": SUBNET,
+        "pod_socket": str(folder / POD_SOCKET),
         "networks": further_networks(loaded),
         "dns_domain": "cluster.local",
         "gpu_resource": profile.gpu_resource,

@@ -7,6 +7,7 @@ from typing import Any
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import (
+    accounts,
     acts,
     cleanup,
     gangs,
@@ -198,6 +199,17 @@ class Stage(waiting.Waiting):
     def priority(self, value: int) -> Handle:
         """Make a PriorityClass of our own, until cleanup."""
         return self.submit(priorities.manifest(self.name, self._site.run_id, value), role="priority")
+
+    def account(self, rules: Sequence[Mapping[str, Any]]) -> str:
+        """Make a ServiceAccount that may do what cluster-wide rules say, until cleanup; returns its name.
+
+        Raises:
+            EnvironmentProblem: not permitted: whoever grants must hold what is granted.
+        """
+        made = accounts.manifests(self.name, self._site.run_id, self.namespace, rules)
+        for one in made:
+            self.submit(one, role="access")
+        return str(made[0]["metadata"]["name"])
 
     def submit(
         self,

@@ -12,7 +12,7 @@ from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
 
-INERT = frozenset({"ConfigMap", "Secret", "LocalQueue"})
+INERT = frozenset({"ConfigMap", "Secret", "LocalQueue", "ServiceAccount"})
 """Kinds that hold and do nothing: the removal of our namespace takes them, without a request each."""
 
 

@@ -93,7 +93,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "INV-008": "inconclusive",
     },
     "inventory.odd-kernel": {"INV-008": "fail"},
-    "inventory.one-node": {"INV-008": "environment"},
+    "inventory.one-node": {"INV-008": "environment", "RDZV-007": "inconclusive"},
     "inventory.queue-closed": {"INV-005": "fail"},
     "inventory.queue-gone": {"INV-005": "fail"},
     "inventory.quota-too-large": {"INV-005": "fail"},

@@ -20,6 +20,7 @@ _NO_DNS: Mapping[str, str] = {
     "RDZV-003": "fail",
     "RDZV-005": "fail",
     "RDZV-006": "environment",
+    "RDZV-007": "environment",
     "RDZV-008": "environment",
     "RDZV-010": "environment",
     "FAB-013": "environment",

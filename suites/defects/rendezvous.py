@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.hostname-loopback": {"RDZV-001": "fail"},
+    "access.nodes-hidden": {"RDZV-007": "fail"},
     "network.second-without-route": {"RDZV-010": "fail"},
-    "node.init-not-awaited": dict.fromkeys(("PLG-010", "RDZV-003", "RDZV-008"), "fail"),
+    "node.init-not-awaited": dict.fromkeys(("PLG-010", "RDZV-003", "RDZV-007", "RDZV-008"), "fail"),
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
@@ -24,6 +25,10 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "rendezvous.rank-twice": {"RDZV-001": "fail"},
     "rendezvous.wrong-sum": {"RDZV-001": "fail"},
     "rendezvous.two-worlds": {"RDZV-001": "fail"},
+    "rendezvous.labels-not-exported": {"RDZV-007": "fail"},
+    "rendezvous.labels-of-another-node": {"RDZV-007": "fail"},
+    "rendezvous.no-label-missing": {"RDZV-007": "fail"},
+    "rendezvous.launcher-unseen": {"RDZV-007": "inconclusive", "RDZV-008": "inconclusive"},
     "rendezvous.launched-early": {"RDZV-008": "fail"},
     "rendezvous.gate-unexplained": {"RDZV-008": "fail"},
     "rendezvous.gate-unbounded": {"RDZV-008": "fail"},

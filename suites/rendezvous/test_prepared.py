@@ -3,9 +3,28 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import network_wait, presupposed
+from pytest_gpucluster.judge import network_wait, presupposed, topology
 
 from ..scenarios.prepared import prepared
+
+
+@requirement(
+    "RDZV-007",
+    level="must",
+    documents="E",
+    scenario=prepared,
+    judge=topology.labels_arrive,
+    presupposes=[presupposed.pods_ran, network_wait.peers_known],
+    defects=["access.nodes-hidden", "rendezvous.labels-not-exported", "rendezvous.labels-of-another-node"],
+)
+def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
+    """Topology labels reach the launcher, missing ones as empty.
+
+    An init container that asks the API for the labels of its node MUST bring them into the launcher's environment, by a
+    file that the entrypoint sources: each with the value that the pod's own node has, and empty where the node has no
+    such label.
+    """
+    settle()
 
 
 @requirement(

@@ -1,4 +1,7 @@
-"""What members do before their launcher starts: they wait for the network, and go on; or wait in vain, and end."""
+"""What members do before their launcher starts.
+
+They learn the labels of their node, wait for the network, and go on; or wait in vain, and end.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +19,27 @@ GIVE_UP = 1.0
 NO_INTERFACE = "wg-none0"
 """A tunnel that is not there."""
 GATE = "wait-for-network"
-LINES = 3
-"""What a member says: that it waits, that the network is there, that its launcher starts."""
+LINES = 4
+"""What a member says: its node's labels, that it waits, that the network is there, that its launcher starts."""
+TOPOLOGY = "topology"
+INJECTED = "/etc/inject"
+NO_LABEL = "gpucluster.dev/no-such-label"
+"""A label that no node has."""
+READS_NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
+ACCESS = (
+    "create,list,watch serviceaccounts",
+    "create,delete,list,watch clusterroles.rbac.authorization.k8s.io",
+    "create,delete,list,watch clusterrolebindings.rbac.authorization.k8s.io",
+    "get nodes",
+)
+"""What making an account that may read nodes takes; whoever grants must hold it."""
+
+
+def label_keys(gpu_resource: str) -> tuple[str, ...]:
+    """Return the labels that tell where a node is and what it has, and one that is missing everywhere."""
+    vendor = gpu_resource.partition("/")[0]
+    places = ("kubernetes.io/hostname", "topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+    return (*places, f"{vendor}/gpu.product", NO_LABEL)
 
 
 def gated(stage: Stage, name: str, payload: str, *, members: int, gate: tuple[str, ...]) -> dict[str, Any]:
@@ -30,17 +52,39 @@ def gated(stage: Stage, name: str, payload: str, *, members: int, gate: tuple[st
     job = indexed_job(stage, GangSpec(name, roles=(role,), image=python, payload=payload), name)
     pod = job["spec"]["template"]["spec"]
     main = pod["containers"][0]
-    pod["initContainers"] = [
-        {
-            "name": GATE,
-            "image": python,
-            "command": ["python", PROGRAM],
-            "args": ["network", *gate],
-            "env": [*main["env"][:-1], {"name": "GPUCLUSTER_CONTAINER", "value": GATE}],
-            "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
-            "volumeMounts": list(main["volumeMounts"]),
-        }
-    ]
+    pod["initContainers"] = [_init(main, GATE, "network", *gate)]
+    return job
+
+
+def _init(main: dict[str, Any], name: str, *args: str) -> dict[str, Any]:
+    """Return an init container that runs the same program with other arguments."""
+    return {
+        "name": name,
+        "image": main["image"],
+        "command": ["python", PROGRAM],
+        "args": list(args),
+        "env": [*main["env"][:-1], {"name": "GPUCLUSTER_CONTAINER", "value": name}],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "volumeMounts": list(main["volumeMounts"]),
+    }
+
+
+def with_topology(job: dict[str, Any], account: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Let an init container write the node's labels into a shared folder, which the entrypoint sources.
+
+    As the documents have it, but for `set -a`: what a shell sources is not handed on to the launcher otherwise.
+    """
+    pod = job["spec"]["template"]["spec"]
+    main = pod["containers"][0]
+    pod["serviceAccountName"] = account
+    pod["volumes"] = [*pod["volumes"], {"name": "inject", "emptyDir": {}}]
+    first = _init(main, TOPOLOGY, "labels", *keys, f"--file={INJECTED}/env")
+    first["env"].append({"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
+    pod["initContainers"] = [first, *pod["initContainers"]]
+    for container in (first, main):
+        container["volumeMounts"] = [*container["volumeMounts"], {"name": "inject", "mountPath": INJECTED}]
+    run = " ".join([*main["command"], *main["args"]])
+    main["command"], main["args"] = ["sh", "-c"], [f"set -a; . {INJECTED}/env; set +a; exec {run}"]
     return job
 
 
@@ -58,14 +102,17 @@ def _gates(live: Live, job: Handle) -> list[str]:
 def run(stage: Stage) -> None:
     """Let members wait for peers whose names come late, beside one that waits for an interface that no pod has."""
     patience, interface = patience_of(stage), stage.profile.interface
-    told(stage, members=MEMBERS, within=patience, give_up=GIVE_UP)
+    keys = label_keys(stage.profile.gpu_resource)
+    told(stage, members=MEMBERS, within=patience, give_up=GIVE_UP, labels=list(keys))
     payload = payloads_of(stage, "ready.py")
     late, never = f"{stage.name}-late", f"{stage.name}-never"
     over = (f"--interface={interface}",) if interface else ()
     gate = (*member_names(late, late, MEMBERS), *over, f"--within={patience:g}")
     nowhere = (f"--interface={NO_INTERFACE}", f"--within={GIVE_UP:g}")
+    ready = gated(stage, late, payload, members=MEMBERS, gate=gate)
+    account = stage.account([READS_NODES])
     jobs = [
-        stage.submit(gated(stage, late, payload, members=MEMBERS, gate=gate), role="held"),
+        stage.submit(with_topology(ready, account, keys), role="held"),
         stage.submit(gated(stage, never, payload, members=1, gate=nowhere), role="unanswered"),
     ]
     held, unanswered = jobs
@@ -87,6 +134,7 @@ def run(stage: Stage) -> None:
         if stage.wait(vain, lambda live: "terminated" in _gates(live, unanswered), budget="run"):
             stage.submit(headless(late, late), role="names")
             stage.wait("the members' launchers have started", launched, budget="run", unless=_failed(held))
+    stage.context |= {("Node", str(pod["spec"].get("nodeName"))) for pod in stage.live.pods_of(held)}
     for job in made:
         stage.delete(job)
 
@@ -101,8 +149,9 @@ def _failed(job: Handle) -> Callable[[Live], str]:
 
 prepared = Scenario(
     name="prepared",
-    summary="init containers wait for the network: peers that come late, and an interface that never comes",
+    summary="init containers write node labels and wait for the network: peers that come late, an interface that never "
+    "comes",
     run=run,
-    needs=Needs(seconds=4, gang=False, permissions=PAYLOAD + LOGS + SERVICES + JOBS),
-    kinds=KINDS,
+    needs=Needs(seconds=4, gang=False, permissions=PAYLOAD + LOGS + SERVICES + JOBS + ACCESS),
+    kinds=(*KINDS, "Node"),
 )

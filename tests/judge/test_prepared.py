@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpucluster.evidence import Evidence, mutate
 from pytest_gpucluster.evidence.mutate import base
-from pytest_gpucluster.judge import names_resolve, network_wait
+from pytest_gpucluster.judge import names_resolve, network_wait, topology
 from tests import recordings
 
 
@@ -140,3 +140,108 @@ def test_lines_told_twice_change_nothing() -> None:
 def test_no_recorded_stream_is_judged(name: str) -> None:
     """Streams of others tell of no such wait."""
     assert network_wait.ready_first(recordings.stream(name), {}).verdict == "inconclusive"
+
+
+# --- RDZV-007 ---
+
+
+def arrived(changed: Evidence, **more: Any) -> Any:
+    """Return what the judge of labels finds."""
+    return topology.labels_arrive(changed, {**changed.given, **more})
+
+
+def test_labels_of_the_own_node_pass_with_their_number() -> None:
+    """Both kinds of labels were tried: those that nodes have, and those that they lack."""
+    finding = arrived(evidence())
+    assert finding.verdict == "pass"
+    assert (finding.numbers[0].value, finding.numbers[0].bound) == (4.0, 4.0)
+    assert "gpucluster.dev/no-such-label" in finding.observed
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "cause"),
+    [
+        (403, 'nodes "gpu-0" is forbidden: User "x" cannot get resource', topology.FORBIDDEN),
+        (401, "Unauthorized", topology.FORBIDDEN),
+        (0, "timed out", topology.UNREACHABLE),
+        (200, "", topology.NOT_SHARED),
+    ],
+)
+def test_empty_where_the_node_has_a_label_tells_why(code: int, error: str, cause: object) -> None:
+    """Forbidden, out of reach, or written and lost."""
+    emptied = of_held("launching", lambda w: w.update(env=dict.fromkeys(w["env"], "")))
+
+    def act(line: Any, told: dict[str, Any]) -> dict[str, Any]:
+        if told.get("event") == "labels":
+            told.update(code=code, error=error, ok=not error)
+        return told
+
+    finding = arrived(base.words(emptied, act))
+    assert (finding.verdict, finding.violation) == ("fail", True)
+    assert "is empty, the node has kubernetes.io/hostname=gpu-" in finding.observed
+    assert finding.causes == (cause,)
+    assert " on gpu-" in finding.where[0]
+
+
+def test_a_variable_that_is_not_exported_is_told_from_a_file_that_is_not_shared() -> None:
+    """The first was written; the second never was."""
+    bare = of_held("launching", lambda w: w.update(env={}))
+    assert arrived(bare).causes == (topology.NOT_EXPORTED,)
+    unwritten = base.drop("labels")(bare)
+    assert arrived(unwritten).causes == (topology.NOT_SHARED,)
+
+
+def test_labels_of_another_node_name_both() -> None:
+    """What the launcher has, and what the node of its pod has."""
+    finding = arrived(of_held("launching", lambda w: w["env"].update(NODE_HOSTNAME="elsewhere")))
+    assert finding.verdict == "fail"
+    assert "is elsewhere, the node gpu-" in finding.observed
+    assert finding.causes == (topology.OTHER_NODE,)
+
+
+def test_a_value_for_a_label_that_no_node_has_is_wrong() -> None:
+    """A missing label is empty, not the text of an error."""
+    finding = arrived(of_held("launching", lambda w: w["env"].update(NODE_NO_SUCH_LABEL="<none>")))
+    assert finding.verdict == "fail"
+    assert "no such label" in finding.observed
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (["kubernetes.io/hostname"], "no wanted label is missing"),
+        (["gpucluster.dev/no-such-label"], "no wanted label is on any node"),
+    ],
+)
+def test_one_case_alone_shows_half(labels: list[str], text: str) -> None:
+    """Both are tried, or the row is open."""
+    finding = arrived(evidence(), labels=labels)
+    assert finding.verdict == "inconclusive"
+    assert text in finding.observed
+
+
+def test_nodes_that_were_not_seen_leave_the_row_open() -> None:
+    """There is nothing to compare with."""
+    finding = arrived(mutate.without(evidence(), lambda line: line.kind == "Node"))
+    assert finding.verdict == "inconclusive"
+    assert "labels of node gpu-" in finding.observed
+
+
+def test_an_init_container_that_fails_for_a_missing_label_fails_the_row() -> None:
+    """The whole gang would stand for one label."""
+
+    def fails(obj: dict[str, Any]) -> None:
+        for status in obj["status"].get("initContainerStatuses") or []:
+            status["state"] = {"terminated": {"exitCode": 1}}
+
+    lost = base.drop("launching")(base.drop("labels")(evidence()))
+    of_pods = mutate.each(lost, lambda line: line.kind == "Pod" and "late" in line.name, fails)
+    finding = arrived(of_pods)
+    assert finding.verdict == "fail"
+    assert finding.causes == (topology.FAILED,)
+
+
+@pytest.mark.parametrize("name", [path.name for path in recordings.folders()])
+def test_no_recorded_stream_tells_labels(name: str) -> None:
+    """Streams of others have no such words."""
+    assert topology.labels_arrive(recordings.stream(name), {}).verdict == "inconclusive"

@@ -30,6 +30,8 @@ BOOKMARK_SECONDS = 10.0
 DEFAULT_VERSION = "v1.37.0"
 USER = "gpucluster.user"
 """Where a request carries who asks."""
+ACCOUNTS = "system:serviceaccount:"
+"""How the user names of service accounts begin."""
 EVERYONE = User("system:anonymous")
 
 MAX_BODY = 3 * 1024 * 1024
@@ -47,6 +49,7 @@ class ApiServer:
         self.faults = Faults.of(config.get("faults"))
         self.bookmark_seconds = float(config.get("bookmark_seconds") or BOOKMARK_SECONDS)
         self.tokens = Tokens.of(config.get("tokens"))
+        self._hides_nodes = runtime.has("access.nodes-hidden")
         self.pages = verbs.Pages()
         self.requests: Counter[str] = Counter()
 
@@ -81,7 +84,10 @@ class ApiServer:
         if self.tokens:
             user = self.tokens.user_of(request.headers.get("Authorization"), self.store)
             request[USER] = user
-            rbac.authorize(self.store, user, attributes_of(request.method, request.path, request.query))
+            asked = attributes_of(request.method, request.path, request.query)
+            rbac.authorize(self.store, user, asked)
+            if self._hides_nodes and asked.resource == "nodes" and user.name.startswith(ACCOUNTS):
+                raise rbac.forbidden(user, asked)
         return await handler(request)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

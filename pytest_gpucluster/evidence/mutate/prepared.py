@@ -19,7 +19,28 @@ def _silent(word: dict[str, Any]) -> None:
         word.update(ok=False, error=f"{next(iter(word['peers']))} does not answer over eth0 within 10 s")
 
 
+def _elsewhere(word: dict[str, Any]) -> None:
+    """Let a launcher have another node's name in its environment."""
+    word["env"] = {name: (f"{value}-b" if value else value) for name, value in word["env"].items()}
+
+
 MUTANTS: base.Table = {
+    "rendezvous.labels-not-exported": (
+        "labels were written for one launcher and are not in its environment",
+        base.on("launching", lambda w: w.update(env={}), alone=True),
+    ),
+    "rendezvous.labels-of-another-node": (
+        "one launcher has the labels of another node",
+        base.on("launching", _elsewhere, alone=True),
+    ),
+    "rendezvous.no-label-missing": (
+        "the label that no node has was not among those that were wanted",
+        base.on("launching", lambda w: w["env"].pop("NODE_NO_SUCH_LABEL", None)),
+    ),
+    "rendezvous.launcher-unseen": (
+        "one launcher was not seen to start",
+        base.drop("launching", alone=True),
+    ),
     "rendezvous.launched-early": (
         "one launcher started before the network was there",
         base.on("launching", lambda w: w.update(t=float(w["t"]) - 60.0), alone=True),
