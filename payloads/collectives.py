@@ -595,11 +595,17 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def nccl_log(rank: str) -> pathlib.Path:
-    """Ask NCCL, before it is loaded, for a log of its own for this process; returns its path."""
+def nccl_log(rank: str) -> pathlib.Path | None:
+    """Ask NCCL, before it is loaded, for a log of its own for this process; returns its path.
+
+    None where nothing can be written at all: the rows of its lines are then undecided, the figures are not.
+    """
     # Whatever image or profile say: without these lines nothing is known of the transport.
     os.environ.update(NCCL_SETTINGS)
-    path = pathlib.Path(tempfile.gettempdir()) / f"gpucluster-nccl-{os.getpid()}-{rank}.log"
+    try:
+        path = pathlib.Path(tempfile.gettempdir()) / f"gpucluster-nccl-{os.getpid()}-{rank}.log"
+    except OSError:
+        return None
     os.environ["NCCL_DEBUG_FILE"] = str(path)
     return path
 
