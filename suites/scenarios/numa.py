@@ -59,8 +59,9 @@ def sizes(stage: Stage, nodes: int) -> Sizes:
     gpus = stage.profile.gpus_per_node
     share = -(-gpus // nodes)
     if nodes < 2 or gpus < share + 2:
+        where = f"{nodes} NUMA nodes" if nodes > 1 else "one NUMA node, or none that the machine tells"
         raise NotApplicable(
-            f"{gpus} GPUs on {nodes} NUMA nodes: no pod is too large for one NUMA node and leaves room for another"
+            f"{gpus} GPUs on {where}: no pod is too large for one NUMA node and leaves room for another"
         )
     return Sizes(share, share + 1, min(gpus - share - 1, share))
 

@@ -68,4 +68,5 @@ def this_machine() -> Inventory:
     Raises:
         ProviderError: no GPU.
     """
+    nvml.make_files()
     return look(visible=os.environ.get("CUDA_VISIBLE_DEVICES"))

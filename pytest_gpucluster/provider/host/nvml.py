@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,21 @@ RESOURCE = "nvidia.com/gpu"
 VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 """Device files in /dev that every program needs that uses a GPU."""
+NEEDED = ("nvidiactl", "nvidia-uvm")
+"""Without these CUDA does not begin."""
 MINORS = "proc/driver/nvidia-caps/mig-minors"
+MAKING = 60
+"""Seconds for device files to be made."""
 MISSING = "the Python package nvidia-ml-py is missing: pip install pytest-gpucluster[host]"
+
+
+def make_files(command: Sequence[str] = ("nvidia-modprobe", "-c", "0", "-u"), root: Path = Path("/")) -> None:
+    """Make device files that the driver only makes when the first program begins: containers cannot."""
+    if all((root / "dev" / name).exists() for name in NEEDED) or shutil.which(command[0]) is None:
+        return
+    # What is missing afterwards is noted where devices are looked for.
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(command, capture_output=True, timeout=MAKING, check=False)
 
 
 def library() -> Any:
@@ -54,7 +69,7 @@ def read(nvml: Any, root: Path, visible: str | None = None) -> Vendor:
             VARIABLES,
             driver=_text(_told(nvml, nvml.nvmlSystemGetDriverVersion)),
             runtime=_cuda(_told(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)),
-            notes=_notes(found),
+            notes=(*_notes(found), *(_lacking(root) if found else ())),
         )
 
 
@@ -156,6 +171,14 @@ def _visible(gpus: list[Gpu], told: str) -> list[Gpu]:
 
 def _notes(gpus: list[Gpu]) -> tuple[str, ...]:
     return tuple(f"GPU {gpu.index} cannot be used: {gpu.problem}" for gpu in gpus if gpu.problem)
+
+
+def _lacking(root: Path) -> tuple[str, ...]:
+    return tuple(
+        f"/dev/{name} is not there: CUDA does not begin (nvidia-modprobe -c 0 -u makes it)"
+        for name in NEEDED
+        if not (root / "dev" / name).exists()
+    )
 
 
 def _told(nvml: Any, ask: Callable[[], Any]) -> Any:

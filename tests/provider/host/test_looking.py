@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpucluster.provider import ProviderError
-from pytest_gpucluster.provider.host import looking, sysfs
+from pytest_gpucluster.provider.host import looking, nvml, sysfs
 from pytest_gpucluster.provider.host.found import HostProblem
 
 from . import machines
@@ -36,6 +36,22 @@ def test_a_machine_with_two_sockets(tmp_path):
     assert found.rdma == ("/dev/infiniband/rdma_cm",)
     assert not found.notes
     assert not found.vendor.notes
+
+
+def test_files_that_the_driver_makes_late_are_made_and_else_noted(tmp_path):
+    """A container cannot make /dev/nvidia-uvm; the machine is asked to, and it is noted where it does not."""
+    root, cards = machines.hgx(tmp_path)
+    missing = root / "dev/nvidia-uvm"
+    missing.unlink()
+    (note,) = machines.look(root, cards).vendor.notes
+    assert note.startswith("/dev/nvidia-uvm is not there: CUDA does not begin")
+    nvml.make_files(("no-such-program",), root)
+    assert not missing.exists()
+    nvml.make_files(("touch", str(missing)), root)
+    assert missing.exists()
+    assert not machines.look(root, cards).vendor.notes
+    nvml.make_files(("rm", str(missing)), root)
+    assert missing.exists()
 
 
 def test_older_libraries_give_bytes(tmp_path):
