@@ -46,9 +46,8 @@ def figures_of(report: Any, name: str) -> dict[str, Any]:
         why = f": {', '.join(refused)}" if refused else ""
         raise BaselineError(f"{name}: has no figures of MFU-001, MFU-002 or FAB-006 that were accepted{why}")
     run = report["run"]
-    origin = (
-        f"{name}, run {run.get('id') or '?'} of {run.get('started') or run.get('at') or 'an unknown day'}"
-    )
+    day = str(run.get("started") or "an unknown day").partition("T")[0]
+    origin = f"{name}, run {run.get('id') or '?'} of {day}"
     return {**found, "origin": origin}
 
 

@@ -104,6 +104,53 @@ def test_mistakes_in_the_fabric_are_one_line(write, text, problem):
     assert "\n" not in str(caught.value)
 
 
+def test_speed_is_declared_by_a_mapping(write):
+    """`mfu: {}` lets the rows run and declares nothing; a baseline is looked for beside the profile."""
+    assert profile.load("prod-a", [write()]).profile.mfu is None
+    bare = profile.load("prod-a", [write("mfu: {}\n")]).profile.mfu
+    assert (bare.device, bare.floors, bare.spread, bare.training.mfu, bare.baseline) == (
+        "gpu", (), None, None, None,
+    )  # fmt: skip
+    text = "mfu: {baseline: runs/1/report.json, floors: [{format: bf16, share: 0.7, origin: us}]}\n"
+    path = write(text)
+    told = profile.load("prod-a", [path]).profile.mfu
+    assert told.baseline == str(path / "runs" / "1" / "report.json")
+    assert told.floors[0].share == 0.7
+    assert profile.load("embedded").profile.mfu.device == "cpu"
+    assert profile.load("host").profile.mfu.device == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("spred: 0.05", "mfu.spred: unknown key; did you mean 'spread'?"),
+        ("spread: 1.5", "mfu.spread = 1.5: must be 1 or less"),
+        ("floor_file: product", "mfu.floor_file = 'product': is not known; did you mean 'products'?"),
+        ("floors: [{format: bf16, origin: us}]", "mfu.floors.0: must have either `share` or `tflops`"),
+        (
+            "floors: [{format: bf16, share: 0.7, tflops: 1.0, origin: us}]",
+            "must have either `share` or `tflops`",
+        ),
+        ("floors: [{format: bf16, share: 0.7}]", "mfu.floors.0.origin: is missing"),
+        (
+            "floors: [{format: bf16, share: 0.7, origin: us, devise: H100}]",
+            "unknown key; did you mean 'device'?",
+        ),
+        ("training: {mfu: 0.4}", "mfu.training: must have both `mfu` and `origin`, or neither"),
+        ("training: {layer: 3}", "mfu.training.layer: unknown key; did you mean 'layers'?"),
+        ("training: {mfu: 40.0, origin: us}", "mfu.training.mfu = 40.0: must be 1 or less"),
+        ("peaks: {bf16: 989.4}", "mfu: must have both `peaks` and `peaks_origin`, or neither"),
+        ("peaks: {bf17: 989.4}, peaks_origin: us", "mfu.peaks.bf17"),
+    ],
+)
+def test_mistakes_in_the_speed_are_one_line(write, text, problem):
+    """What, where, what is allowed, and the nearest match."""
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write(f"mfu: {{{text}}}\n")])
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_kueue_is_declared_by_a_mapping_also_an_empty_one(write):
     """Without the key Kueue is not declared; the embedded cluster declares it, and native gangs beside Volcano's."""
     assert profile.load("prod-a", [write()]).profile.kueue is None
