@@ -37,6 +37,8 @@ STALLED = 17
 """Exit code of a rank that waited for longer than its bound."""
 PATIENCE = 5.0
 """Seconds that a rank waits for the others to say where they stand."""
+ENV_BYTES = 1500
+"""How much of NCCL's variables the first line has."""
 ENOUGH = 16
 LOG_BYTES = 4 << 20
 """How much of an NCCL log is printed: its head and its tail."""
@@ -97,6 +99,17 @@ def handed() -> list[str]:
     text = os.environ.get("GPUCLUSTER_DEVICES") or os.environ.get("NVIDIA_VISIBLE_DEVICES") or ""
     words = [word.strip().partition("@")[0] for word in text.split(",")]
     return [word for word in words if word and word not in ("none", "void", "all")]
+
+
+def nccl_env() -> dict[str, str]:
+    """Return the variables of NCCL in this process, as far as they fit into a line."""
+    found: dict[str, str] = {}
+    room = ENV_BYTES
+    for name in sorted(os.environ):
+        room -= len(name) + len(os.environ[name]) if name.startswith("NCCL_") else 0
+        if name.startswith("NCCL_") and room > 0:
+            found[name] = os.environ[name]
+    return found
 
 
 class World:
@@ -173,6 +186,7 @@ class World:
         """Return the device: by its driver, or on CPUs the one that the kubelet handed to this rank's place."""
         ids = handed()
         told: dict[str, object] = {
+            "env": nccl_env(),
             "handed": ids[:ENOUGH],
             "handed_count": len(ids),
             "torch": torch.__version__,
@@ -210,16 +224,17 @@ class Guard(threading.Thread):
         self.store = world.connect()
         self._lock = threading.Lock()
         self._now: tuple[int, str, int, float] | None = None
+        self._times = 1.0
         self._count = 0
 
     @contextlib.contextmanager
-    def inside(self, what: str, size: int, entered: bool = True) -> Iterator[None]:
-        """Say that a collective is entered, and left."""
+    def inside(self, what: str, size: int, *, entered: bool = True, times: float = 1.0) -> Iterator[None]:
+        """Say that a collective is entered, and left; it may take so many times the bound."""
         self._count += 1
         if entered:
             self.store.set(f"in/{self._count}/{self.world.rank}", what)
         with self._lock:
-            self._now = (self._count, what, size, time.monotonic())
+            self._now, self._times = (self._count, what, size, time.monotonic()), times
         try:
             yield
         finally:
@@ -231,8 +246,8 @@ class Guard(threading.Thread):
         while True:
             time.sleep(min(0.25, self.bound / 8))
             with self._lock:
-                now = self._now
-            if now is not None and time.monotonic() - now[3] > self.bound:
+                now, bound = self._now, self.bound * self._times
+            if now is not None and time.monotonic() - now[3] > bound:
                 self._stalled(*now)
 
     def _stalled(self, count: int, what: str, size: int, since: float) -> None:
@@ -612,14 +627,16 @@ def nccl_log(rank: str) -> pathlib.Path | None:
 
 def play(world: World, guard: Guard, args: argparse.Namespace) -> int:
     """Form the group and do what was asked for; returns the exit code."""
-    dist.init_process_group(
-        world.backend,
-        store=dist.PrefixStore("group", world.store),
-        rank=world.rank,
-        world_size=world.size,
-        timeout=dt.timedelta(seconds=args.bound * 4),
-        **({"device_id": world.device} if world.gpu else {}),
-    )
+    # Ranks come here at different times: the slowest import decides.
+    with guard.inside("communicator", 0, times=3.0):
+        dist.init_process_group(
+            world.backend,
+            store=dist.PrefixStore("group", world.store),
+            rank=world.rank,
+            world_size=world.size,
+            timeout=dt.timedelta(seconds=args.bound * 4),
+            **({"device_id": world.device} if world.gpu else {}),
+        )
     if args.stall >= 0:
         stall(world, guard, args)
         return 0

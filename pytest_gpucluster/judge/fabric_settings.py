@@ -6,6 +6,7 @@ image or /etc/nccl.conf adds.
 
 from collections.abc import Mapping
 
+from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
 from pytest_gpucluster.judge.fabric_ground import Ground
@@ -35,6 +36,10 @@ IMAGE = Cause(
 UNEVEN = Cause(
     "a launcher does not pass the variable to all ranks (mpirun needs -x), or pods have different images",
     "set it in the pod template, not in a shell of the first rank",
+)
+UNSET = Cause(
+    "nobody sets it: pod, image and configuration files of NCCL leave it at its default",
+    "set it in the pods of training, and for this suite in fabric.env",
 )
 UNREAD = Cause(
     "NCCL says of a setting only when it reads it: the part that reads it was not started",
@@ -79,10 +84,22 @@ def _everywhere(
         if 0 < len(mute) < ground.world:
             text = f"{name} is in force on {ground.world - len(mute)} of {ground.world} ranks, not on {_list(mute)}"
             return ground.fail(text, mute, UNEVEN, IMAGE)
+        if (
+            mute
+            and all(name not in fields.sub(rank.word.data, "env") for rank in ground.told.ranks)
+            and _told(ground)
+        ):
+            text = f"{name} is in force on no rank: neither its environment nor its log has it"
+            return ground.fail(text, mute, UNSET)
         if mute:
             return ground.found(Verdict.INCONCLUSIVE, f"no rank's log tells {name}", causes=(UNREAD,))
     listed = say.listed([f"{name}={value}" for name, value in declared.items()], 4)
     return ground.found(Verdict.PASS, f"in force on all {ground.world} ranks: {listed}")
+
+
+def _told(ground: Ground) -> bool:
+    """Report whether every rank told its environment."""
+    return all(isinstance(rank.word.data.get("env"), Mapping) for rank in ground.told.ranks)
 
 
 def _settings(pod: str, lines: list[str]) -> dict[str, str]:

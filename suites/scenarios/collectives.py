@@ -260,6 +260,8 @@ def run_stalled(stage: Stage) -> None:
 def run_sockets(stage: Stage) -> None:
     """Measure as it is, then with every other network than sockets switched off."""
     what = "a fabric that is switched off"
+    if getattr(stage.profile, "provider", "") == "host":
+        raise NotApplicable(f"{what} lies between machines; here is one, whatever nodes are made of it")
     here = site(stage, gpus=what, between=what)
     if network_of(here.fabric, "nothing can be switched off") == NETWORKS["NET/Socket"]:
         raise NotApplicable("the profile declares sockets between nodes: nothing can be switched off")

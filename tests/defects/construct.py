@@ -124,6 +124,7 @@ def uuid(pod: Pod, local: int) -> str:
 def identity(pod: Pod, local: int) -> dict[str, Any]:
     """Return the device of a rank."""
     return {
+        "env": dict(FABRIC["env"]),
         "handed": [uuid(pod, n) for n in range(GPUS)], "handed_count": GPUS, "torch": "2.11.0+cu130",
         "device": "cuda", "device_name": "NVIDIA H100 80GB HBM3", "memory": 85017034752, "uuid": uuid(pod, local),
         "uuid_by": "driver", "visible": "0,1,2,3", "nccl": "2.28.9",

@@ -204,8 +204,13 @@ def test_settings_that_differ_between_ranks(good):
     finding = judge("FAB-017", told)
     assert finding.verdict is Verdict.FAIL
     assert "not on 4, 5, 6, 7" in finding.observed
-    unread = declared(good, settings={"NCCL_CROSS_NIC": "0"})
-    assert judge("FAB-017", unread).verdict is Verdict.INCONCLUSIVE
+    unset = declared(good, settings={"NCCL_CROSS_NIC": "0"})
+    finding = judge("FAB-017", unset)
+    assert finding.verdict is Verdict.FAIL
+    assert "neither its environment nor its log" in finding.observed
+    for env in ({"NCCL_CROSS_NIC": "0"}, None):
+        unread = base.words(unset, lambda _, w, env=env: {**w, "env": env} if w.get("event") == "who" else w)
+        assert judge("FAB-017", unread).verdict is Verdict.INCONCLUSIVE
     other = declared(good, settings={"NCCL_SOCKET_IFNAME": "ib0"})
     assert "ranks 0, 1, 2, 3, 4, 5, 6, 7 have eth0" in judge("FAB-017", other).observed
 
