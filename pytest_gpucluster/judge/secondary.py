@@ -62,8 +62,10 @@ def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-010."""
     declared = str(fields.sub(given, "secondary").get("interface") or "")
     if not declared:
+        # Of a recording nobody says what was declared.
+        verdict = Verdict.NOT_APPLICABLE if given else Verdict.INCONCLUSIVE
         text = "the profile declares no second interface (secondary.interface)"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+        return say.finding(verdict, REQUIRED, text)
     named = terms.cast(evidence, given, "subject")
     gangs = terms.everyone(evidence) if named is None else named
     gang = next(
