@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
 from pytest_gpucluster.judge.fabric_ground import cause
-from pytest_gpucluster.measure.nccl import advice, verdict
+from pytest_gpucluster.measure.nccl import Facts, advice, verdict
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 ONE = "one communicator holds every rank of the world"
@@ -30,7 +30,7 @@ def holds_all(evidence: Evidence, given: terms.Given) -> Finding:
     if facts.nranks is not None and facts.nranks > world:
         text = f"a communicator has {facts.nranks} ranks, the world has {world}"
         return ground.fail(text, facts.ranks, cause(advice.ONE_JOB))
-    if facts.worlds is not None and facts.worlds > 1:
+    if facts.worlds is not None and facts.worlds > 1 and not _one_holds(facts, world):
         text = f"{facts.worlds} communicators of {facts.nranks} ranks that know nothing of each other"
         return ground.fail(text, facts.ranks, cause(advice.SMALL_WORLD))
     lacking = ground.lacking()
@@ -49,6 +49,15 @@ def holds_all(evidence: Evidence, given: terms.Given) -> Finding:
         )
         return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,), where=ground.where(absent))
     return ground.found(Verdict.PASS, f"one communicator of {world} ranks", numbers=(number,))
+
+
+def _one_holds(facts: Facts, world: int) -> bool:
+    """Report whether one communicator has every rank: a program may make several of the whole world."""
+    members: dict[str, set[int]] = {}
+    for member in facts.seen.members:
+        if member.comm.nranks == world and member.comm.unique:
+            members.setdefault(member.comm.unique, set()).add(member.comm.rank)
+    return any(len(ranks) == world for ranks in members.values())
 
 
 def declared_adapters(evidence: Evidence, given: terms.Given) -> Finding:

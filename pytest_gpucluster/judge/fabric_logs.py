@@ -7,6 +7,12 @@ from pytest_gpucluster.judge import terms
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.requirement import Cause
 
+CARRIERS = {
+    **dict.fromkeys(("NET/IB", "NET/OFI", "NET/UCX", "NET/gIB", "NET/SHARP"), nccl.networks.RDMA),
+    **dict.fromkeys(("NET/FasTrak", "NET/TCPX"), nccl.networks.GPUDIRECT_TCP),
+    "NET/Socket": nccl.networks.TCP,
+}
+"""Transport -> class of its network."""
 SILENT = Cause(
     "the ranks' NCCL logs are not in the pods' output",
     "look at the end of the log of a pod: the lines nccl-log say how many lines there were",
@@ -29,8 +35,18 @@ def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Fac
         nodes=terms.count(given, "nodes"),
         pod_nodes=machines,
         expected_hcas=hcas,
+        networks=_declared(given),
     )
     return nccl.facts.of(reader.seen, known)
+
+
+def _declared(given: terms.Given) -> dict[str, str]:
+    """Return what carries the declared network, where it is of a plugin that nobody knows by name."""
+    fabric = fields.sub(given, "fabric")
+    network, transport = str(fabric.get("network") or ""), str(fabric.get("transport") or "")
+    known = nccl.networks.of(network) != nccl.networks.UNKNOWN or nccl.networks.is_libfabric(network)
+    kind = CARRIERS.get(transport)
+    return {} if known or not network or kind is None else {network: kind}
 
 
 def keys(evidence: Evidence, gang: Gang | None) -> tuple[str, ...]:

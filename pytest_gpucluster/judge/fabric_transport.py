@@ -24,6 +24,10 @@ NAMES = {
     "NET/Socket": re.compile(r"(Fast)?Socket", re.IGNORECASE),
 }
 """Transport -> how its network is called in connection lines."""
+UNNAMED = Cause(
+    "the network comes from a plugin whose name is not known here, or libfabric does not say which provider it chose",
+    "declare the plugin's network (fabric.network with its transport), or let NCCL_DEBUG_SUBSYS have INIT and NET",
+)
 SOCKETS = "NET/Socket"
 NVLINK = "MNNVL"
 JOINED = "P2P/MNNVL"
@@ -108,6 +112,10 @@ def nobody_on_tcp(evidence: Evidence, given: terms.Given) -> Finding:
         text = f"ranks in {say.listed(hosts)} have chosen {say.listed(only)}: they have no other network"
         chosen = [rank.rank for rank in ground.told.ranks if rank.word.pod in hosts]
         return ground.fail(text, chosen, *_causes(ground, []))
+    unknown = sorted({path.name for path in ground.between if path.carrier == networks.UNKNOWN})
+    if unknown:
+        text = f"nobody knows what carries {say.listed(unknown)}"
+        return ground.found(Verdict.INCONCLUSIVE, text, causes=(UNNAMED,))
     gap = ground.gap(_joined(ground) if transport == NVLINK else ground.between)
     if gap is not None:
         return gap

@@ -295,3 +295,42 @@ def test_real_logs_of_one_node(good):
     assert found["FAB-001"] == found["FAB-002"] == found["FAB-003"] == found["FAB-005"] == "not_applicable"
     assert found["FAB-004"] == found["FAB-018"] == "pass"
     assert json.dumps(judge("FAB-018", evidence).as_dict())
+
+
+def test_a_second_communicator_of_the_whole_world_is_no_second_world(good):
+    """Programs make process groups of all ranks beside the first one."""
+    lines = []
+    for line in good.lines:
+        lines.append(line)
+        text = str(line.data.get("line") or "")
+        if line.type == "LOG" and "Init COMPLETE" in text:
+            again = text.replace("commId 0x4dba", "commId 0x7777").replace("comm 0x4", "comm 0x5")
+            lines.append(dataclasses.replace(line, data={**line.data, "line": again}))
+    evidence = base.words(base.with_lines(good, lines), lambda _, told: _longer(told))
+    assert judge("FAB-004", evidence).verdict is Verdict.PASS
+    apart = logged(evidence, lambda t: t.replace("commId 0x4dba", "commId 0x1111") if "worker-1:" in t else t)
+    apart = logged(apart, lambda t: t.replace("commId 0x7777", "commId 0x2222") if "worker-1:" in t else t)
+    assert judge("FAB-004", apart).verdict is Verdict.FAIL
+
+
+def _longer(told):
+    """Return what a rank says of its log when it has one line more."""
+    if told.get("event") == "nccl-log" and isinstance(told.get("lines"), int):
+        told["lines"] += 1
+    return told
+
+
+def test_a_network_that_nobody_knows_may_be_tcp(good):
+    """Neither a plugin without a known name nor libfabric without a provider is shown to be no TCP."""
+    acme = logged(good, lambda t: t.replace("NET/IB/", "NET/Acme/"))
+    assert judge("FAB-001", acme).verdict is Verdict.FAIL
+    assert judge("FAB-003", acme).verdict is Verdict.INCONCLUSIVE
+    named = declared(acme, network="Acme")
+    assert judge("FAB-001", named).verdict is Verdict.PASS
+    assert judge("FAB-003", named).verdict is Verdict.PASS
+    libfabric = declared(
+        logged(good, lambda t: re.sub(r"NET/IB/(\d)/GDRDMA", r"NET/Libfabric/\1", t)),
+        transport="NET/OFI",
+        gdr=None,
+    )
+    assert judge("FAB-003", libfabric).verdict is Verdict.INCONCLUSIVE
