@@ -31,7 +31,8 @@ def of_products(
     A part of a peak that is not known is no floor.
 
     Args:
-        declared: floors, each with `format`, `share` or `tflops`, and perhaps `device`.
+        declared: floors, each with `format`, `share` or `tflops`, and perhaps `device`, which is a part of the name, or
+            with `exact` all of it.
         name: the GPU's name.
         number_format: the format.
         peak: its dense peak in TFLOP/s, None where it is not known.
@@ -39,7 +40,8 @@ def of_products(
     plain = peaks.normalise(name)
     for one in declared:
         device = one.get("device")
-        if one.get("format") != number_format or (device and peaks.normalise(str(device)) not in plain):
+        own = peaks.normalise(str(device or ""))
+        if one.get("format") != number_format or own not in plain or (one.get("exact") and own != plain):
             continue
         origin = str(one.get("origin") or one.get("of") or "profile")
         tflops, share = samples.number(one.get("tflops")), samples.number(one.get("share"))

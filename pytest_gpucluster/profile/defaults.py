@@ -127,7 +127,7 @@ HOST: Mapping[str, Any] = {
     "fabric": {"floor_file": "bus_bandwidth", "seconds": 15.0, "stall_bound": 30.0},
     "mfu": {
         "floor_file": "products",
-        "spread": 0.07,
+        "spread": 0.1,
         "training": {
             "mfu": 0.3,
             "origin": "published training of dense models on H100: 33 to 48 %, less what eager code costs",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.measure import baseline, floors, flops, proposing, samples
+from pytest_gpucluster.measure import baseline, floors, flops, peaks, proposing, samples, shipped
 
 SIZES = st.integers(1, 64)
 SPEEDS = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
@@ -104,6 +104,19 @@ def test_a_floor_for_a_gpu():
     assert "0.5 of the peak of 312" in share.origin
     assert floors.of_products(declared, "NVIDIA X9000", "bf16", None) is None
     assert floors.of_products(declared, "NVIDIA H100 80GB HBM3", "fp8", 1978.9) is None
+
+
+def test_shipped_floors_are_below_the_peak_of_what_they_name():
+    """Each names a part that the list of peaks knows, and leaves room below it; NVL is not taken for SXM."""
+    listed = shipped.load("products")
+    for one in listed:
+        peak = peaks.look_up(one["device"]).peak(one["format"])
+        assert peak is not None, one["device"]
+        assert one["tflops"] == int(one["figure"] * one["share"])
+        assert 0.3 * peak < one["tflops"] < 0.8 * peak
+    assert floors.of_products(listed, "NVIDIA H200", "bf16", 989.5) is not None
+    assert floors.of_products(listed, "NVIDIA H200 NVL", "bf16", 835.5) is None
+    assert floors.of_products(listed, "NVIDIA GB200", "bf16", 2500).tflops == 1366
 
 
 @given(SPEEDS, st.floats(0, 0.5))
