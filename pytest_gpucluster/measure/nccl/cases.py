@@ -107,21 +107,25 @@ def given(told: Any, title: str) -> facts.Given:
 
 
 def _machines(told: Any, title: str) -> dict[str, str]:
-    """Return pod -> machine: of a mapping, or of a list of machines, pod by pod."""
+    """Return pod -> machine: of a mapping, of a list of machines pod by pod, or of how many machines there are."""
     if told is None:
         return {}
     if isinstance(told, dict):
         return {str(pod): str(node) for pod, node in told.items()}
+    if isinstance(told, str):
+        told = [told]
+    if isinstance(told, int) and not isinstance(told, bool) and told > 0:
+        told = [f"machine {number}" for number in range(told)]
     if isinstance(told, list):
-        if all(isinstance(node, dict) for node in told):
-            return {
-                str(node.get("pod") or node.get("name") or number): str(
-                    node.get("node") or node.get("nodeName") or ""
-                )
-                for number, node in enumerate(told)
-            }
-        return {f"#{number}": str(node) for number, node in enumerate(told)}
-    raise CaseError(f"{title}: given.pod_nodes is {_kind(told)}, not a mapping")
+        found = {}
+        for number, node in enumerate(told):
+            if isinstance(node, dict):
+                pod = str(node.get("pod") or node.get("name") or f"#{number}")
+                found[pod] = str(node.get("node") or node.get("nodeName") or "")
+            else:
+                found[f"#{number}"] = str(node)
+        return found
+    raise CaseError(f"{title}: given.pod_nodes is {_kind(told)}, not a mapping of pods to machines")
 
 
 def read(case: Case) -> facts.Facts:

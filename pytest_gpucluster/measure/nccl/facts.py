@@ -151,7 +151,7 @@ class Facts:
         if factor and given_ranks is not None and factor[0] <= given_ranks <= factor[1]:
             from_factor: int | None = given_ranks
         else:
-            from_factor = table.likely(factor) if factor else None
+            from_factor = table.likely(factor) if factor else 1 if rows.zero else None
         return {
             "class": self.kind,
             "evidence": self.evidence,

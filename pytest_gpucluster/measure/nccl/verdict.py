@@ -81,7 +81,10 @@ def proven_between_nodes(facts: Facts) -> bool | None:
     if len(set(machines.values())) < 2:
         return False
     over = {machines[host] for host in facts.net_hosts if host in machines}
-    return len(over) > 1 if over or not facts.net_hosts else None
+    if not over and len(set(machines.values())) == len(machines):
+        # Which pod lies where is not told, only that each has a machine of its own.
+        return len(facts.net_hosts) > 1
+    return len(over) > 1
 
 
 def values(facts: Facts) -> dict[str, Any]:

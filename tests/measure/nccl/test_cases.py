@@ -52,7 +52,7 @@ GOOD: dict[str, Any] = {"id": "x", "lines": ["a"], "expect": {"class": "unknown"
         ([{**GOOD, "given": "x"}], "case 'x': 'given' is a text, not a mapping"),
         ([{**GOOD, "given": {"ranks": 0}}], "case 'x': given.ranks is 0, not a number of at least 1"),
         ([{**GOOD, "given": {"expected_hcas": "a"}}], "case 'x': given.expected_hcas is a text, not a list"),
-        ([{**GOOD, "given": {"pod_nodes": 3}}], "case 'x': given.pod_nodes is a number, not a mapping"),
+        ([{**GOOD, "given": {"pod_nodes": 1.5}}], "case 'x': given.pod_nodes is a number, not a mapping"),
         ([{**GOOD, "given": {"networks": {"x": "rmda"}}}], "did you mean 'rdma'?"),
     ],
 )
@@ -62,3 +62,26 @@ def test_a_bad_document_is_one_line(document: Any, said: str) -> None:
         cases.parse(document)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("machines", "proven"),
+    [
+        ({"a-0": "x", "a-1": "x"}, False),
+        ({"a-0": "x", "a-1": "y"}, True),
+        ({"a-0": "x", "a-1": "x", "a-2": "y"}, False),
+        (["x", "x"], False),
+        (["x", "y"], True),
+        (1, False),
+        (2, True),
+        ("x", False),
+        ([{"pod": "a-0", "node": "x"}, {"pod": "a-1", "nodeName": "y"}], True),
+        (None, None),
+    ],
+)
+def test_pods_and_their_machines(machines: Any, proven: bool | None) -> None:
+    """Pods of one machine prove nothing of a wire, in whatever shape it is told."""
+    told = cases.given({"ranks": 2, "nodes": 2, "pod_nodes": machines}, "x")
+    found = verdict.values(logs.facts("\n".join(logs.ring()) + "\n", **vars(told)))
+    assert found["inter_node_proven"] is proven
+    assert found["rdma_gdr_check"] == ("inconclusive" if proven is False else "pass")
