@@ -270,7 +270,7 @@ class Product:
         """Return by how much a tile of a product is wrong, as part of its largest element."""
         tile = min(self.n, 128)
         got = self.once()[-tile:, -tile:].double()
-        right = self.a[-tile:].double() @ self.b[:, -tile:].double()
+        right = self.a[-tile:].float().double() @ self.b[:, -tile:].float().double()
         return float((got - right).abs().max() / right.abs().max())
 
 
@@ -389,11 +389,12 @@ def measure(
 
 
 def kind_of(error: BaseException) -> str:
-    """Return whether memory was short, or the device or the program failed."""
-    if isinstance(error, torch.OutOfMemoryError):
-        return "memory"
+    """Return whether memory was short, the device failed, or the program asked for what there is not."""
     text = str(error)
-    return "device" if "CUDA error" in text or "HIP error" in text or "cuda" in text.lower() else "program"
+    if isinstance(error, torch.OutOfMemoryError) or "out of memory" in text:
+        return "memory"
+    wrong = any(part in text for part in ("NOT_SUPPORTED", "no kernel image", "invalid device function"))
+    return "device" if not wrong and ("CUDA error" in text or "HIP error" in text) else "program"
 
 
 def join_world(seconds: float) -> bool:

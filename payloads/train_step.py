@@ -230,11 +230,12 @@ def identity(device: torch.device) -> dict[str, object]:
 
 
 def kind_of(error: BaseException) -> str:
-    """Return whether memory was short, or the device or the program failed."""
-    if isinstance(error, torch.OutOfMemoryError):
-        return "memory"
+    """Return whether memory was short, the device failed, or the program asked for what there is not."""
     text = str(error)
-    return "device" if "CUDA error" in text or "HIP error" in text or "cuda" in text.lower() else "program"
+    if isinstance(error, torch.OutOfMemoryError) or "out of memory" in text:
+        return "memory"
+    wrong = any(part in text for part in ("NOT_SUPPORTED", "no kernel image", "invalid device function"))
+    return "device" if not wrong and ("CUDA error" in text or "HIP error" in text) else "program"
 
 
 class Block(nn.Module):  # type: ignore[misc]

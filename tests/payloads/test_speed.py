@@ -151,7 +151,11 @@ def test_memory_that_is_short_is_one_line(monkeypatch, capfd):
     ("error", "kind"),
     [
         (RuntimeError("CUDA error: unspecified launch failure"), "device"),
-        (RuntimeError("HIP error: invalid device function"), "device"),
+        (RuntimeError("HIP error: the operation cannot be performed in the present state"), "device"),
+        (RuntimeError("HIP error: invalid device function"), "program"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling cublasLtMatmul"), "program"),
+        (RuntimeError("CUDA error: out of memory"), "memory"),
+        (RuntimeError("fp8 is not implemented for CUDA"), "program"),
         (torch.OutOfMemoryError("CUDA out of memory"), "memory"),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "program"),
     ],
