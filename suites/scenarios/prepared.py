@@ -10,7 +10,7 @@ from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
 from .common import LOGS, PAYLOAD, image, payloads_of, phase, told
-from .indexed import JOBS, KINDS, SERVICES, headless, indexed_job, member_names, patience_of
+from .indexed import JOBS, KINDS, PATIENCE, SERVICES, headless, indexed_job, member_names
 
 PROGRAM = "/workspace/ready.py"
 MEMBERS = 2
@@ -19,8 +19,8 @@ GIVE_UP = 1.0
 NO_INTERFACE = "wg-none0"
 """A tunnel that is not there."""
 GATE = "wait-for-network"
-LINES = 4
-"""What a member says: its node's labels, that it waits, that the network is there, that its launcher starts."""
+WAITING, LINES = 2, 4
+"""Lines of a member: its node's labels, that it waits, that the network is there, that its launcher starts."""
 TOPOLOGY = "topology"
 INJECTED = "/etc/inject"
 NO_LABEL = "gpucluster.dev/no-such-label"
@@ -101,7 +101,8 @@ def _gates(live: Live, job: Handle) -> list[str]:
 
 def run(stage: Stage) -> None:
     """Let members wait for peers whose names come late, beside one that waits for an interface that no pod has."""
-    patience, interface = patience_of(stage), stage.profile.interface
+    # As long as the other member may take to give up on a busy machine.
+    patience, interface = min(PATIENCE, float(stage.profile.budgets["run"])), stage.profile.interface
     keys = label_keys(stage.profile.gpu_resource)
     told(stage, members=MEMBERS, within=patience, give_up=GIVE_UP, labels=list(keys))
     payload = payloads_of(stage, "ready.py")
@@ -110,33 +111,33 @@ def run(stage: Stage) -> None:
     gate = (*member_names(late, late, MEMBERS), *over, f"--within={patience:g}")
     nowhere = (f"--interface={NO_INTERFACE}", f"--within={GIVE_UP:g}")
     ready = gated(stage, late, payload, members=MEMBERS, gate=gate)
-    account = stage.account([READS_NODES])
-    jobs = [
-        stage.submit(with_topology(ready, account, keys), role="held"),
-        stage.submit(gated(stage, never, payload, members=1, gate=nowhere), role="unanswered"),
-    ]
-    held, unanswered = jobs
-    made = [job for job in jobs if job.ok]
-    for job in made:
-        stage.follow(job)
+    held = stage.submit(with_topology(ready, stage.account([READS_NODES]), keys), role="held")
+    if not held.ok:
+        return
+    stage.follow(held)
 
-    def launched(live: Live) -> bool:
-        pods = live.pods_of(held)
-        return len(pods) == MEMBERS and all(stage.heard(pod) >= LINES for pod in pods)
+    def told_by_all(lines: int) -> Callable[[Live], bool]:
+        def check(live: Live) -> bool:
+            pods = live.pods_of(held)
+            return len(pods) == MEMBERS and all(stage.heard(pod) >= lines for pod in pods)
 
-    # The members wait for as long as the other one does in vain: long enough for a look that finds nothing.
-    if len(made) == len(jobs) and stage.wait(
-        "all members wait for the network",
-        lambda live: _gates(live, held).count("running") == MEMBERS,
-        budget="start",
-    ):
-        vain = "the member that waits for an interface in vain gave up"
-        if stage.wait(vain, lambda live: "terminated" in _gates(live, unanswered), budget="run"):
-            stage.submit(headless(late, late), role="names")
-            stage.wait("the members' launchers have started", launched, budget="run", unless=_failed(held))
+        return check
+
+    if stage.wait("all members wait for the network", told_by_all(WAITING), budget="start"):
+        # For as long as another one, who begins now, waits in vain: long enough for a look that finds nothing.
+        vain = gated(stage, never, payload, members=1, gate=nowhere)
+        unanswered = stage.submit(vain, role="unanswered")
+        if unanswered.ok:
+            stage.follow(unanswered)
+            gave_up = "the member that waits for an interface in vain gave up"
+            stage.wait(gave_up, lambda live: "terminated" in _gates(live, unanswered), budget="run")
+        stage.submit(headless(late, late), role="names")
+        started = told_by_all(LINES)
+        stage.wait("the members' launchers have started", started, budget="run", unless=_failed(held))
+        if unanswered.ok:
+            stage.delete(unanswered)
     stage.context |= {("Node", str(pod["spec"].get("nodeName"))) for pod in stage.live.pods_of(held)}
-    for job in made:
-        stage.delete(job)
+    stage.delete(held)
 
 
 def _failed(job: Handle) -> Callable[[Live], str]:

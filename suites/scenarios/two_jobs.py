@@ -24,10 +24,14 @@ def job(stage: Stage, name: str, payload: str, torch: str, *more: str) -> GangSp
     within = f"--within={meeting(stage)}"
     args = (PROGRAM, f"--nodes={NODES}", f"--id={name}", f"--endpoint={endpoint}", within, *more)
     members = (("master", 1), ("worker", NODES - 1)) if volcano else (("worker", NODES),)
-    address = {"POD_IP": "status.podIP"}
+    address, interface = {"POD_IP": "status.podIP"}, stage.profile.interface
+    # As the manifests of the documents set it; a cluster that declares no interface leaves the choice to gloo.
+    over = {"GLOO_SOCKET_IFNAME": interface} if interface else {}
     return GangSpec(
         name,
-        roles=tuple(Role(role, count, ("python",), args, field_env=address) for role, count in members),
+        roles=tuple(
+            Role(role, count, ("python",), args, field_env=address, env=over) for role, count in members
+        ),
         resources={stage.profile.gpu_resource: 1},
         image=torch,
         payload=payload,
