@@ -131,10 +131,10 @@ def read(evidence: Evidence, uids: Iterable[str] | None = None) -> Told:
     words = payload.words(evidence)
     wanted = None if uids is None else set(uids)
     stories = {pod.uid: pod for pod in pods(evidence)}
-    by_process: dict[tuple[str, object], list[Word]] = {}
+    by_process: dict[tuple[str, str], list[Word]] = {}
     for word in words.words:
         if wanted is None or word.uid in wanted:
-            by_process.setdefault((word.uid, word.data.get("rank")), []).append(word)
+            by_process.setdefault((word.uid, str(word.data.get("rank"))), []).append(word)
     ranks: list[Rank] = []
     failed: list[Word] = []
     for (uid, _), said in by_process.items():
