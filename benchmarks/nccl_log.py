@@ -19,7 +19,7 @@ TARGET = 0.25
 MEGABYTE = 1_000_000
 SIZES = (50, 500)
 RANKS, NODES, GPUS = 16, 2, 8
-CHUNK = 1 << 16
+CHUNK = 100 * 1024
 RUNS = 7
 SETUPS = 40
 """Communicators whose set-up stands in the log, spread over it."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 STATUS = {"pass": 0, "fail": 1, "inconclusive": 3}
 """Verdict -> exit status, as `gpucluster judge` has them."""
-CHUNK = 1 << 16
+CHUNK = 100 * 1024
+"""Bytes that are read at once: within the cache, and below the size from which each buffer is mapped anew."""
 
 DESCRIPTION = """Read the logs of a job's ranks (NCCL, RCCL, nccl-tests) and decide whether the traffic between
 nodes goes over RDMA with GPUDirect RDMA on all ranks. Only connection lines prove a transport.

@@ -12,6 +12,7 @@ from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Se
 _DONE = 50_000
 _FAULTS = 2_000
 _SHORT = 400
+_WATCH = ("atchdog", "dump signal", "ollective timeout", "eartbeat")
 _READ = 8192
 _NOBODY = Process("", -1)
 _LOADED = re.compile(
@@ -90,15 +91,15 @@ class Reader:
     def _bare(self, read: Read, *, whole: bool = True) -> None:
         """Read a line, or the part of one, in which NCCL's own prefix does not stand."""
         seen, text = self.seen, read.text
-        found = shapes.version(text)
+        found = shapes.version(text) if "ersion" in text or "nccl-library" in text else None
         if found:
             seen.versions.add(found)
-        watched = faults.watchdog(text[:_READ])
+        watched = faults.watchdog(text[:_READ]) if any(word in text for word in _WATCH) else None
         if watched:
             self._fault(_NOBODY, watched[0])
             if watched[1]:
                 seen.put(_any(seen.stalls), watched[1])
-        works = faults.last_work(text[:_READ])
+        works = faults.last_work(text[:_READ]) if "ork: " in text else None
         if works:
             seen.put(_any(seen.works), works)
         if seen.table.read(text, clean=read.clean and whole) or not whole or watched:

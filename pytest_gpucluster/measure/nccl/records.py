@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pytest_gpucluster.measure.nccl import shapes
 
 RECORD = re.compile(
-    r"(?<![\w%-])(?P<host>[\w%-]{1,255}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d{1,6})\] "
+    r"(?<![\w%-])(?P<host>[\w%-]{1,255}+):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d{1,6})\] "
     r"(?:(?P<file>[^\s\[\]]{1,300}:\d{1,7}) )?(?:\((?P<function>[^()]{1,200})\) )?NCCL (?P<level>[A-Z]+)(?: |$)"
 )
 _HEADLESS = re.compile(r"(?:^|[\s\]])NCCL (?:INFO|WARN) (?:Channel|Ring|Coll|CollNet) \d")
@@ -126,7 +126,11 @@ def read(text: str, *, clean: bool) -> Read:
     folded = "x across cluster" in text and _FOLDED.search(text) is not None
     if folded:
         text = _FOLDED.sub("", text)
-    found = list(RECORD.finditer(text))
+    if text.count("NCCL ") == 1:
+        first = RECORD.search(text)
+        found = [first] if first else []
+    else:
+        found = list(RECORD.finditer(text))
     if not found:
         return Read(text, (), text, 1 if _HEADLESS.search(text) else 0, folded, clean)
     records: list[Record] = []
