@@ -33,7 +33,7 @@ conformance: $(VENV)/.ready
 	$(BIN)/python -m pytest suites --cluster=embedded --gpucluster-report-dir=$(REPORTS) $(PYTEST_ARGS)
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests -n 2 $(PYTEST_ARGS)
 
 test-kind: $(VENV)/.ready
 	@$(KIND_ENV); $(BIN)/python -m pytest tests/kind/test_differential.py tests/kind/misconfigurations -m kind -p no:randomly $(PYTEST_ARGS)
