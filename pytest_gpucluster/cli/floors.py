@@ -6,7 +6,8 @@ from pathlib import Path
 from pytest_gpucluster.cli import common
 
 DESCRIPTION = """Propose floors from reports of runs that were accepted: YAML that goes into a profile. Of each figure
-the lowest 5th percentile of any GPU and run counts, less a margin. Rows that failed or were not decided are left out.
+the lowest 5th percentile of any GPU and run counts, less a margin. Figures of rows that failed, or whose transport or
+devices were not shown to be the declared ones, are left out and named.
 """
 
 EPILOG = """exit status: 0 proposed, 2 mistake in the command or in a file
@@ -45,6 +46,9 @@ def run(arguments: Sequence[str]) -> int:
         proposed = proposing.profile(figures, margin)
     except (baseline.BaselineError, proposing.ProposalError) as error:
         raise common.CliError(str(error)) from None
+    for one in figures:
+        for why in one.get("left_out") or ():
+            common.say(f"# {one['origin']}: no floors of {why}")
     common.say(yaml.safe_dump(proposed, sort_keys=False, allow_unicode=True, width=120).rstrip())
     return 0
 

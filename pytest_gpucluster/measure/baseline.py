@@ -7,6 +7,12 @@ from typing import Any
 
 PARTS: Mapping[str, str] = {"MFU-001": "products", "MFU-002": "training", "FAB-006": "bandwidth"}
 """Row -> the part of the facts that it holds."""
+SHOWN_BY: Mapping[str, tuple[str, ...]] = {
+    "products": ("MFU-003",),
+    "training": ("MFU-003",),
+    "bandwidth": ("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-014", "FAB-018"),
+}
+"""Part -> rows that show what its figures were measured on: sockets say nothing of the InfiniBand that was declared."""
 ACCEPTED = ("pass", "not_applicable")
 """Verdicts of rows whose figures may be taken: reached their floor, or had none."""
 
@@ -16,7 +22,7 @@ class BaselineError(Exception):
 
 
 def figures_of(report: Any, name: str) -> dict[str, Any]:
-    """Return the facts of measuring rows in a report, by part, with where they come from.
+    """Return the facts of measuring rows in a report, by part, with where they come from and what was left out and why.
 
     Args:
         report: the report as it was read.
@@ -28,6 +34,7 @@ def figures_of(report: Any, name: str) -> dict[str, Any]:
     rows = report.get("requirements") if isinstance(report, Mapping) else None
     if not isinstance(rows, list) or not isinstance(report.get("run"), Mapping):
         raise BaselineError(f"{name}: is no report of a run")
+    verdicts = {str(row.get("id")): str(row.get("verdict")) for row in rows if isinstance(row, Mapping)}
     found: dict[str, Any] = {}
     refused = []
     for row in rows:
@@ -38,8 +45,11 @@ def figures_of(report: Any, name: str) -> dict[str, Any]:
         facts = finding.get("facts") if isinstance(finding, Mapping) else None
         if not isinstance(facts, Mapping) or part not in facts:
             continue
-        if row.get("verdict") not in ACCEPTED:
-            refused.append(f"{row['id']} is {row.get('verdict')}")
+        against = [
+            each for each in (str(row["id"]), *SHOWN_BY[part]) if verdicts.get(each, "pass") not in ACCEPTED
+        ]
+        if against:
+            refused.append(f"{part}: {' and '.join(f'{each} is {verdicts[each]}' for each in against)}")
             continue
         found[part] = dict(facts)
     if not found:
@@ -48,7 +58,7 @@ def figures_of(report: Any, name: str) -> dict[str, Any]:
     run = report["run"]
     day = str(run.get("started") or "an unknown day").partition("T")[0]
     origin = f"{name}, run {run.get('id') or '?'} of {day}"
-    return {**found, "origin": origin}
+    return {**found, "origin": origin, **({"left_out": refused} if refused else {})}
 
 
 def read(path: pathlib.Path) -> dict[str, Any]:

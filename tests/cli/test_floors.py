@@ -94,3 +94,29 @@ def test_reports_without_figures(call, written, tmp_path):
     assert "has no figures" in call("floors", "--from", written("a.json", requirements=[]))[2]
     (tmp_path / "b.json").write_text("{")
     assert "b.json: is no JSON" in call("floors", "--from", tmp_path / "b.json")[2]
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict", "gone"),
+    [
+        ("FAB-001", "fail", "fabric"),
+        ("FAB-003", "inconclusive", "fabric"),
+        ("FAB-018", "fail", "fabric"),
+        ("MFU-003", "fail", "mfu"),
+    ],
+)
+def test_figures_of_something_else_propose_nothing(call, written, row, verdict, gone):
+    """Of sockets, where InfiniBand was declared, no floor of InfiniBand follows: it would pass sockets for ever."""
+    accepted = json.loads(written().read_text())["requirements"]
+
+    def proposed(verdict):
+        rows = [*accepted, {"id": row, "verdict": verdict, "finding": {}}]
+        return call("floors", "--from", written(requirements=rows))
+
+    status, out, _ = proposed(verdict)
+    assert status == 0
+    assert f"{row} is {verdict}" in out.splitlines()[0]
+    assert out.startswith("# ")
+    assert yaml.safe_load(out).keys() == {"fabric", "mfu"} - {gone}
+    for harmless in ("pass", "not_applicable"):
+        assert yaml.safe_load(proposed(harmless)[1]).keys() == {"fabric", "mfu"}
