@@ -88,17 +88,12 @@ def ended(job: Handle) -> Callable[[Live], bool]:
     return lambda live: condition(live, job, "Complete", "Failed")
 
 
-def _waits(job: Handle) -> Callable[[Live], bool]:
-    """Report whether the init container of each member runs."""
+def _told(stage: Stage, job: Handle) -> Callable[[Live], bool]:
+    """Report whether each member has written its first line: that it waits."""
 
     def check(live: Live) -> bool:
         pods = live.pods_of(job)
-        states = [
-            (status.get("state") or {})
-            for pod in pods
-            for status in (pod.get("status") or {}).get("initContainerStatuses") or []
-        ]
-        return len(pods) == MEMBERS and sum("running" in state for state in states) == MEMBERS
+        return len(pods) == MEMBERS and all(stage.heard(pod) for pod in pods)
 
     return check
 
@@ -109,8 +104,9 @@ def patience_of(stage: Stage) -> float:
 
 
 def run_waiting(stage: Stage) -> None:
-    """Let members wait for names that come late, beside members that wait for a name that never comes."""
-    patience = patience_of(stage)
+    """Let members wait for names that come late, and meanwhile another one for a name that never comes."""
+    # As long as the other member may take to give up on a busy machine.
+    patience = min(PATIENCE, float(stage.profile.budgets["run"]))
     told(stage, members=MEMBERS, within=patience, give_up=GIVE_UP)
     payload = payloads_of(stage, PROGRAM)
     late, never = f"{stage.name}-late", f"{stage.name}-never"
@@ -118,19 +114,22 @@ def run_waiting(stage: Stage) -> None:
     held = stage.submit(
         waiting_job(stage, late, payload, come, members=MEMBERS, within=patience), role="held"
     )
-    # One member: when one of several gives up, its Job ends the others.
-    unanswered = stage.submit(
-        waiting_job(stage, never, payload, lack, members=1, within=GIVE_UP), role="unanswered"
-    )
-    jobs = [job for job in (held, unanswered) if job.ok]
-    for job in jobs:
-        stage.follow(job)
-    if len(jobs) == 2 and stage.wait("all members wait for names", _waits(held), budget="start"):
-        # Those who wait in vain began at the same time: once they gave up, the others have looked for long enough.
-        gave_up = finished(unanswered, 1)
-        if stage.wait("the member that waits for a name that nobody has gave up", gave_up, budget="run"):
-            stage.submit(headless(late, late), role="names")
-            stage.wait("the members that found their names have ended", ended(held), budget="run")
+    if not held.ok:
+        return
+    stage.follow(held)
+    jobs = [held]
+    if stage.wait("all members wait for names", _told(stage, held), budget="start"):
+        # One member: when one of several gives up, its Job ends the others. It begins when the others have looked, so
+        # that they have looked for as long as it does, however busy the machine.
+        vain = waiting_job(stage, never, payload, lack, members=1, within=GIVE_UP)
+        unanswered = stage.submit(vain, role="unanswered")
+        if unanswered.ok:
+            jobs.append(unanswered)
+            stage.follow(unanswered)
+            gave_up = finished(unanswered, 1)
+            stage.wait("the member that waits for a name that nobody has gave up", gave_up, budget="run")
+        stage.submit(headless(late, late), role="names")
+        stage.wait("the members that found their names have ended", ended(held), budget="run")
     for job in jobs:
         stage.delete(job)
 
