@@ -103,7 +103,7 @@ def read(path: pathlib.Path) -> nccl.Facts:
         while chunk := file.read(CHUNK):
             reader.feed(chunk)
     reader.end()
-    return nccl.facts.of(reader.seen, nccl.Given(ranks=RANKS, nodes=NODES))
+    return nccl.draw(reader.seen, nccl.Given(ranks=RANKS, nodes=NODES))
 
 
 def child(path: pathlib.Path) -> None:

@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
         expected_hcas=_hcas(options.hcas),
         networks=dict(_network(text) for text in options.network),
     )
-    found = nccl.facts.of(_read(options.logs), given)
+    found = nccl.draw(_read(options.logs), given)
     decision = nccl.verdict.decide(found)
     if options.json:
         common.say_json(_as_data(found, decision))

@@ -37,7 +37,7 @@ def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Fac
         expected_hcas=hcas,
         networks=_declared(given),
     )
-    return nccl.facts.of(reader.seen, known)
+    return nccl.draw(reader.seen, known)
 
 
 def _declared(given: terms.Given) -> dict[str, str]:

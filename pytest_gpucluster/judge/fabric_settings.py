@@ -108,7 +108,7 @@ def _settings(pod: str, lines: list[str]) -> dict[str, str]:
     reader.start(pod)
     reader.feed("".join(f"{line}\n" for line in lines).encode())
     reader.end()
-    told = nccl.facts.of(reader.seen).settings
+    told = nccl.draw(reader.seen).settings
     return {name: list(values)[-1] for name, values in told.items() if values}
 
 

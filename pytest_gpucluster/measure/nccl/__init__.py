@@ -4,11 +4,12 @@ reader = Reader()
 for chunk in chunks:
     reader.feed(chunk)
 reader.end()
-found = facts.of(reader.seen, facts.Given(ranks=16, nodes=2))
+found = draw(reader.seen, Given(ranks=16, nodes=2))
 verdict.decide(found).verdict
 """
 
 from pytest_gpucluster.measure.nccl import advice, cases, facts, faults, networks, shapes, verdict
+from pytest_gpucluster.measure.nccl.drawing import draw
 from pytest_gpucluster.measure.nccl.facts import Facts, Given
 from pytest_gpucluster.measure.nccl.reader import Reader, read
 from pytest_gpucluster.measure.nccl.seen import Seen
@@ -20,6 +21,7 @@ __all__ = [
     "Seen",
     "advice",
     "cases",
+    "draw",
     "facts",
     "faults",
     "networks",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.measure.nccl import facts, networks, verdict
+from pytest_gpucluster.measure.nccl.drawing import draw
 from pytest_gpucluster.measure.nccl.reader import Reader
 from pytest_gpucluster.plain import names
 
@@ -134,7 +135,7 @@ def read(case: Case) -> facts.Facts:
     for line in case.lines:
         reader.feed(line.encode("utf-8", "surrogatepass") + b"\n")
     reader.end()
-    return facts.of(reader.seen, case.given)
+    return draw(reader.seen, case.given)
 
 
 def differences(case: Case) -> list[Difference]:

@@ -22,7 +22,7 @@ def read(*texts: str | bytes, chunk: int = 0) -> nccl.Seen:
 
 def facts(*texts: str | bytes, **given: Any) -> nccl.Facts:
     """Return the facts of texts."""
-    return nccl.facts.of(read(*texts), nccl.Given(**given))
+    return nccl.draw(read(*texts), nccl.Given(**given))
 
 
 def of_files(paths: Iterable[Path], **given: Any) -> nccl.Facts:

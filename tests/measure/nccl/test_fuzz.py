@@ -46,12 +46,10 @@ def test_no_input_raises(text: bytes | str, data: st.DataObject) -> None:
     given_ = nccl.Given(
         ranks=data.draw(st.one_of(st.none(), st.integers(1, 9))), nodes=2, expected_hcas=("mlx5_0",)
     )
-    found = nccl.facts.of(logs.read(raw), given_)
+    found = nccl.draw(logs.read(raw), given_)
     values = verdict.values(found)
     assert values["rdma_gdr_check"] in {"pass", "fail", "inconclusive"}
-    assert (
-        nccl.facts.of(logs.read(raw, chunk=data.draw(st.integers(1, 64))), given_).values() == found.values()
-    )
+    assert nccl.draw(logs.read(raw, chunk=data.draw(st.integers(1, 64))), given_).values() == found.values()
 
 
 @settings(max_examples=80, deadline=None)
@@ -59,10 +57,8 @@ def test_no_input_raises(text: bytes | str, data: st.DataObject) -> None:
 def test_where_chunks_are_cut_does_not_matter(case: cases.Case, data: st.DataObject) -> None:
     """Each case, in chunks of any size."""
     text = whole(case)
-    expected = nccl.facts.of(logs.read(text), case.given).values()
-    assert (
-        nccl.facts.of(logs.read(text, chunk=data.draw(st.integers(1, 200))), case.given).values() == expected
-    )
+    expected = nccl.draw(logs.read(text), case.given).values()
+    assert nccl.draw(logs.read(text, chunk=data.draw(st.integers(1, 200))), case.given).values() == expected
 
 
 @settings(max_examples=80, deadline=None)
@@ -89,7 +85,7 @@ def prefixes(text: str) -> list[str]:
     return found
 
 
-FAILING = [c for c in CASES if verdict.decide(nccl.facts.of(logs.read(whole(c)), c.given)).verdict == "fail"]
+FAILING = [c for c in CASES if verdict.decide(nccl.draw(logs.read(whole(c)), c.given)).verdict == "fail"]
 
 
 @pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)

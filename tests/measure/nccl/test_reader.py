@@ -36,7 +36,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
         for number in range(parts):
             reader.feed(part(number))
         reader.end()
-        assert nccl.facts.of(reader.seen).fault["ib_completion_error"][0].status == 12
+        assert nccl.draw(reader.seen).fault["ib_completion_error"][0].status == 12
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
@@ -62,7 +62,7 @@ def test_a_pod_stands_for_the_host() -> None:
         reader.start(pod)
         reader.feed("".join(f"{line}\n" for line in part).encode())
     reader.end()
-    found = nccl.facts.of(reader.seen, nccl.Given(2, 2))
+    found = nccl.draw(reader.seen, nccl.Given(2, 2))
     assert found.ranks == {0: "pod-a", 1: "pod-b"}
     assert verdict.decide(found).verdict == "pass"
 
