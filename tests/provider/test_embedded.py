@@ -14,7 +14,7 @@ import yaml
 
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.node import sandbox
-from pytest_gpucluster.provider import embedded, processes, sockets
+from pytest_gpucluster.provider import configs, embedded, processes, sockets
 
 PATIENCE = 60.0
 
@@ -223,8 +223,8 @@ def test_defects_reach_the_half_that_plants_them(loaded, tmp_path):
     """Defects of the control plane and of the nodes go each to its process."""
     owner = os.getpid()
     state = tmp_path
-    assert embedded.control_plane_config(loaded, state, ["gang.x"], owner)["defects"] == ["gang.x"]
-    assert embedded.node_config(loaded, state, state, ["node.slow-start"], owner)["defects"] == [
+    assert configs.control_plane_config(loaded, state, ["gang.x"], owner)["defects"] == ["gang.x"]
+    assert configs.node_config(loaded, state, state, ["node.slow-start"], owner)["defects"] == [
         "node.slow-start"
     ]
 
@@ -242,4 +242,4 @@ def test_torch_is_an_image_only_where_it_is_installed(loaded, tmp_path, monkeypa
         assert ("torch" in cluster.images) is there
         told = cluster.facts.get("torch_problem", "")
         assert ("pip install pytest-gpucluster[torch]" in told) is not there
-    assert embedded.node_config(loaded, tmp_path, tmp_path, [], 1)["images"]["python"] == [sys.executable]
+    assert configs.node_config(loaded, tmp_path, tmp_path, [], 1)["images"]["python"] == [sys.executable]

@@ -9,7 +9,8 @@ from typing import Any
 
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import processes
-from pytest_gpucluster.provider.embedded import EmbeddedProvider, Nodes, image_table
+from pytest_gpucluster.provider.configs import image_table
+from pytest_gpucluster.provider.embedded import EmbeddedProvider, Nodes
 from pytest_gpucluster.provider.host import looking, plan
 from pytest_gpucluster.provider.host.found import Inventory
 from pytest_gpucluster.provider.protocol import Started

@@ -1,0 +1,195 @@
+"""How the processes of the embedded cluster are configured: the line that each is told when it starts."""
+
+import dataclasses
+import importlib.util
+import ipaddress
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_gpucluster.node import images
+from pytest_gpucluster.profile import LoadedProfile
+
+NODE_COUNT = 3
+NUMA_PER_NODE = 2
+VERSION = "v1.37.0"
+SUBNET = "10.88.0.0/16"
+POD_SOCKET = "pods.sock"
+"""Name of the socket on which the control plane speaks TLS to pods."""
+FEATURE_GATES = {"GenericWorkload": True, "WorkloadWithJob": True}
+"""As in the configuration of a kind cluster: Kubernetes 1.37 itself has both off."""
+
+SCHEDULER_CONF = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+"""Configuration of the embedded Volcano's scheduler: its shipped plugins, and the actions preempt and reclaim.
+
+The shipped one has neither action, and rows about preemption and fair share would be undecided on the very cluster on
+which everybody can try them. It is what an operator has to write to get both without halved gangs: the gang plugin
+votes on preemption (shipped: `enablePreemptable: false`), and all plugins stand in one tier, because in v1.14.4 a tier
+in which gang spares everybody is passed over, and proportion in the next gives the gang away all the same. The
+recorded streams are replayed with the configuration that they were recorded with.
+"""
+
+KUEUE_BACKOFF = 0.5
+"""Seconds after which the embedded Kueue queues an evicted workload again; 60 by default in Kueue."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokens:
+    """The bearer tokens of one embedded cluster.
+
+    Attributes:
+        admin: of the kubeconfig: may do everything.
+        nodes: of the node agent.
+        further: `{token, user, groups}` of others, whose rights are what bindings say.
+    """
+
+    admin: str
+    nodes: str
+    further: tuple[Mapping[str, Any], ...] = ()
+
+    def rows(self) -> list[Mapping[str, Any]]:
+        """Return what the control plane is told."""
+        return [
+            {"token": self.admin, "user": "kubernetes-admin", "groups": ["system:masters"]},
+            {"token": self.nodes, "user": "system:node:agent", "groups": ["system:nodes"]},
+            *self.further,
+        ]
+
+
+def new_tokens(further: Sequence[Mapping[str, Any]] = ()) -> Tokens:
+    """Return fresh tokens of the administrator and of the nodes, beside those that somebody brings."""
+    return Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32), tuple(further))
+
+
+def control_plane_config(
+    loaded: LoadedProfile,
+    folder: Path,
+    defects: Sequence[str],
+    owner_pid: int,
+    tokens: Tokens | None = None,
+) -> dict[str, Any]:
+    """Return the configuration line of the control plane; without tokens it lets everybody do everything."""
+    return {
+        "host": "127.0.0.1",
+        "port": 0,
+        "socket": str(folder / "api.sock"),
+        "pod_socket": str(folder / POD_SOCKET),
+        "pod_address": str(ipaddress.IPv4Network(SUBNET)[1]),
+        "defects": list(defects),
+        "scheduler_period": loaded.profile.scheduler_period,
+        "version": VERSION,
+        "owner_pid": owner_pid,
+        "volcano": True,
+        "feature_gates": FEATURE_GATES,
+        "volcano_scheduler_conf": SCHEDULER_CONF,
+        "kueue": kueue_config(loaded),
+        "tokens": [] if tokens is None else tokens.rows(),
+    }
+
+
+def kueue_config(loaded: LoadedProfile) -> dict[str, Any]:
+    """Return how Kueue is configured, in its own field names: it waits for pods where the profile says for how long.
+
+    Its backoff begins with half a second instead of a minute, so that a workload is queued again within a scenario.
+    """
+    declared = loaded.profile.kueue
+    if declared is None or declared.wait_for_pods_ready is None:
+        return {"batchSeconds": loaded.profile.scheduler_period}
+    return {
+        "batchSeconds": loaded.profile.scheduler_period,
+        "waitForPodsReady": {
+            "timeout": f"{declared.wait_for_pods_ready:g}s",
+            "requeuingStrategy": {"backoffBaseSeconds": KUEUE_BACKOFF},
+        },
+    }
+
+
+def node_config(
+    loaded: LoadedProfile,
+    folder: Path,
+    state: Path,
+    defects: Sequence[str],
+    owner_pid: int,
+    *,
+    count: int = NODE_COUNT,
+) -> dict[str, Any]:
+    """Return the configuration line of the nodes, each with two NUMA halves that a pod must not straddle."""
+    profile = loaded.profile
+    return {
+        "api_socket": str(folder / "api.sock"),
+        "nodes": [
+            {
+                "name": f"gpu-{index}",
+                "gpus": profile.gpus_per_node,
+                "numa": NUMA_PER_NODE,
+                "cpus": 96,
+                "memory": "512Gi",
+                "topology_policy": "single-numa-node",
+                "topology_scope": "pod",
+                "cpu_policy": "static",
+                "labels": feature_labels(profile.gpu_resource, profile.gpus_per_node),
+            }
+            for index in range(count)
+        ],
+        "state_dir": str(state),
+        "subnet": SUBNET,
+        "pod_socket": str(folder / POD_SOCKET),
+        "networks": further_networks(loaded),
+        "dns_domain": "cluster.local",
+        "gpu_resource": profile.gpu_resource,
+        "images": {
+            **{image: [sys.executable] for image in image_table(loaded).values()},
+            **images.stand_ins(),
+        },
+        "defects": list(defects),
+        "owner_pid": owner_pid,
+    }
+
+
+def further_networks(loaded: LoadedProfile) -> list[str]:
+    """Return the names of networks that pods may ask for beside their own: the declared one."""
+    declared = loaded.profile.secondary
+    return [] if declared is None or declared.network is None else [declared.network.rpartition("/")[2]]
+
+
+def feature_labels(gpu_resource: str, gpus: int) -> dict[str, str]:
+    """Return the labels that the vendor's feature discovery puts on a GPU node; the values claim no real hardware."""
+    vendor = gpu_resource.partition("/")[0]
+    if not gpus or vendor not in {"nvidia.com", "amd.com"}:
+        return {}
+    if vendor == "amd.com":
+        return {"amd.com/gpu.product-name": "Embedded_GPU", "amd.com/gpu.family": "EMBEDDED"}
+    return {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.product": "Embedded-GPU",
+        "nvidia.com/gpu.replicas": "1",
+        "nvidia.com/gpu.sharing-strategy": "none",
+        "nvidia.com/mig.strategy": "none",
+        "nvidia.com/cuda.driver-version.full": "1.0.0",
+    }
+
+
+def image_table(loaded: LoadedProfile) -> dict[str, str]:
+    """Return role -> image name for the roles that this host can play.
+
+    Both are the running interpreter. Whether torch is there is found without importing it.
+    """
+    roles = ["python"] if importlib.util.find_spec("torch") is None else ["python", "torch"]
+    return {role: loaded.profile.images.get(role, role) for role in roles}
