@@ -4,8 +4,10 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -150,16 +152,19 @@ def test_it_ends_with_an_owner_that_is_killed(tmp_path):
         assert all(processes.wait(item, PATIENCE) for item in running)
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, monkeypatch):
+def test_what_a_killed_run_left_is_removed_by_the_next(request, monkeypatch):
     """Folders of ended owners go, those of living ones and of others stay."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    # Short, wherever the test itself may write: a folder that is too long for sockets is not used for them.
+    base = Path(tempfile.mkdtemp(prefix="test-", dir="/tmp"))
+    request.addfinalizer(lambda: shutil.rmtree(base))
+    monkeypatch.setattr("tempfile.tempdir", str(base))
     mine = sockets.new_folder(os.getpid())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         orphan = sockets.new_folder(other.pid)
-    foreign = tmp_path / "gpucluster-serve-x"
+    foreign = base / "gpucluster-serve-x"
     foreign.mkdir()
     sockets.remove_orphans()
-    assert {path for path in tmp_path.iterdir() if path.is_dir()} == {mine, foreign}
+    assert {path for path in base.iterdir() if path.is_dir()} == {mine, foreign}
     assert not orphan.exists()
 
 
