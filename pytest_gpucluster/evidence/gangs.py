@@ -328,10 +328,14 @@ class _Finder:
 
     def _keep(self, gang: Gang, minimum: int, mine: Sequence[PodStory], groups: Sequence[GroupStory]) -> None:
         """Keep a gang with its attempts."""
-        if gang.job is not None:
-            start = gang.job.created
-        else:
-            start = min([*(group.created for group in groups), *(pod.created for pod in mine)])
+        # Watches of different kinds may tell out of order: what is heard of first is when the gang began.
+        start = min(
+            [
+                *([gang.job.created] if gang.job is not None else []),
+                *(group.created for group in groups),
+                *(pod.created for pod in mine),
+            ]
+        )
         attempts = _attempts(mine, groups, minimum, start)
         self._found.append(dataclasses.replace(gang, generations=attempts))
 

@@ -13,7 +13,8 @@ from .common import FILLER, LOGS, PAYLOAD, payloads_of
 from .numa import container, declared, gpu_nodes, pod, put
 
 MEMORY = "256Mi"
-EMBEDDED = "embedded"
+PLAYED = ("embedded", "kind")
+"""Providers whose nodes are told NUMA nodes that the machine below does not have."""
 
 
 def run(stage: Stage) -> None:
@@ -24,8 +25,9 @@ def run(stage: Stage) -> None:
         raise NotApplicable(
             "the GPUs of a node lie on one NUMA node, or on none that it tells: nothing can lie apart"
         )
-    if getattr(stage.cluster, "provider", "") == EMBEDDED:
-        raise NotApplicable("embedded nodes only play their NUMA nodes: CPUs and memory are the machine's")
+    provider = getattr(stage.cluster, "provider", "")
+    if provider in PLAYED:
+        raise NotApplicable(f"{provider} nodes only play their NUMA nodes: CPUs and memory are the machine's")
     share = stage.profile.gpus_per_node // nodes
     chosen = gpu_nodes(stage, share * nodes)[:1]
     stage.given["tried"] = [node["metadata"]["name"] for node in chosen]

@@ -50,3 +50,16 @@ def test_the_watch_of_jobs_may_tell_later_than_that_of_pods(job_at):
 def test_a_window_that_is_too_short_shows_nothing():
     """Counted from the last member."""
     assert unseen(9.99, 10.45) is None
+
+
+def test_a_gang_begins_with_what_is_heard_of_it_first():
+    """A condition that comes before the Job's own line is still said of this gang."""
+    lines = [
+        {"type": "ADDED", "t": 10.0, "kind": "Pod", "object": pod(0, "a")},
+        {"type": "ADDED", "t": 10.01, "kind": "Pod", "object": pod(1, "b")},
+        {"type": "ADDED", "t": 10.4, "kind": "Job.batch", "object": JOB},
+        {"type": "NOTE", "t": 11.0, "note": "end"},
+    ]
+    (gang,) = unserved.terms.everyone(recordings.evidence_of(lines))
+    (generation,) = gang.generations
+    assert (generation.start, generation.made) == (10.0, 10.01)
