@@ -130,7 +130,7 @@ class DefaultScheduler:
             if not fitting:
                 misfits = [m for m in (misfit(member, requests, r) for r in tried) if m is not None]
                 break
-            min(fitting, key=lambda r: preference(requests, r)).take(requests)
+            min(fitting, key=lambda r: preference(requests, r)).place(member)
         else:
             return False
         for member in waiting:

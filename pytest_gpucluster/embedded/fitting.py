@@ -44,6 +44,10 @@ def _add(into: Amounts, more: Amounts) -> None:
         into[name] = into.get(name, Fraction(0)) + amount
 
 
+HOST = "kubernetes.io/hostname"
+"""Topology of anti-affinity that is known here: one node."""
+
+
 @dataclass
 class NodeRoom:
     """One node as a scheduler sees it.
@@ -52,31 +56,27 @@ class NodeRoom:
         node: The Node object.
         allocatable: What it offers.
         used: What the pods bound to it ask for.
-        pods: How many they are.
+        pods: Those pods.
     """
 
     node: Obj
     allocatable: Amounts
     used: Amounts = field(default_factory=dict)
-    pods: int = 0
+    pods: list[Obj] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """Name of the node."""
         return name_of(self.node)
 
-    def take(self, requests: Amounts) -> None:
-        """Count what a pod asks for as bound here."""
-        _add(self.used, requests)
-        self.pods += 1
-
     def place(self, pod: Obj) -> None:
         """Count a pod as bound here."""
-        self.take(requests_of(pod))
+        _add(self.used, requests_of(pod))
+        self.pods.append(pod)
 
     def copy(self) -> "NodeRoom":
         """Return a copy on which a placement can be tried."""
-        return NodeRoom(self.node, self.allocatable, dict(self.used), self.pods)
+        return NodeRoom(self.node, self.allocatable, dict(self.used), list(self.pods))
 
 
 def rooms_of(nodes: Iterable[Obj], pods: Iterable[Obj]) -> list[NodeRoom]:
@@ -90,7 +90,7 @@ def rooms_of(nodes: Iterable[Obj], pods: Iterable[Obj]) -> list[NodeRoom]:
     for pod in pods:
         room = rooms.get(str(pod["spec"].get("nodeName")))
         if room is not None and pod.get("status", {}).get("phase") not in ENDED:
-            room.take(requests_of(pod))
+            room.place(pod)
     return [rooms[name] for name in sorted(rooms)]
 
 
@@ -119,14 +119,28 @@ def misfit(pod: Obj, requests: Amounts, room: NodeRoom) -> Misfit | None:
         return Misfit(("node(s) had untolerated taint(s)",), preemptible=False)
     if not _selected(spec, node):
         return Misfit(("node(s) didn't match Pod's node affinity/selector",), preemptible=False)
+    if any(_kept_apart(pod, other) or _kept_apart(other, pod) for other in room.pods):
+        return Misfit(("node(s) didn't match pod anti-affinity rules",), preemptible=True)
     return _resources(requests, room)
+
+
+def _kept_apart(pod: Obj, other: Obj) -> bool:
+    """Report whether a pod demands not to share a node with another: required anti-affinity within its namespace."""
+    affinity = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    labels = other["metadata"].get("labels") or {}
+    for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []:
+        wanted = (term.get("labelSelector") or {}).get("matchLabels") or {}
+        same_space = pod["metadata"].get("namespace") == other["metadata"].get("namespace")
+        if term.get("topologyKey") == HOST and wanted and same_space and wanted.items() <= labels.items():
+            return True
+    return False
 
 
 def _resources(requests: Amounts, room: NodeRoom) -> Misfit | None:
     reasons: list[str] = []
     preemptible = True
     limit = room.allocatable.get("pods")
-    if limit is not None and room.pods + 1 > limit:
+    if limit is not None and len(room.pods) + 1 > limit:
         reasons.append("Too many pods")
     for name, asked in requests.items():
         offered = room.allocatable.get(name, Fraction(0))
@@ -220,4 +234,4 @@ def preference(requests: Amounts, room: NodeRoom) -> tuple[Fraction, int, str]:
         offered = room.allocatable.get(name)
         if offered:
             used += (room.used.get(name, Fraction(0)) + requests.get(name, Fraction(0))) / offered
-    return used, room.pods, room.name
+    return used, len(room.pods), room.name

@@ -213,3 +213,37 @@ def test_refusal_text_counts_reasons_and_what_preemption_could_do():
         "1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."
     )
     assert refusal_text([]) == "no nodes available to schedule pods"
+
+
+def test_pods_that_demand_it_share_no_node():
+    """Required anti-affinity by host name, in both directions, within a namespace."""
+    term = {"labelSelector": {"matchLabels": {"job": "a"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    def member(name, *, demands):
+        made = pod(name, 1)
+        made["metadata"]["labels"] = {"job": "a"}
+        if demands:
+            made["spec"]["affinity"] = apart
+        return made
+
+    async def scene():
+        async with cluster() as runtime:
+            store = runtime.store
+            for name in ("n0", "n1"):
+                store.create("Node", node(name))
+            store.create("Pod", pod("other", 1))
+            store.create("Pod", member("a0", demands=True))
+            await until(runtime, lambda: len(bound(store)) == 2)
+            store.create("Pod", member("a1", demands=False))
+            await until(runtime, lambda: len(bound(store)) == 3)
+            nodes = bound(store)
+            assert nodes["a0"] != nodes["a1"]
+            store.create("Pod", member("a2", demands=True))
+            await until(runtime, lambda: events(store, "FailedScheduling"))
+            (refused,) = events(store, "FailedScheduling")
+            assert refused["message"].startswith(
+                "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
+            )
+
+    run(scene())
