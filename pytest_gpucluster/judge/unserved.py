@@ -93,12 +93,10 @@ def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Genera
     gone = [t for pod in gen.members for t in (pod.deleting, pod.deleted) if t is not None]
     end = min([gen.end, evidence.end, *gone])
     limits = terms.of(evidence, given)
-    # The watch of Jobs may tell later than that of pods: what counts is when the last member was there.
-    there = max(pod.created for pod in gen.members)
-    seconds = end - there
+    seconds = end - gen.made
     if seconds < limits.window - EPSILON:
         return None
-    if any(evidence.gaps(kind, there, end) for kind in ("Pod", "Event")):
+    if any(evidence.gaps(kind, gen.made, end) for kind in ("Pod", "Event")):
         return None
     if any(pod.waiting or _spoken_of(evidence, pod) for pod in gen.members):
         return None
