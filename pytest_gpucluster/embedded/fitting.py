@@ -57,12 +57,14 @@ class NodeRoom:
         allocatable: What it offers.
         used: What the pods bound to it ask for.
         pods: Those pods.
+        demanding: Those of them that demand to share the node with none of some pods.
     """
 
     node: Obj
     allocatable: Amounts
     used: Amounts = field(default_factory=dict)
     pods: list[Obj] = field(default_factory=list)
+    demanding: list[Obj] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -73,10 +75,12 @@ class NodeRoom:
         """Count a pod as bound here."""
         _add(self.used, requests_of(pod))
         self.pods.append(pod)
+        if _anti_affinity(pod):
+            self.demanding.append(pod)
 
     def copy(self) -> "NodeRoom":
         """Return a copy on which a placement can be tried."""
-        return NodeRoom(self.node, self.allocatable, dict(self.used), list(self.pods))
+        return NodeRoom(self.node, self.allocatable, dict(self.used), list(self.pods), list(self.demanding))
 
 
 def rooms_of(nodes: Iterable[Obj], pods: Iterable[Obj]) -> list[NodeRoom]:
@@ -119,16 +123,22 @@ def misfit(pod: Obj, requests: Amounts, room: NodeRoom) -> Misfit | None:
         return Misfit(("node(s) had untolerated taint(s)",), preemptible=False)
     if not _selected(spec, node):
         return Misfit(("node(s) didn't match Pod's node affinity/selector",), preemptible=False)
-    if any(_kept_apart(pod, other) or _kept_apart(other, pod) for other in room.pods):
+    if any(_kept_apart(other, pod) for other in room.demanding) or (
+        _anti_affinity(pod) and any(_kept_apart(pod, other) for other in room.pods)
+    ):
         return Misfit(("node(s) didn't match pod anti-affinity rules",), preemptible=True)
     return _resources(requests, room)
 
 
+def _anti_affinity(pod: Obj) -> list[Obj]:
+    affinity = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    return list(affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
+
+
 def _kept_apart(pod: Obj, other: Obj) -> bool:
     """Report whether a pod demands not to share a node with another: required anti-affinity within its namespace."""
-    affinity = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
     labels = other["metadata"].get("labels") or {}
-    for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []:
+    for term in _anti_affinity(pod):
         wanted = (term.get("labelSelector") or {}).get("matchLabels") or {}
         same_space = pod["metadata"].get("namespace") == other["metadata"].get("namespace")
         if term.get("topologyKey") == HOST and wanted and same_space and wanted.items() <= labels.items():
