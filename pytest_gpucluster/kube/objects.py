@@ -286,17 +286,26 @@ class Objects:
         ask = connections.Ask("log", POD.key, "GET", POD.path(namespace, pod, "log"), about, query=query)
         return self.connection.stream(ask, read=silence)
 
+    def info_of_resource(self, api_version: str, resource: str) -> kinds.KindInfo:
+        """Return the kind of a resource by its plural name, such as `jobs`; asked of the server, never cached.
+
+        Raises:
+            ApiError: 404 where it is not served; else see `Connection.call`.
+        """
+        return self._lookup(api_version, resource, "name")
+
     def _discover(self, api_version: str, kind: str) -> kinds.KindInfo:
-        root = kinds.KindInfo(api_version, kind, "").root
-        answer = self.connection.call(
-            connections.Ask("get", "APIResourceList", "GET", root, f"look up {kind} of {api_version}")
-        )
+        return self._lookup(api_version, kind, "kind")
+
+    def _lookup(self, api_version: str, wanted: str, key: str) -> kinds.KindInfo:
+        about = f"look up {wanted} of {api_version}"
+        root = kinds.KindInfo(api_version, "", "").root
+        answer = self.connection.call(connections.Ask("get", "APIResourceList", "GET", root, about))
         for row in answer.get("resources") or []:
-            if row.get("kind") == kind and "/" not in str(row.get("name")):
-                return kinds.KindInfo(api_version, kind, str(row["name"]), bool(row.get("namespaced")))
-        raise errors.ApiError(
-            404, "NotFound", f"{api_version} serves no {kind}", request=f"look up {kind} of {api_version}"
-        )
+            if row.get(key) == wanted and "/" not in str(row.get("name")):
+                named = bool(row.get("namespaced"))
+                return kinds.KindInfo(api_version, str(row["kind"]), str(row["name"]), named)
+        raise errors.ApiError(404, "NotFound", f"{api_version} serves no {wanted}", request=about)
 
 
 def table_row(key: str) -> kinds.KindInfo:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tenacity
 
-from pytest_gpucluster.kube import connection, errors, kinds, objects
+from pytest_gpucluster.kube import errors, kinds, objects
 from pytest_gpucluster.provider.protocol import ProviderError
 
 Obj = dict[str, Any]
@@ -89,17 +89,9 @@ def _seen(configurations: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, st
 
 def _kind(api: objects.Objects, group: str, version: str, resource: str) -> kinds.KindInfo | None:
     """Return the kind of a resource; None where its API is not served: nobody can create such an object."""
-    api_version = f"{group}/{version}" if group else version
-    root = kinds.KindInfo(api_version, "", "").root
     try:
-        answer = api.connection.call(
-            connection.Ask("get", "APIResourceList", "GET", root, f"look up {resource} of {api_version}")
-        )
+        return api.info_of_resource(f"{group}/{version}" if group else version, resource)
     except errors.ApiError as error:
         if error.code == 404:
             return None
         raise
-    for row in answer.get("resources") or []:
-        if row.get("name") == resource:
-            return kinds.KindInfo(api_version, str(row["kind"]), resource, bool(row.get("namespaced")))
-    return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.kube import errors
+from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.provider import ProviderError
 from pytest_gpucluster.provider.kind import webhooks
 
@@ -20,14 +20,14 @@ def configuration(policy="Fail", resources=("jobs",), operations=("CREATE",), **
     }
 
 
-class Api:
+class Api(objects.Objects):
     """An API server that reaches its webhooks after some questions."""
 
     def __init__(self, *answers):
         """Give the answers in turn, the last for ever."""
         self.answers = list(answers)
         self.asked = []
-        self.connection = self
+        super().__init__(self)
 
     def call(self, ask):
         """Answer a look-up."""
