@@ -98,15 +98,15 @@ def _told(stage: Stage, job: Handle) -> Callable[[Live], bool]:
     return check
 
 
-def patience_of(stage: Stage) -> float:
-    """Return how long names that come are waited for: on a small cluster no longer than half of a run."""
-    return min(PATIENCE, float(stage.profile.budgets["run"]) / 2)
+def patience_of(stage: Stage, part: float = 1.0) -> float:
+    """Return how long names that come are waited for: on a small cluster no longer than a run, or a part of it."""
+    return min(PATIENCE, float(stage.profile.budgets["run"]) * part)
 
 
 def run_waiting(stage: Stage) -> None:
     """Let members wait for names that come late, and meanwhile another one for a name that never comes."""
     # As long as the other member may take to give up on a busy machine.
-    patience = min(PATIENCE, float(stage.profile.budgets["run"]))
+    patience = patience_of(stage)
     told(stage, members=MEMBERS, within=patience, give_up=GIVE_UP)
     payload = payloads_of(stage, PROGRAM)
     late, never = f"{stage.name}-late", f"{stage.name}-never"
@@ -144,7 +144,7 @@ def run_world(stage: Stage) -> None:
         "member",
         MEMBERS,
         ("python", f"/workspace/{PROGRAM}"),
-        ("train", *wanted, f"--within={patience_of(stage):g}"),
+        ("train", *wanted, f"--within={patience_of(stage, 0.5):g}"),
         field_env={"POD_IP": "status.podIP"},
         # As the manifests of the documents set it; a cluster that declares no interface leaves the choice to gloo.
         env={"GLOO_SOCKET_IFNAME": interface} if interface else {},

@@ -10,7 +10,7 @@ from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.workload import GangSpec, Role
 
 from .common import LOGS, PAYLOAD, image, payloads_of, phase, told
-from .indexed import JOBS, KINDS, PATIENCE, SERVICES, headless, indexed_job, member_names
+from .indexed import JOBS, KINDS, SERVICES, headless, indexed_job, member_names, patience_of
 
 PROGRAM = "/workspace/ready.py"
 MEMBERS = 2
@@ -102,7 +102,7 @@ def _gates(live: Live, job: Handle) -> list[str]:
 def run(stage: Stage) -> None:
     """Let members wait for peers whose names come late, beside one that waits for an interface that no pod has."""
     # As long as the other member may take to give up on a busy machine.
-    patience, interface = min(PATIENCE, float(stage.profile.budgets["run"])), stage.profile.interface
+    patience, interface = patience_of(stage), stage.profile.interface
     keys = label_keys(stage.profile.gpu_resource)
     told(stage, members=MEMBERS, within=patience, give_up=GIVE_UP, labels=list(keys))
     payload = payloads_of(stage, "ready.py")
