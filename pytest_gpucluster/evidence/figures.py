@@ -105,8 +105,7 @@ class Told:
 
     def missing(self, world: int) -> list[int]:
         """Return the ranks of a world that told no figures."""
-        there = {rank.rank for rank in self.measured}
-        return [number for number in range(min(world, 100_000)) if number not in there]
+        return payload.absent(world, {rank.rank for rank in self.measured})
 
 
 def read(evidence: Evidence, event: str, uids: Iterable[str] | None = None) -> Told:

@@ -40,15 +40,21 @@ class Log:
 
 
 def read(evidence: Evidence, uids: Iterable[str] | None = None) -> tuple[Log, ...]:
-    """Return the NCCL logs in the order of ranks; of all pods where no uids are given."""
-    wanted = None if uids is None else set(uids)
+    """Return the NCCL logs in the order of ranks; of all pods where no uids are given. Read once per evidence."""
+    every = evidence.derived(read_logs)
+    if uids is None:
+        return every
+    wanted = set(uids)
+    return tuple(log for log in every if log.uid in wanted)
+
+
+def read_logs(evidence: Evidence) -> tuple[Log, ...]:
+    """Read the NCCL logs of all pods, in the order of ranks."""
     found: dict[tuple[str, int], Log] = {}
     for line in evidence.lines:
         if line.type != "LOG":
             continue
         uid = str(line.data.get("uid") or line.data.get("pod") or "")
-        if wanted is not None and uid not in wanted:
-            continue
         text, pod = str(line.data.get("line") or ""), str(line.data.get("pod") or "")
         if payload.MARKER in text:
             for told in payload.find(text)[0]:

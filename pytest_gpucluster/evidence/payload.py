@@ -7,12 +7,14 @@ line, two markers may share one, and a line without a whole object is counted as
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence.model import Evidence, Line
 
 MARKER = "GPUCONF1"
+MOST_RANKS = 100_000
+"""Ranks of the largest world that is believed."""
 
 _DECODER = json.JSONDecoder()
 
@@ -107,6 +109,11 @@ def _word(line: Line, uid: str, obj: dict[str, Any]) -> Word:
     container = str(line.data.get("container") or obj.get("container") or "")
     key = f"LOG:{pod}@{line.t:.3f}"
     return Word(line.t, uid, pod, container, str(obj.get("event") or ""), obj, key)
+
+
+def absent(world: int, there: Container[object]) -> list[int]:
+    """Return the ranks of a world that are not there; a line that names a world beyond all sense costs no memory."""
+    return [rank for rank in range(min(world, MOST_RANKS)) if rank not in there]
 
 
 def words(evidence: Evidence) -> Words:

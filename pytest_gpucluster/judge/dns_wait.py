@@ -8,6 +8,7 @@ how long it took and why it ended, and is told here beside the time that the sch
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
@@ -59,9 +60,10 @@ _GAVE_UP = re.compile(r"timed out|Timeout|giving up|Connection refused", re.IGNO
 
 
 @dataclasses.dataclass(frozen=True)
-class Wait:
-    """What one member told of its wait; None where it did not."""
+class Bounded:
+    """What one member told of a wait that has a bound; None where it did not."""
 
+    FOR: ClassVar[str] = ""
     pod: PodStory
     began: Word | None
     over: Word | None
@@ -70,21 +72,41 @@ class Wait:
     def within(self) -> float | None:
         """Return the bound that it was given."""
         for word in (self.over, self.began):
-            value = word.data.get("within") if word is not None else None
-            if isinstance(value, int | float):
+            value = None if word is None else word.data.get("within")
+            if isinstance(value, int | float) and not isinstance(value, bool):
                 return float(value)
         return None
 
     @property
     def seconds(self) -> float | None:
         """Return how long it waited, by its own clock."""
-        value = self.over.data.get("seconds") if self.over is not None else None
-        return float(value) if isinstance(value, int | float) else None
+        value = None if self.over is None else self.over.data.get("seconds")
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def overdue(self, evidence: Evidence, grain: float) -> str:
+        """Return `still waits for WHAT after 9.0 s, the bound is 5 s` where it outlasted its bound, else ""."""
+        if self.began is None or self.within is None:
+            return ""
+        gone = self.pod.finished if self.pod.finished is not None else self.pod.deleting
+        lasted = self.seconds
+        if self.over is None:
+            lasted = (evidence.end if gone is None else gone) - self.began.t
+        if lasted is None or lasted <= self.within + LATE + grain:
+            return ""
+        state = "still waits" if self.over is None and gone is None else "waited"
+        return f"{state} for {self.FOR} after {lasted:.1f} s, the bound is {self.within:g} s"
 
     @property
     def found(self) -> bool:
-        """Report whether it found every name."""
+        """Report whether what it waited for came."""
         return self.over is not None and self.over.data.get("ok") is True
+
+
+@dataclasses.dataclass(frozen=True)
+class Wait(Bounded):
+    """A wait for names."""
+
+    FOR: ClassVar[str] = "names"
 
     @property
     def tries(self) -> int:
@@ -116,16 +138,7 @@ def bounded(evidence: Evidence, given: terms.Given) -> Finding:
     if not held or not vain:
         what = "that waited for names that come" if not held else "that waited for a name that never comes"
         findings.append(say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang {what} was seen"))
-    worst = say.gravest(findings)
-    if worst.verdict is not Verdict.PASS:
-        return worst
-    first = findings[0]
-    return dataclasses.replace(
-        first,
-        observed="; ".join(finding.observed for finding in findings),
-        numbers=tuple(number for finding in findings for number in finding.numbers),
-        evidence=tuple(key for finding in findings for key in finding.evidence),
-    )
+    return say.together(findings)
 
 
 def waits(evidence: Evidence, gang: Gang) -> list[Wait]:
@@ -219,18 +232,9 @@ def _endless(
     """Yield members whose wait outlasted its bound."""
     grain = terms.of(evidence, given).grain
     for one in found:
-        if one.began is None or one.within is None:
-            continue
-        ended = one.pod.finished if one.pod.finished is not None else one.pod.deleting
-        lasted = one.seconds
-        if one.over is None:
-            lasted = (evidence.end if ended is None else ended) - one.began.t
-        if lasted is not None and lasted > one.within + LATE + grain:
-            state = "still waits" if one.over is None and ended is None else "waited"
-            yield (
-                f"{one.pod.name} {state} for names after {lasted:.1f} s, the bound is {one.within:g} s",
-                (UNBOUNDED,),
-            )
+        said = one.overdue(evidence, grain)
+        if said:
+            yield f"{one.pod.name} {said}", (UNBOUNDED,)
 
 
 def _not_found(

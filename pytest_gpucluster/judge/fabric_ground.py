@@ -7,7 +7,7 @@ the whole log of every rank, and connections on every node.
 import dataclasses
 from collections.abc import Iterable
 
-from pytest_gpucluster.evidence import nccl_logs
+from pytest_gpucluster.evidence import nccl_logs, payload
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
@@ -88,7 +88,7 @@ class Ground:
     def lacking(self) -> Finding | None:
         """Return which ranks said nothing, or whose log is not whole; None for none."""
         heard = {log.rank for log in self.logs if log.whole and log.lines}
-        silent = [number for number in range(min(self.world, 100_000)) if number not in heard]
+        silent = payload.absent(self.world, heard)
         if not silent:
             return None
         text = f"the NCCL log of rank {say.listed([str(n) for n in silent])} of {self.world} is not there, or not whole"
@@ -115,7 +115,7 @@ def of(evidence: Evidence, given: terms.Given, required: str, *, between: bool) 
     if between and len({rank.node for rank in told.ranks}) < 2 and (terms.count(given, "nodes") or 1) < 2:
         text = "all ranks are on one node: nothing goes between nodes"
         return say.finding(Verdict.NOT_APPLICABLE, required, text, gang)
-    logs = nccl_logs.read(evidence, None if gang is None else [pod.uid for pod in gang.pods])
+    logs = nccl_logs.read(evidence, terms.uids(gang))
     return Ground(required, gang, told, fabric_logs.facts(evidence, given, gang), world, logs)
 
 

@@ -23,7 +23,7 @@ def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Fac
     """Return what the NCCL logs of a gang show."""
     reader = nccl.Reader()
     pods = {} if gang is None else {pod.uid: pod for pod in gang.pods}
-    for log in nccl_logs.read(evidence, None if gang is None else pods):
+    for log in nccl_logs.read(evidence, terms.uids(gang)):
         reader.start(log.pod)
         reader.feed("".join(f"{line}\n" for line in log.lines).encode())
     reader.end()
@@ -51,5 +51,4 @@ def _declared(given: terms.Given) -> dict[str, str]:
 
 def keys(evidence: Evidence, gang: Gang | None) -> tuple[str, ...]:
     """Return keys of the lines at which the ranks' logs begin."""
-    uids = None if gang is None else [pod.uid for pod in gang.pods]
-    return tuple(log.key for log in nccl_logs.read(evidence, uids))[:12]
+    return tuple(log.key for log in nccl_logs.read(evidence, terms.uids(gang)))[:12]

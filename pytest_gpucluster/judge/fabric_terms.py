@@ -1,12 +1,11 @@
 """What the rows about the fabric share: the gang, its ranks, what is declared."""
 
-from typing import Any
-
-from pytest_gpucluster.evidence import collectives, fields
+from pytest_gpucluster.evidence import collectives, fields, payload
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.measure import samples
 from pytest_gpucluster.measure.collective import Floor, Shape, floor_of
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -23,13 +22,12 @@ DIED = Cause(
 
 def subject(evidence: Evidence, given: terms.Given, *roles: str) -> Gang | None:
     """Return the gang under judgement; None where the evidence has none."""
-    named = terms.cast(evidence, given, *(roles or ("subject",)))
-    return named[0] if named else None
+    return terms.first(evidence, given, *(roles or ("subject",)))
 
 
 def told(evidence: Evidence, gang: Gang | None) -> Told:
     """Return what the ranks of a gang said; of all pods where no gang is known."""
-    return collectives.read(evidence, None if gang is None else [pod.uid for pod in gang.pods])
+    return collectives.read(evidence, terms.uids(gang))
 
 
 def fabric(given: terms.Given) -> fields.Object:
@@ -61,15 +59,10 @@ def shape(given: terms.Given, ranks: Told) -> Shape | None:
         by_node[rank.node] = by_node.get(rank.node, 0) + 1
     if not by_node or len(set(by_node.values())) != 1:
         return None
-
-    def number(name: str) -> float | None:
-        value: Any = own.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-    nics = number("nics_per_node")
+    nics, rate, link = (samples.number(own.get(name)) for name in ("nics_per_node", "nic_gbps", "link_gbs"))
     return Shape(
-        len(by_node), next(iter(by_node.values())), None if nics is None else int(nics), number("nic_gbps"),
-        number("link_gbs"), str(own.get("transport") or ""),
+        len(by_node), next(iter(by_node.values())), None if nics is None else int(nics), rate,
+        link, str(own.get("transport") or ""),
     )  # fmt: skip
 
 
@@ -92,8 +85,7 @@ def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str) ->
 
 def missing(ranks: Told, world: int) -> list[int]:
     """Return the ranks of a world that said nothing."""
-    there = {rank.rank for rank in ranks.ranks}
-    return [number for number in range(min(world, 100_000)) if number not in there]
+    return payload.absent(world, {rank.rank for rank in ranks.ranks})
 
 
 def expected(given: terms.Given, ranks: Told) -> int | None:
@@ -108,6 +100,5 @@ def keys(ranks: Told) -> tuple[str, ...]:
 
 def places(found: list[Rank]) -> tuple[str, ...]:
     """Return ranks with their pods and nodes for `where`, each once."""
-    found = list({(rank.rank, rank.word.uid): rank for rank in found}.values())
-    shown = tuple(rank.where for rank in found[: say.MANY])
-    return shown + ((f"and {len(found) - say.MANY} more",) if len(found) > say.MANY else ())
+    once = {(rank.rank, rank.word.uid): rank for rank in found}
+    return say.shown([rank.where for rank in once.values()])

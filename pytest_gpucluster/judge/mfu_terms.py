@@ -92,8 +92,7 @@ def mfu(given: terms.Given) -> fields.Object:
 
 def subject(evidence: Evidence, given: terms.Given, role: str) -> Gang | None:
     """Return the gang of a role; None where roles are not known."""
-    named = terms.cast(evidence, given, role)
-    return named[0] if named else None
+    return terms.first(evidence, given, role)
 
 
 def told(evidence: Evidence, given: terms.Given, event: str, role: str) -> tuple[Told, Gang | None]:
@@ -102,7 +101,7 @@ def told(evidence: Evidence, given: terms.Given, event: str, role: str) -> tuple
     gang = subject(evidence, given, role)
     if role in known and gang is None:
         return Told((), 0, 0), None
-    return figures.read(evidence, event, None if gang is None else [pod.uid for pod in gang.pods]), gang
+    return figures.read(evidence, event, terms.uids(gang)), gang
 
 
 def world(given: terms.Given, ranks: Told, key: str) -> int | None:
@@ -257,8 +256,7 @@ def keys(ranks: Told) -> tuple[str, ...]:
 
 def places(found: list[Rank]) -> tuple[str, ...]:
     """Return ranks with GPU, pod and node for `where`."""
-    shown = tuple(rank.place for rank in found[: say.MANY])
-    return shown + ((f"and {len(found) - say.MANY} more",) if len(found) > say.MANY else ())
+    return say.shown([rank.place for rank in found])
 
 
 def undecided(doubts: list[Doubt], required: str, gang: Gang | None, **more: object) -> Finding:

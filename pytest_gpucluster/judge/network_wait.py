@@ -8,6 +8,7 @@ started. The kubelet's word about containers explains.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
@@ -23,8 +24,6 @@ REQUIRED = (
 )
 NAMES = (names_resolve.NO_SERVER, names_resolve.NOT_READY)
 """Why the name of a peer is not known."""
-LATE = 3.0
-"""Seconds from the bound to the end being seen: exit, status."""
 
 NOT_GATED = Cause(
     "the launcher does not depend on the wait: it runs in a container beside it, or the wait's exit code is swallowed",
@@ -52,43 +51,21 @@ SILENT = Cause(
 
 
 @dataclasses.dataclass(frozen=True)
-class Start:
+class Start(dns_wait.Bounded):
     """What one member told on its way to its launcher; None where it did not."""
 
-    pod: PodStory
-    began: Word | None
-    gate: Word | None
-    launched: Word | None
-
-    @property
-    def ready(self) -> bool:
-        """Report whether it found the network."""
-        return self.gate is not None and self.gate.data.get("ok") is True
-
-    @property
-    def within(self) -> float | None:
-        """Return the bound that it was given."""
-        for word in (self.gate, self.began):
-            value = None if word is None else word.data.get("within")
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return float(value)
-        return None
-
-    @property
-    def seconds(self) -> float | None:
-        """Return how long it waited, by its own clock."""
-        value = None if self.gate is None else self.gate.data.get("seconds")
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    FOR: ClassVar[str] = "the network"
+    launched: Word | None = None
 
     @property
     def error(self) -> str:
         """Return what it says that it lacks."""
-        return "" if self.gate is None else str(self.gate.data.get("error") or "")
+        return "" if self.over is None else str(self.over.data.get("error") or "")
 
     @property
     def interface(self) -> str:
         """Return the interface that it waited for, "" for none."""
-        told = fields.text(self.gate.data, "interface", "name") if self.gate is not None else ""
+        told = fields.text(self.over.data, "interface", "name") if self.over is not None else ""
         return told or ("" if self.began is None else str(self.began.data.get("interface") or ""))
 
     @property
@@ -99,27 +76,27 @@ class Start:
     @property
     def held(self) -> bool:
         """Report whether it had to look or try more than once."""
-        if self.gate is None:
+        if self.over is None:
             return False
-        looks = [fields.number(self.gate.data, "interface", "tries")]
+        looks = [fields.number(self.over.data, "interface", "tries")]
         looks += [fields.number(one, "tries") for _, one in self.peers]
         return max((tries or 0 for tries in looks), default=0) > 1
 
     @property
     def peers(self) -> list[tuple[str, fields.Object]]:
         """Return each peer with what became of it."""
-        told = fields.sub(self.gate.data, "peers") if self.gate is not None else {}
+        told = fields.sub(self.over.data, "peers") if self.over is not None else {}
         return [(str(name), one) for name, one in told.items() if isinstance(one, dict)]
 
     @property
     def order(self) -> float | None:
         """Return the seconds from the network being there to the launcher, by the member's clock; None: not known."""
-        if self.gate is None or self.launched is None:
+        if self.over is None or self.launched is None:
             return None
-        one, other = self.gate.data.get("t"), self.launched.data.get("t")
+        one, other = self.over.data.get("t"), self.launched.data.get("t")
         if isinstance(one, int | float) and isinstance(other, int | float):
             return float(other) - float(one)
-        return self.launched.t - self.gate.t
+        return self.launched.t - self.over.t
 
 
 def starts(evidence: Evidence, gang: Gang) -> list[Start]:
@@ -136,7 +113,7 @@ def ready_first(evidence: Evidence, given: terms.Given) -> Finding:
     held = terms.cast(evidence, given, "held")
     vain = terms.cast(evidence, given, "unanswered")
     if held is None:
-        told = [gang for gang in terms.everyone(evidence) if any(one.gate for one in starts(evidence, gang))]
+        told = [gang for gang in terms.everyone(evidence) if any(one.over for one in starts(evidence, gang))]
         if not told:
             return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no member told that it waits for the network")
         return _early(evidence, told) or say.gravest([_held(evidence, given, gang) for gang in told])
@@ -148,26 +125,18 @@ def ready_first(evidence: Evidence, given: terms.Given) -> Finding:
     if not held or not vain:
         what = "for peers that come" if not held else "for an interface that never comes"
         findings.append(say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang that waited {what} was seen"))
-    worst = say.gravest(findings)
-    if worst.verdict is not Verdict.PASS:
-        return worst
-    return dataclasses.replace(
-        findings[0],
-        observed="; ".join(finding.observed for finding in findings),
-        numbers=tuple(number for finding in findings for number in finding.numbers),
-        evidence=tuple(key for finding in findings for key in finding.evidence),
-    )
+    return say.together(findings)
 
 
 def peers_known(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the names of the peers were known at all: what a wait for their answer stands on."""
     name = "the peers' names are known"
     held = terms.cast(evidence, given, "held")
-    found = [one for gang in held or () for one in starts(evidence, gang) if one.gate is not None]
+    found = [one for gang in held or () for one in starts(evidence, gang) if one.over is not None]
     for one in found:
-        lost = [peer for peer, told in one.peers if one.gate is not None and not told.get("address")]
+        lost = [peer for peer, told in one.peers if one.over is not None and not told.get("address")]
         if lost:
-            keys = (one.gate.key,) if one.gate is not None else ()
+            keys = (one.over.key,) if one.over is not None else ()
             text = f"{one.pod.name}: {one.error}"
             return say.presupposed(name, held=False, observed=text, causes=NAMES, evidence=keys)
     known = bool(found) or not terms.of(evidence, given).arranged
@@ -182,11 +151,11 @@ def _too_early(found: Sequence[Start]) -> Iterator[tuple[Start, str]]:
         if one.launched is None:
             continue
         who = f"the launcher of {one.pod.where} started"
-        if one.gate is not None and not one.ready:
+        if one.over is not None and not one.found:
             yield one, f"{who} although {one.error or 'the wait failed'}"
         elif one.order is not None and one.order < 0:
             yield one, f"{who} {-one.order:.2f} s before the network was there"
-        elif one.gate is None and one.began is not None:
+        elif one.over is None and one.began is not None:
             yield one, f"{who} while the wait for the network went on"
 
 
@@ -194,7 +163,7 @@ def _early(evidence: Evidence, gangs: Sequence[Gang]) -> Finding | None:
     """Judge launchers that started too early: a violation, whatever else was not tried."""
     for gang in gangs:
         for one, text in _too_early(starts(evidence, gang)):
-            keys = tuple(word.key for word in (one.gate, one.launched) if word is not None)
+            keys = tuple(word.key for word in (one.over, one.launched) if word is not None)
             return say.finding(
                 Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NOT_GATED,), evidence=keys,
                 where=say.places((one.pod,)),
@@ -206,23 +175,15 @@ def _endless(evidence: Evidence, given: terms.Given, found: Sequence[Start]) -> 
     """Yield members whose wait outlasted its bound."""
     grain = terms.of(evidence, given).grain
     for one in found:
-        if one.began is None or one.within is None:
-            continue
-        gone = one.pod.finished if one.pod.finished is not None else one.pod.deleting
-        ended = evidence.end if gone is None else gone
-        lasted = one.seconds if one.gate is not None else ended - one.began.t
-        if lasted is not None and lasted > one.within + LATE + grain:
-            state = "still waits" if one.gate is None and gone is None else "waited"
-            yield (
-                one,
-                f"{one.pod.where} {state} for the network after {lasted:.1f} s, the bound is {one.within:g} s",
-            )
+        said = one.overdue(evidence, grain)
+        if said:
+            yield one, f"{one.pod.where} {said}"
 
 
 def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     """Judge the members whose peers come late."""
     found = starts(evidence, gang)
-    keys = tuple(w.key for one in found for w in (one.gate, one.launched) if w is not None)[:8]
+    keys = tuple(w.key for one in found for w in (one.over, one.launched) if w is not None)[:8]
     number = Number(
         "wait for the network", max((one.seconds for one in found if one.seconds is not None), default=None), "s",
         max((one.within for one in found if one.within is not None), default=None),
@@ -238,7 +199,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     for one, text in _endless(evidence, given, found):
         return told(Verdict.FAIL, text, UNBOUNDED, pods=(one.pod,))
     for one in found:
-        if one.gate is not None and not one.ready:
+        if one.over is not None and not one.found:
             cause = PEERS if one.silent else INTERFACE
             return told(
                 Verdict.FAIL,
@@ -246,7 +207,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
                 cause,
                 pods=(one.pod,),
             )
-    mute = [one.pod.name for one in found if one.gate is None]
+    mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
         torn = [one.pod.name for one in found if payload.words(evidence).torn.get(one.pod.uid)]
         what = f"a line of {say.listed(torn)} is cut" if torn else "no word about the network was read"
@@ -270,7 +231,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
 def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     """Judge the member that waits for an interface which never comes."""
     found = starts(evidence, gang)
-    keys = tuple(w.key for one in found for w in (one.began, one.gate) if w is not None)[:8]
+    keys = tuple(w.key for one in found for w in (one.began, one.over) if w is not None)[:8]
     number = Number(
         "wait for a network that never comes",
         max((one.seconds for one in found if one.seconds is not None), default=None), "s",
@@ -285,7 +246,7 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
         return told(Verdict.FAIL, text, UNBOUNDED)
     for one in found:
         ended, code = one.pod.finished is not None, dns_wait.init_code(one.pod)
-        if one.ready:
+        if one.found:
             return told(
                 Verdict.INCONCLUSIVE, f"{one.pod.name} found {one.interface}, which no pod was to have"
             )
@@ -298,7 +259,7 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
         torn = bool(payload.words(evidence).torn.get(one.pod.uid))
         if ended and one.began is not None and not torn and one.interface not in one.error:
             return told(Verdict.FAIL, f"{one.pod.where} ended and does not say what it lacks", SILENT)
-    open_ = [one.pod.name for one in found if one.gate is None or one.pod.finished is None]
+    open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
         what = say.listed(open_) or gang.title
         expired = terms.timed_out(evidence, gang.created)

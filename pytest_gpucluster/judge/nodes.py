@@ -243,12 +243,13 @@ def _count(found: Sized, what: str = "node") -> str:
 
 
 def _where(found: list[Machine], declared: str) -> tuple[str, ...]:
-    shown = [
-        f"Node/{m.name}: {m.offers(declared)[1]} of {m.offers(declared)[0]} {declared}"
-        + (f" ({m.state})" if m.state else "")
-        for m in found[: say.MANY]
-    ]
-    return (*shown, f"and {len(found) - say.MANY} more") if len(found) > say.MANY else tuple(shown)
+    return say.shown(
+        [
+            f"Node/{m.name}: {m.offers(declared)[1]} of {m.offers(declared)[0]} {declared}"
+            + (f" ({m.state})" if m.state else "")
+            for m in found
+        ]
+    )
 
 
 def _keys(found: Sequence[Machine]) -> tuple[str, ...]:

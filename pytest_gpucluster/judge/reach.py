@@ -69,7 +69,7 @@ def attempts(evidence: Evidence, gang: Gang | None = None) -> list[Attempt]:
     """Return the last connection that each pod tried, of one gang or of all pods."""
     everybody = pods(evidence)
     by_uid = {pod.uid: pod for pod in everybody}
-    wanted = None if gang is None else {pod.uid for pod in gang.pods}
+    wanted = terms.uids(gang)
     found: dict[str, Attempt] = {}
     for word in payload.words(evidence).of("connected"):
         if wanted is not None and word.uid not in wanted:
@@ -184,7 +184,7 @@ def _missed(evidence: Evidence, gang: Gang | None, tried: list[Attempt]) -> Find
 
 
 def _resolved(evidence: Evidence, gang: Gang | None) -> Iterator[payload.Word]:
-    uids = None if gang is None else {pod.uid for pod in gang.pods}
+    uids = terms.uids(gang)
     for word in payload.words(evidence).of("resolved"):
         if uids is None or word.uid in uids:
             yield word

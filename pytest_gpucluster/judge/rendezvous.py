@@ -66,7 +66,7 @@ def _newest(words: list[Word]) -> list[Word]:
 
 def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: str) -> Finding:
     said = payload.words(evidence)
-    uids = None if gang is None else {pod.uid for pod in gang.pods}
+    uids = terms.uids(gang)
 
     def of(event: str) -> list[Word]:
         return _newest([w for w in said.of(event) if uids is None or w.uid in uids])
@@ -111,7 +111,7 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: st
             for w in wrong[:4]
         )
         return found(Verdict.FAIL, f"all-reduce: {text}", violation=True, causes=(COLLECTIVE,))
-    missing = [rank for rank in range(min(world, 100_000)) if rank not in times]
+    missing = payload.absent(world, times)
     summed = {w.number("rank") for w in sums}
     unsummed = [rank for rank in times if rank not in summed]
     if missing or unsummed:

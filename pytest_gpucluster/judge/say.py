@@ -1,5 +1,6 @@
 """Words of findings: counts, places, causes with their fixes, and how to look again with kubectl."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -78,6 +79,19 @@ def telling(findings: Iterable[Finding]) -> Finding:
     return min(findings, key=lambda finding: order.index(finding.verdict))
 
 
+def together(findings: Sequence[Finding]) -> Finding:
+    """Return the gravest of findings that must all hold; where all hold, the first with what all of them tell."""
+    worst = gravest(findings)
+    if worst.verdict is not Verdict.PASS:
+        return worst
+    return dataclasses.replace(
+        findings[0],
+        observed="; ".join(finding.observed for finding in findings),
+        numbers=tuple(number for finding in findings for number in finding.numbers),
+        evidence=tuple(key for finding in findings for key in finding.evidence),
+    )
+
+
 def part(held: int, minimum: int) -> str:
     """Return `2 of 4`."""
     return f"{held} of {minimum}"
@@ -96,8 +110,13 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def places(pods: Iterable[Any], limit: int = MANY) -> tuple[str, ...]:
     """Return pods and their nodes for `where`."""
-    found = [pod.where for pod in pods]
-    return tuple(found[:limit]) + ((f"and {len(found) - limit} more",) if len(found) > limit else ())
+    return shown([pod.where for pod in pods], limit)
+
+
+def shown(places: Sequence[str], limit: int = MANY) -> tuple[str, ...]:
+    """Return places for `where`; beyond a limit how many more there are."""
+    more = len(places) - limit
+    return (*places[:limit], *((f"and {more} more",) if more > 0 else ()))
 
 
 def repeat(gang: gangs.Gang) -> tuple[str, ...]:

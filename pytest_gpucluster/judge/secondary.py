@@ -148,7 +148,7 @@ def meeting_told(evidence: Evidence, given: terms.Given) -> Presupposed:
 
 def _words(evidence: Evidence, gang: Gang | None, *events: str) -> list[Word]:
     said = payload.words(evidence)
-    uids = None if gang is None else {pod.uid for pod in gang.pods}
+    uids = terms.uids(gang)
     return [w for event in events for w in said.of(event) if uids is None or w.uid in uids]
 
 
@@ -233,8 +233,7 @@ def _whole(
 ) -> tuple[Verdict, str, tuple[Cause, ...]] | None:
     """Return what is wrong or open where not all members told enough, None where they did."""
     said, expected = payload.words(evidence), _expected(given, told)
-    ranks = {word.number("rank") for word in told}
-    missing = [rank for rank in range(expected) if rank not in ranks]
+    missing = payload.absent(expected, {word.number("rank") for word in told})
     if not missing and told:
         mute = [f"{_who(word)} no {part}" for part in PARTS for word in told if not _open(word, part)]
         if mute:

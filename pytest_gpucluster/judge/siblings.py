@@ -204,8 +204,7 @@ def _unlike(odd: list[Odd], label: str, count: int) -> Finding:
         REQUIRED,
         f"{'split evenly, so that nobody is the odd one: ' if guessed else ''}{say.listed(texts, 6)} ({_by(label)})",
         violation=not guessed,
-        where=tuple(where[: say.MANY])
-        + ((f"and {len(where) - say.MANY} more",) if len(where) > say.MANY else ()),
+        where=say.shown(where),
         causes=tuple(reversed(causes)) if guessed else causes,
         evidence=tuple(m.line.key for m in list(named.values())[: say.MANY]),
         numbers=(Number("nodes that differ", len(named), "nodes", 0, f"siblings compared: {count}"),),

@@ -152,6 +152,17 @@ def cast(evidence: Evidence, given: Given, *wanted: str) -> tuple[gangs.Gang, ..
     return tuple(adjust(gang, given) if told else gang for gang in found)
 
 
+def first(evidence: Evidence, given: Given, *wanted: str) -> gangs.Gang | None:
+    """Return the first gang that plays one of these roles; None where there is none, or no role is known."""
+    named = cast(evidence, given, *wanted)
+    return named[0] if named else None
+
+
+def uids(gang: gangs.Gang | None) -> frozenset[str] | None:
+    """Return the uids of a gang's pods; None, which stands for all pods, where there is no gang."""
+    return None if gang is None else frozenset(pod.uid for pod in gang.pods)
+
+
 def everyone(evidence: Evidence) -> tuple[gangs.Gang, ...]:
     """Return all gangs of the evidence."""
     return gangs.gangs(evidence)

@@ -217,8 +217,7 @@ def _unformed(evidence: Evidence, given: terms.Given, world: World) -> tuple[Ver
     lost = [word for word in world.exchanged if len(_got(word)) != size]
     if lost:
         return Verdict.INCONCLUSIVE, f"{title}: {_rank(lost[0])} told {len(_got(lost[0]))} nonces of {size}"
-    ranks = {word.number("rank") for word in world.exchanged}
-    missing = [rank for rank in range(min(size, 100_000)) if rank not in ranks]
+    missing = payload.absent(size, {word.number("rank") for word in world.exchanged})
     if size and not missing:
         return None
     text = f"{title}: rank {say.listed([str(r) for r in missing])} of {size} exchanged nothing" if size else (
