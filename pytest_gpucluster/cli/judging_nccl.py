@@ -277,15 +277,9 @@ def _or_unknown(value: float | None) -> str:
 
 def _ranges(numbers: Any) -> str:
     """Return numbers as ranges."""
-    parts: list[str] = []
-    start = last = None
-    for number in [*sorted(numbers), None]:
-        if start is not None and last is not None and number != last + 1:
-            parts.append(f"{start}" if start == last else f"{start}-{last}")
-            start = None
-        if start is None:
-            start = number
-        last = number
+    from pytest_gpucluster.plain import ranges
+
+    parts = ranges.parts(numbers)
     return ", ".join(parts[:20]) + (f" and {len(parts) - 20} more" if len(parts) > 20 else "")
 
 

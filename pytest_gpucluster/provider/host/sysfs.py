@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from pytest_gpucluster.plain import ranges
 from pytest_gpucluster.provider.host.found import Adapter
 
 NODES = "sys/devices/system/node"
@@ -39,16 +40,6 @@ def _numa(path: Path) -> int | None:
     return int(told) if told.isdigit() else None
 
 
-def cpu_list(told: str) -> tuple[int, ...]:
-    """Return the CPUs of a list such as `0-3,8,10-11`; what is no list has none."""
-    found: list[int] = []
-    for part in told.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if match:
-            found += range(int(match[1]), int(match[2] or match[1]) + 1)
-    return tuple(found)
-
-
 def numa_nodes(
     root: Path, usable: Collection[int]
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, int], list[str]]:
@@ -65,7 +56,7 @@ def numa_nodes(
     memory: dict[int, int] = {}
     for folder in (root / NODES).glob("node[0-9]*"):
         node = int(folder.name.removeprefix("node"))
-        own = tuple(cpu for cpu in cpu_list(text(folder / "cpulist")) if cpu in set(usable))
+        own = tuple(cpu for cpu in ranges.read(text(folder / "cpulist")) if cpu in set(usable))
         if own:
             cpus[node] = own
             memory[node] = _total(text(folder / "meminfo"))

@@ -10,6 +10,8 @@ import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from pytest_gpucluster.plain import ranges
+
 MOUNT = "/sys/devices/system/node"
 """Where the tree belongs in a node."""
 
@@ -64,7 +66,7 @@ def write_numa_tree(
     amounts = _memory(meminfo)
     for number, mine in enumerate(cpus):
         _write_node(folder / f"node{number}", number, nodes, mine, amounts)
-    everyone = _ranges(range(nodes))
+    everyone = ranges.write(range(nodes))
     for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
         _write(folder / name, everyone)
     return NumaTree(folder.resolve(), cpus)
@@ -93,7 +95,7 @@ def _cores(folder: pathlib.Path) -> list[tuple[int, ...]]:
     cores: set[tuple[int, ...]] = set()
     for cpu in sorted(int(found[1]) for path in folder.iterdir() if (found := _CPU.fullmatch(path.name))):
         told = folder / f"cpu{cpu}" / "topology" / "thread_siblings_list"
-        siblings = _numbers(told.read_text()) if told.is_file() else ()
+        siblings = ranges.read(told.read_text()) if told.is_file() else ()
         cores.add(siblings if cpu in siblings else (cpu,))
     return sorted(cores)
 
@@ -109,7 +111,7 @@ def _write_node(
 ) -> None:
     """Write one NUMA node: what cadvisor, and so a kubelet, reads of it."""
     mine = tuple(cpus)
-    _write(folder / "cpulist", _ranges(mine))
+    _write(folder / "cpulist", ranges.write(mine))
     _write(folder / "distance", " ".join("10" if other == number else "21" for other in range(nodes)))
     text = (f"Node {number} {name}:{amount // nodes:>16} kB" for name, amount in amounts.items())
     _write(folder / "meminfo", "\n".join(text))
@@ -122,23 +124,3 @@ def _write_node(
 def _write(path: pathlib.Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{text}\n")
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    """Write numbers as the kernel does: `0-3,8`."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """Read numbers as the kernel writes them."""
-    found: list[int] = []
-    for part in filter(None, text.strip().split(",")):
-        low, _, high = part.partition("-")
-        found += range(int(low), int(high or low) + 1)
-    return tuple(found)

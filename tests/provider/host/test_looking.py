@@ -2,8 +2,9 @@
 
 import pytest
 
+from pytest_gpucluster.plain import ranges
 from pytest_gpucluster.provider import ProviderError
-from pytest_gpucluster.provider.host import looking, nvml, sysfs
+from pytest_gpucluster.provider.host import looking, nvml
 from pytest_gpucluster.provider.host.found import HostProblem
 
 from . import machines
@@ -232,4 +233,4 @@ def test_gpus_of_the_kernels_compute_driver(tmp_path):
 )
 def test_lists_of_cpus(told, expected):
     """What is no list has no CPUs."""
-    assert sysfs.cpu_list(told) == expected
+    assert ranges.read(told) == expected

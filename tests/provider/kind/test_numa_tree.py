@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gpucluster.provider.kind import numa_tree
-from pytest_gpucluster.provider.kind.numa_tree import NumaTreeError, deal, write_numa_tree
+from pytest_gpucluster.plain import ranges
+from pytest_gpucluster.provider.kind.numa_tree import NumaTree, NumaTreeError, deal, write_numa_tree
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def machine(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def write(machine: pathlib.Path, nodes: int = 2) -> numa_tree.NumaTree:
+def write(machine: pathlib.Path, nodes: int = 2) -> NumaTree:
     """Write the tree of that machine."""
     return write_numa_tree(machine / "tree", nodes, system=machine / "system", meminfo=machine / "meminfo")
 
@@ -103,4 +103,4 @@ def test_each_cpu_lies_on_one_node_and_no_node_is_empty(cores: int, threads: int
 @given(st.sets(st.integers(0, 200)))
 def test_lists_of_cpus_are_written_as_they_are_read(numbers: set[int]) -> None:
     """Ranges and back."""
-    assert numa_tree._numbers(numa_tree._ranges(numbers)) == tuple(sorted(numbers))
+    assert ranges.read(ranges.write(numbers)) == tuple(sorted(numbers))
