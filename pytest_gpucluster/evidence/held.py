@@ -124,14 +124,15 @@ def _by_note(evidence: Evidence) -> Iterator[Held]:
         pod = newest.get(logged["pod"]) if logged else None
         if logged is None or listed is None or pod is None:
             continue
-        words = [word.partition("@") for word in listed["list"].split(",") if word]
+        parted = (word.partition("@") for word in listed["list"].split(","))
+        words = [(name, numa) for name, _, numa in parted if name]
         allowed = dict(re.findall(r"^(\w+_allowed_list):\s*(\S+)", logged["text"], re.MULTILINE))
         yield Held(
             pod.uid,
             pod.name,
             "",
-            {name: int(numa) if numa.isdigit() else None for name, _, numa in words},
-            any(numa.isdigit() for _, _, numa in words),
+            {name: int(numa) if numa.isdecimal() else None for name, numa in words},
+            any(numa.isdecimal() for _, numa in words),
             allowed.get("Cpus_allowed_list", ""),
             allowed.get("Mems_allowed_list", ""),
             note.key,

@@ -4,7 +4,7 @@ import functools
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import held, numa, read
@@ -317,6 +317,9 @@ def test_devices_without_numa_nodes():
 
 
 @given(st.text(max_size=40), st.text(max_size=10))
+@example("", "@")
+@example("", "a@1,@0")
+@example("", "a@\N{SUPERSCRIPT TWO}")
 def test_notes_of_any_shape_are_read_without_a_word(text, listed):
     """Whatever a recording's driver noted, reading devices from it does not raise."""
     note = {"type": "NOTE", "t": 3.0, "text": f"log of p: 200 devices {listed}\n{text}"}
