@@ -100,6 +100,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_setup
     """
+    signs.end_if_told(item.config)
     state.begin_attempt(item)
     try:
         return (yield)

@@ -11,6 +11,9 @@ import pytest
 
 _INSTALLED = pytest.StashKey[bool]()
 
+_CAME = pytest.StashKey[bool]()
+"""SIGTERM came; Python forgets what a handler raises while an object is finalised."""
+
 _PATTERN = "worker-*.pid"
 
 
@@ -29,6 +32,7 @@ def interrupt_on_sigterm(config: pytest.Config, on_signal: Callable[[], bool] | 
             os.kill(os.getpid(), number)
             return
         signal.signal(number, signal.SIG_IGN)
+        config.stash[_CAME] = True
         raise KeyboardInterrupt("SIGTERM")
 
     # Whoever installed a handler of their own keeps it; only the main thread may install one.
@@ -36,6 +40,16 @@ def interrupt_on_sigterm(config: pytest.Config, on_signal: Callable[[], bool] | 
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGTERM, interrupt)
             config.stash[_INSTALLED] = True
+
+
+def end_if_told(config: pytest.Config) -> None:
+    """Interrupt a run whose SIGTERM was swallowed; called before each test.
+
+    Raises:
+        KeyboardInterrupt: SIGTERM came and the run goes on.
+    """
+    if config.stash.get(_CAME, False):
+        raise KeyboardInterrupt("SIGTERM")
 
 
 def restore_sigterm(config: pytest.Config) -> None:

@@ -77,3 +77,31 @@ def test_sigterm_at_the_controller_reaches_the_workers(project):
     report = project.report()
     assert report["run"]["interrupted"]
     assert not report["run"]["killed"]
+
+
+SWALLOWED = """
+import os, signal
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(10**6):  # the handler runs between two of these, and what it raises is only printed
+            pass
+
+def test_before():
+    last = Last()
+    del last
+
+def test_after():
+    raise AssertionError("the run went on")
+"""
+
+
+def test_a_sigterm_that_python_swallowed_ends_the_run_before_the_next_test(project):
+    """What is raised while an object is finalised is printed and forgotten; the run ends all the same."""
+    project.rows("GANG-001 calm passes")
+    project.pytester.makepyfile(test_z=SWALLOWED)
+    result = project.run_apart("-p", "no:randomly", "-p", "no:unraisableexception")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.no_fnmatch_line("*the run went on*")
+    assert project.report()["run"]["interrupted"]
