@@ -15,7 +15,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 _SHAPE = re.compile(
     r"^(?P<verbs>[a-z]+(,[a-z]+)*) (?P<plural>[a-z0-9]+)(\.(?P<group>[a-z0-9.-]+))?(/(?P<sub>[a-z]+))?"
-    r"( in (?P<namespace>[a-z0-9]([-a-z0-9]*[a-z0-9])?))?$"
+    r"( in (?P<namespace>[a-z0-9]([-a-z0-9]*[a-z0-9])?|\{[a-z-]+\}))?$"
 )
 
 
@@ -31,7 +31,8 @@ class Permission:
         group: API group, "" for the core group.
         resource: plural, with `/status` and the like for a sub-resource.
         verb: Kubernetes verb.
-        namespace: the namespace it is for, "" for the session's, or for none where the kind lies in none.
+        namespace: the namespace it is for, "" for the session's, or for none where the kind lies in none; in braces
+            the component whose namespace it is, until a profile says where that is.
         name: the only object it is for, "" for all.
     """
 
@@ -48,6 +49,11 @@ class Permission:
         return text + (f" in {self.namespace}" if self.namespace else "")
 
     @property
+    def component(self) -> str:
+        """Return the component in whose namespace it is, "" where its namespace is known."""
+        return self.namespace[1:-1] if self.namespace.startswith("{") else ""
+
+    @property
     def namespaced(self) -> bool:
         """Report whether its objects lie in a namespace; what the table does not have is taken to."""
         plural = self.resource.partition("/")[0]
@@ -57,7 +63,9 @@ class Permission:
 
 
 def parse(text: str) -> tuple[Permission, ...]:
-    """Read `patch nodes/status`, `create,delete jobs.batch.volcano.sh`, `get configmaps in volcano-system`.
+    """Read `patch nodes/status`, `create,delete jobs.batch.volcano.sh`, `get configmaps in {volcano}`.
+
+    In braces stands a component, for the namespace that it is installed in.
 
     Raises:
         MalformedPermission: another shape, or an unknown verb.

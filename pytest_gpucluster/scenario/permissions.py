@@ -1,11 +1,13 @@
 """Which permissions a run takes, from what its scenarios declare, and the roles that grant exactly these."""
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from pytest_gpucluster.kube import kinds, objects
 from pytest_gpucluster.kube import permissions as kube
 from pytest_gpucluster.kube.permissions import Permission
+from pytest_gpucluster.plain import components
 from pytest_gpucluster.scenario import spec, turns
 from pytest_gpucluster.scenario.submit import INERT
 
@@ -22,6 +24,14 @@ class ProfileLike(Protocol):
     @property
     def queue(self) -> str:
         """Return the declared queue."""
+
+    @property
+    def versions(self) -> Mapping[str, Any]:
+        """Return what the support matrix says of each component that it names."""
+
+    @property
+    def namespaces(self) -> Mapping[str, str]:
+        """Return where components are that are not where their own documentation installs them."""
 
 
 class RunProfileLike(ProfileLike, Protocol):
@@ -66,7 +76,7 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     if needs.slot_nodes:
         found.add(Permission("", "nodes/status", "patch"))
     for text in needs.permissions:
-        found |= set(kube.parse(text))
+        found |= {placed for each in kube.parse(text) if (placed := _placed(each, profile)) is not None}
     if namespace:
         # In our own namespace these go with it, without a request each.
         inert = {(info.group, info.plural) for info in kinds.TABLE if info.key in INERT}
@@ -76,6 +86,17 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
             if each.verb == "create" and (each.group, each.resource) in inert
         }
     return found
+
+
+def _placed(permission: Permission, profile: ProfileLike) -> Permission | None:
+    """Return a permission with the namespace of its component; None where the profile declares no such component."""
+    component = permission.component
+    if not component:
+        return permission
+    if component not in profile.versions and component != profile.scheduler:
+        return None
+    space = profile.namespaces.get(component, components.NAMESPACES[component])
+    return dataclasses.replace(permission, namespace=space)
 
 
 def _on_key(key: str, *verbs: str) -> set[Permission]:

@@ -34,7 +34,8 @@ class Needs:
         kueue: whether it is about Kueue: where the profile does not declare it, the scenario does not apply.
         permissions: what it asks for beside lists and watches of its kinds, its gang and its slots, each as
             `VERB[,VERB] RESOURCE[.GROUP][/SUBRESOURCE] [in NAMESPACE]`: `create configmaps`, `get pods/log`,
-            `create,delete queues.scheduling.volcano.sh`. `gpucluster rbac` grants what stands here and no more.
+            `create,delete queues.scheduling.volcano.sh`; `{volcano}` for NAMESPACE is where that component is
+            installed, where the profile declares it. `gpucluster rbac` grants what stands here and no more.
         wishes: what it also asks for, in the same form, and goes on without where it is refused; not granted by
             `gpucluster rbac`, since it says more than most operators want to show.
     """

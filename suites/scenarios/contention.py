@@ -24,7 +24,7 @@ OWN = (
     "create queues.scheduling.volcano.sh", "delete queues.scheduling.volcano.sh",
     "create,delete,list,watch priorityclasses.scheduling.k8s.io",
 )  # fmt: skip
-READS = "get configmaps in volcano-system"
+READS = "get configmaps in {volcano}"
 
 
 @dataclasses.dataclass(frozen=True)

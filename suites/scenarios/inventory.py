@@ -88,8 +88,8 @@ inventory = Scenario(
         queue=True,
         permissions=(
             "create jobs.batch.volcano.sh",
-            "list deployments.apps in volcano-system",
-            "get configmaps in volcano-system",
+            "get configmaps in {volcano}",
+            *(f"list deployments.apps in {{{component}}}" for component in known.NAMESPACES),
         ),
     ),
     kinds=("Node",),

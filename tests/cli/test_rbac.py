@@ -77,6 +77,36 @@ def test_the_profile_says_scheduler_and_namespace(capsys, tmp_path: pathlib.Path
 
 
 @pytest.mark.parametrize(
+    ("declares", "places"),
+    [
+        ({"scheduler": "native"}, set()),
+        ({"scheduler": "native", "kueue": {}}, set()),
+        ({"scheduler": "volcano"}, {"volcano-system"}),
+        ({"scheduler": "volcano", "namespaces": {"volcano": "batch"}}, {"batch"}),
+        ({"scheduler": "native", "versions": {"kueue": ["0.17"], "driver": ["580"]}}, {"kueue-system"}),
+        (
+            {
+                "scheduler": "native",
+                "versions": {"gpu-operator": ["25.3"]},
+                "namespaces": {"gpu-operator": "ops"},
+            },
+            {"ops"},
+        ),
+    ],
+)
+def test_roles_lie_only_in_namespaces_that_the_cluster_has(capsys, tmp_path, declares, places):
+    """A component that the profile does not declare has none; `kubectl apply` would refuse a Role there."""
+    profile = {
+        "connection": {"kubeconfig": "k", "context": "c"}, "queue": "q",
+        "gpu_resource": "nvidia.com/gpu", "gpus_per_node": 8, **declares,
+    }  # fmt: skip
+    (tmp_path / "there.yaml").write_text(yaml.safe_dump(profile))
+    documents = printed(capsys, "-m", "inventory or queue", "--cluster", "there", "--profiles", str(tmp_path))
+    found = {each["metadata"]["namespace"] for each in documents if each["kind"] == "Role"}
+    assert found - {"default", "kube-system"} == places
+
+
+@pytest.mark.parametrize(
     ("words", "line"),
     [
         (["-m", "gang and"], "Wrong expression passed to '-m'"),

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from pytest_gpucluster.kube import permissions as kube
+from pytest_gpucluster.plain import components
 from pytest_gpucluster.profile import load
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.scenario import permissions
@@ -57,4 +58,4 @@ def test_a_scenario_asks_for_nothing_that_it_does_not_declare(name):
 def test_what_a_scenario_declares_can_be_read(name):
     """Each text has the shape that roles are made of."""
     for text in (*SCENARIOS[name].needs.permissions, *SCENARIOS[name].needs.wishes):
-        assert kube.parse(text)
+        assert {each.component for each in kube.parse(text)} <= {"", *components.NAMESPACES}
