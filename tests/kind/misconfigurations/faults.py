@@ -2,10 +2,13 @@
 
 import contextlib
 import dataclasses
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_gpucluster.plain.times import parse_time
 from pytest_gpucluster.provider.kind import gpu_plugin
 from tests.kind.lab import Lab
 
@@ -128,15 +131,18 @@ def without_gangs(lab: Lab) -> Iterator[None]:
     gates = "GenericWorkload={0},WorkloadWithJob={0}"
     with changed_part(lab, "kube-scheduler", gates.format("true"), gates.format("false")):
         # The one that went may still hold the Lease by which there is one scheduler.
-        until("the new scheduler leads", lambda: _leads(lab, "kube-scheduler"))
+        until("the new scheduler leads", lambda: leads(lab, "kube-scheduler"))
         yield
-    until("the old scheduler leads", lambda: _leads(lab, "kube-scheduler"))
+    until("the old scheduler leads", lambda: leads(lab, "kube-scheduler"))
 
 
-def _leads(lab: Lab, part: str) -> bool:
+def leads(lab: Lab, part: str) -> bool:
+    """Report whether the part that runs now holds its Lease, and not one that went before it."""
     lease = lab.get("lease", "-n", "kube-system", part)
-    started = min(state["running"]["startedAt"] for pod in _pods(lab, part) for state in _running(pod))
-    return str(lease["spec"]["acquireTime"]) >= started
+    started = [state["running"]["startedAt"] for pod in _pods(lab, part) for state in _running(pod)]
+    # As moments, not as texts: "37.896170Z" comes before "37Z" in a dictionary, and is later.
+    since = parse_time(lease["spec"]["acquireTime"])
+    return bool(started) and since >= min(parse_time(each) for each in started)
 
 
 def _running(pod: Mapping[str, Any]) -> list[Any]:
@@ -148,7 +154,7 @@ def without_controllers(lab: Lab) -> Iterator[None]:
     """Stop the controller manager: Jobs get no pods."""
     with stopped_part(lab, "kube-controller-manager"):
         yield
-    until("the controller manager leads", lambda: _leads(lab, "kube-controller-manager"))
+    until("the controller manager leads", lambda: leads(lab, "kube-controller-manager"))
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------
@@ -210,22 +216,14 @@ def devices(
     lab: Lab, settings: Callable[[Lab], gpu_plugin.Settings], settled: Callable[[Lab], None]
 ) -> Iterator[None]:
     """Let the device plugin say something else of its devices."""
-    before = lab.kubectl("get", "configmap", "-n", gpu_plugin.NAMESPACE, gpu_plugin.SETTINGS, "-o", "json")
-    lab.kubectl("replace", "-f", "-", text=_json(gpu_plugin.settings_map(settings(lab))))
+    lab.kubectl("replace", "-f", "-", text=json.dumps(gpu_plugin.settings_map(settings(lab))))
     try:
         settled(lab)
         yield
     finally:
         old = gpu_plugin.settings_map({gpu_plugin.DEFAULT: {_gpu(lab): gpu_plugin.Devices.dealt(8)}})
-        del before
-        lab.kubectl("replace", "-f", "-", text=_json(old))
+        lab.kubectl("replace", "-f", "-", text=json.dumps(old))
         _serve(lab)
-
-
-def _json(obj: Any) -> str:
-    import json
-
-    return json.dumps(obj)
 
 
 def _gpu(lab: Lab) -> str:
@@ -291,14 +289,12 @@ def webhook_down(lab: Lab) -> Iterator[None]:
     try:
         yield
     finally:
-        patch(_json(selector))
+        patch(json.dumps(selector))
 
 
 @contextlib.contextmanager
 def api_restarts(lab: Lab) -> Iterator[None]:
     """Kill the API server again and again while the rows are run."""
-    import threading
-
     over = threading.Event()
 
     def kill() -> None:
@@ -314,7 +310,7 @@ def api_restarts(lab: Lab) -> Iterator[None]:
         killer.join(30)
         until("the API server answers", lambda: bool(lab.get("nodes")), 180)
         for part in ("kube-scheduler", "kube-controller-manager"):
-            until(f"{part} leads", lambda part=part: _leads(lab, part), 180)  # type: ignore[misc]
+            until(f"{part} leads", lambda part=part: leads(lab, part), 180)  # type: ignore[misc]
 
 
 QUOTA = "quota-changed"
@@ -337,12 +333,12 @@ def quota_changed(lab: Lab) -> Iterator[None]:
         return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
 
     for each in (flavor, queue(has)):
-        lab.kubectl("create", "-f", "-", text=_json(each))
+        lab.kubectl("create", "-f", "-", text=json.dumps(each))
     try:
         until("the ClusterQueue is Active", active)
         before = lab.decide(f"{QUOTA}-before", "INV-005", changes={"kueue": {"cluster_queue": QUOTA}})
         assert before["INV-005"]["verdict"] == "pass", before
-        lab.kubectl("apply", "-f", "-", text=_json(queue(10 * has)))
+        lab.kubectl("apply", "-f", "-", text=json.dumps(queue(10 * has)))
         yield
     finally:
         lab.kubectl("delete", "clusterqueue", QUOTA, "--ignore-not-found")
@@ -413,6 +409,14 @@ FAULTS: tuple[Fault, ...] = (
         tells={"INV-005": lambda _: QUOTA},
         needs=("kueue",),
         changes={"kueue": {"cluster_queue": QUOTA}},
+    ),
+    Fault(
+        "kueue-does-not-wait",
+        "Kueue without the waitForPodsReady that the profile declares",
+        lambda _: contextlib.nullcontext(),
+        {"KUE-004": FAIL},
+        needs=("kueue",),
+        changes={"kueue": {"wait_for_pods_ready": 5}},
     ),
     Fault(
         "no-dns",

@@ -1,0 +1,35 @@
+"""Who leads is told from two time stamps of different precision; needs no cluster."""
+
+import pytest
+
+from tests.kind.misconfigurations import faults
+
+
+class Told:
+    """A cluster of one part, which started and acquired its Lease at given moments."""
+
+    def __init__(self, started, acquired):
+        """Take down the two moments; one that did not start has none."""
+        status = [{"ready": True, "state": {"running": {"startedAt": started}}}] if started else []
+        self.pods = {"items": [{"status": {"containerStatuses": status}}]}
+        self.lease = {"spec": {"acquireTime": acquired}}
+
+    def get(self, kind, *_):
+        """Return what is asked for."""
+        return self.pods if kind == "pods" else self.lease
+
+
+@pytest.mark.parametrize(
+    ("started", "acquired", "does"),
+    [
+        ("2026-11-28T23:05:37Z", "2026-11-28T23:05:37.896170Z", True),
+        ("2026-11-28T23:05:37Z", "2026-11-28T23:05:37.000000Z", True),
+        ("2026-11-28T23:05:37Z", "2026-11-28T23:05:53.896170Z", True),
+        ("2026-11-28T23:05:37Z", "2026-11-28T23:05:36.999999Z", False),
+        ("2026-11-29T00:00:00Z", "2026-11-28T23:59:59.999999Z", False),
+        ("", "2026-11-28T23:05:37.896170Z", False),
+    ],
+)
+def test_who_runs_now_leads_once_it_took_the_lease(started, acquired, does):
+    """Within the second in which it started too, where one text comes before the other and the moment after."""
+    assert faults.leads(Told(started, acquired), "kube-scheduler") is does
