@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,11 +155,37 @@ class Reviewed:
         unknown: differences that no entry covers.
         known: entry -> what it covered.
         stale: entries that cover nothing though they should.
+        fleeting: differences that no entry covers, and that were gone when the same was run again.
     """
 
     unknown: Sequence[Difference]
     known: Mapping[Known, Sequence[Difference]]
     stale: Sequence[Known]
+    fleeting: Sequence[Difference] = ()
+
+    @property
+    def unsettled(self) -> set[str]:
+        """Return the scenarios in which something unknown was seen that may be a matter of milliseconds."""
+        return {each.where for each in self.unknown if each.what != "verdict"}
+
+    def beside(self, again: Iterable[Difference], compared: Collection[str]) -> "Reviewed":
+        """Return what is left when the same was run again: what shows twice, and every verdict, stays a difference.
+
+        What an object was seen doing between two looks depends on who was faster; what the double does otherwise than
+        the real thing shows each time.
+
+        Args:
+            again: what differed in the second runs.
+            compared: the scenarios that these have on both sides; of another one nothing is gone.
+        """
+        twice = set(again)
+        gone = [
+            each
+            for each in self.unknown
+            if each.what != "verdict" and each.where in compared and each not in twice
+        ]
+        left = [each for each in self.unknown if each not in gone]
+        return dataclasses.replace(self, unknown=left, fleeting=gone)
 
 
 def review(found: Iterable[Difference], listed: Sequence[Known], scheduler: str) -> Reviewed:

@@ -67,6 +67,11 @@ def _differences(reviewed: Reviewed) -> Iterator[str]:
         yield "## Differences that are not known"
         yield ""
         yield from (f"- {each}" for each in reviewed.unknown)
+    if reviewed.fleeting:
+        yield ""
+        yield "## Seen once, and not when the same was run again"
+        yield ""
+        yield from (f"- {each}" for each in reviewed.fleeting)
     if reviewed.stale:
         yield ""
         yield "## Listed, and seen no more"

@@ -1,5 +1,6 @@
 """The comparison itself: what it sees, what it leaves out, and that its list of known differences cannot rot."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -142,6 +143,32 @@ def test_an_entry_that_covers_nothing_is_stale(tmp_path):
     for fields, stale in (({}, 1), ({"sometimes": True}, 0), ({"schedulers": ["volcano"]}, 0)):
         listed = entry(tmp_path, **fields)
         assert len(differences.review([], listed, "native").stale) == stale, fields
+
+
+VERDICT = differences.Difference("verdict", "REF-001", "either", "REF-001", "embedded pass, kind fail")
+
+
+@pytest.mark.parametrize(
+    ("again", "compared", "left"),
+    [
+        ([], {"scarce"}, [VERDICT]),
+        ([FOUND], {"scarce"}, [FOUND, VERDICT]),
+        ([dataclasses.replace(FOUND, side="embedded")], {"scarce"}, [VERDICT]),
+        ([dataclasses.replace(FOUND, where="healthy")], {"scarce", "healthy"}, [VERDICT]),
+        ([], {"healthy"}, [FOUND, VERDICT]),
+        ([], set(), [FOUND, VERDICT]),
+    ],
+)
+def test_a_moment_that_is_gone_when_run_again_is_none_and_a_verdict_stays(again, compared, left):
+    """Nothing is gone from a scenario that was not compared again; what is gone is still shown."""
+    reviewed = differences.review([FOUND, VERDICT], [], "native")
+    assert reviewed.unsettled == {"scarce"}
+    settled = reviewed.beside(again, compared)
+    assert settled.unknown == left
+    empty = runs.Run(pathlib.Path(), {}, {})
+    shown = table.markdown(empty, empty, settled, "native")
+    assert str(FOUND) in shown
+    assert ("Seen once" in shown) is (FOUND not in left)
 
 
 @pytest.mark.parametrize(
