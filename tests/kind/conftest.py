@@ -1,5 +1,7 @@
 """One kind cluster for all tests of this folder; it stays, so that a second run need not make it."""
 
+import sys
+
 import pytest
 
 from pytest_gpucluster import provider
@@ -18,3 +20,15 @@ def kind_lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kind")
     with provider.start(loaded, folder / "cluster") as cluster:
         yield lab.Lab(cluster, loaded.profile.model_dump(mode="json"), engine.find().program, folder)
+
+
+@pytest.fixture(scope="session")
+def show(request):
+    """Write a text past pytest's capture: tables are for the reader of a run that is green, too."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def write(text):
+        with capture.global_and_fixture_disabled():
+            sys.stdout.write(f"\n{text}")
+
+    return write

@@ -67,7 +67,7 @@ def test_every_row_is_decided_on_real_components(real):
     assert sum(verdict == "pass" for verdict in real.verdicts.values()) >= 20
 
 
-def test_both_clusters_do_the_same(embedded, real, tmp_path):
+def test_both_clusters_do_the_same(embedded, real, tmp_path, show):
     """Same verdicts, same states, same events; what differs is on the list, and the list holds nothing else.
 
     A moment that is not on the list has to show a second time, when its scenario is run again on both sides.
@@ -81,7 +81,7 @@ def test_both_clusters_do_the_same(embedded, real, tmp_path):
             run_suite(tmp_path / "kind", "kind", "-k", rows),
         )
         reviewed = reviewed.beside(runs.differing(*again), runs.compared(*again))
-    sys.stdout.write(table.markdown(embedded, real, reviewed, SCHEDULER))
+    show(table.markdown(embedded, real, reviewed, SCHEDULER))
     PAGE.write_text(table.page(embedded, real, listed, SCHEDULER), encoding="utf-8")
     assert [str(each) for each in reviewed.unknown] == []
     assert [f"{each.what} of {each.of}: {each.text}" for each in reviewed.stale] == []

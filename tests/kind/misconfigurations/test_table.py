@@ -5,9 +5,7 @@ into the documentation where every fault was planted.
 """
 
 import pathlib
-import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,15 +18,12 @@ PAGE: pathlib.Path = ROOT / "docs" / "reference" / "misconfigurations.md"
 
 
 @pytest.fixture(scope="module")
-def told(request: pytest.FixtureRequest) -> Iterator[list[table.Row]]:
+def told(show: Callable[[str], None]) -> Iterator[list[table.Row]]:
     """What came of each fault; the table is shown when all were planted."""
     rows: list[table.Row] = []
     yield rows
     if rows:
-        text = table.markdown(rows)
-        capture: Any = request.config.pluginmanager.getplugin("capturemanager")
-        with capture.global_and_fixture_disabled():
-            sys.stdout.write(f"\n{text}")
+        show(table.markdown(rows))
         if len(rows) == len(faults.FAULTS):
             PAGE.write_text(table.page(rows), encoding="utf-8")
 
