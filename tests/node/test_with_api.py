@@ -108,6 +108,20 @@ class Cluster:
         """Read a log through the API server."""
         return self.request("GET", f"{NAMESPACE}/pods/{name}/log{query}")
 
+    def says(self, name: str, line: str, seconds: float = 60) -> None:
+        """Follow a pod's log until it has a line: Running is said before its process has come to any command."""
+        connection = UnixConnection(self.socket)
+        connection.request("GET", f"{NAMESPACE}/pods/{name}/log?follow=true")
+        answer = connection.getresponse()
+        timer = threading.Timer(seconds, connection.sock.shutdown, [2])
+        timer.start()
+        try:
+            assert any(each.decode().strip() == line for each in answer), f"{name}: did not say {line!r}"
+        finally:
+            timer.cancel()
+            answer.close()
+            connection.close()
+
 
 @pytest.fixture(scope="module")
 def cluster(sandboxes: None) -> Iterator[Cluster]:
@@ -163,8 +177,9 @@ def test_log_of_a_pod_that_waits_is_refused(cluster: Cluster) -> None:
 
 def test_deletion_with_grace(cluster: Cluster) -> None:
     """A deleted pod shows its final phase beside the deletionTimestamp, then is gone."""
-    cluster.pod("leave", "trap 'exit 0' TERM; while :; do sleep 0.05; done")
+    cluster.pod("leave", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done")
     cluster.running("leave")
+    cluster.says("leave", "up")
     assert cluster.request("DELETE", f"{NAMESPACE}/pods/leave")[0] == 200
     events = cluster.watch("leave", lambda e: e["type"] == "DELETED")
     pods = [(e["type"], e["object"]) for e in events]
