@@ -13,3 +13,13 @@ NAMESPACES: Mapping[str, str] = {
     "trainer": "kubeflow-system",
 }
 """Component that runs as Deployments -> the namespace into which its own documentation installs it."""
+
+
+def namespace(component: str, told: Mapping[str, str]) -> str:
+    """Return where a component is installed.
+
+    Args:
+        component: one of `NAMESPACES`.
+        told: component -> namespace, for those that are somewhere else (profile key `namespaces`).
+    """
+    return told.get(component, NAMESPACES[component])

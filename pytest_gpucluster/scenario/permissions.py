@@ -95,8 +95,7 @@ def _placed(permission: Permission, profile: ProfileLike) -> Permission | None:
         return permission
     if component not in profile.versions and component != profile.scheduler:
         return None
-    space = profile.namespaces.get(component, components.NAMESPACES[component])
-    return dataclasses.replace(permission, namespace=space)
+    return dataclasses.replace(permission, namespace=components.namespace(component, profile.namespaces))
 
 
 def _on_key(key: str, *verbs: str) -> set[Permission]:

@@ -49,7 +49,7 @@ def cluster_queues(stage: Stage) -> set[tuple[str, str]]:
 
 def namespace_of(stage: Stage, component: str) -> str:
     """Return where a component is installed."""
-    return stage.profile.namespaces.get(component, known.NAMESPACES[component])
+    return known.namespace(component, stage.profile.namespaces)
 
 
 def dry_run(stage: Stage) -> None:

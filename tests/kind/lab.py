@@ -6,9 +6,10 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pytest
 import yaml
 
 from pytest_gpucluster import profile
@@ -67,6 +68,12 @@ class Lab:
     def control_plane(self) -> str:
         """Return the name of the control plane's node."""
         return f"{self.name}-control-plane"
+
+    def require(self, addons: Iterable[str]) -> None:
+        """Skip the test where the cluster lacks an add-on."""
+        missing = [name for name in addons if name not in self.cluster.facts["addons"]]
+        if missing:
+            pytest.skip(f"the cluster has no {', '.join(missing)}: give it with GPUCLUSTER_KIND_ADDONS")
 
     def ask_engine(self, *arguments: str, text: str | None = None) -> str:
         """Run the engine's program; return what it wrote."""

@@ -58,8 +58,7 @@ def pods(lab):
 
 def test_a_gang_that_cannot_become_ready_is_taken_back(kind_lab):
     """KUE-004 passes where waitForPodsReady is configured; that it fails where not is in the table of faults."""
-    if "kueue" not in kind_lab.cluster.facts["addons"]:
-        pytest.skip("the cluster has no kueue: give it with GPUCLUSTER_KIND_ADDONS")
+    kind_lab.require(["kueue"])
     waiting = {"timeout": f"{WAIT}s", "requeuingStrategy": {"backoffBaseSeconds": 1}}
     with configured(kind_lab, {"waitForPodsReady": waiting}):
         found = kind_lab.decide("kueue-waits", "KUE-004", changes={"kueue": {"wait_for_pods_ready": WAIT}})

@@ -9,7 +9,7 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,21 +74,26 @@ class Cluster:
         self, name: str, until: Callable[[dict[str, Any]], bool], seconds: float = 60
     ) -> list[dict[str, Any]]:
         """Watch a pod from its beginning until an event satisfies; return the events."""
-        connection = UnixConnection(self.socket)
-        connection.request(
-            "GET", f"{NAMESPACE}/pods?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion=0"
-        )
-        answer = connection.getresponse()
-        timer = threading.Timer(seconds, connection.sock.shutdown, [2])
-        timer.start()
         events: list[dict[str, Any]] = []
-        try:
-            for line in answer:
+        query = f"watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion=0"
+        with self.lines(f"{NAMESPACE}/pods?{query}", seconds) as lines:
+            for line in lines:
                 if line.strip():
                     events.append(json.loads(line))
                     if until(events[-1]):
                         return events
-            raise AssertionError(f"{name}: not within {seconds} s, last: {events[-1:]}")
+        raise AssertionError(f"{name}: not within {seconds} s, last: {events[-1:]}")
+
+    @contextmanager
+    def lines(self, path: str, seconds: float) -> Iterator[Iterable[bytes]]:
+        """Read an answer that goes on line by line; it ends when the time is over."""
+        connection = UnixConnection(self.socket)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        timer = threading.Timer(seconds, connection.sock.shutdown, [2])
+        timer.start()
+        try:
+            yield answer
         finally:
             timer.cancel()
             answer.close()
@@ -110,17 +115,8 @@ class Cluster:
 
     def says(self, name: str, line: str, seconds: float = 60) -> None:
         """Follow a pod's log until it has a line: Running is said before its process has come to any command."""
-        connection = UnixConnection(self.socket)
-        connection.request("GET", f"{NAMESPACE}/pods/{name}/log?follow=true")
-        answer = connection.getresponse()
-        timer = threading.Timer(seconds, connection.sock.shutdown, [2])
-        timer.start()
-        try:
-            assert any(each.decode().strip() == line for each in answer), f"{name}: did not say {line!r}"
-        finally:
-            timer.cancel()
-            answer.close()
-            connection.close()
+        with self.lines(f"{NAMESPACE}/pods/{name}/log?follow=true", seconds) as lines:
+            assert any(each.decode().strip() == line for each in lines), f"{name}: did not say {line!r}"
 
 
 @pytest.fixture(scope="module")

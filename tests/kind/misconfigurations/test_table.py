@@ -31,10 +31,7 @@ def told(show: Callable[[str], None]) -> Iterator[list[table.Row]]:
 @pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_seen(fault: faults.Fault, kind_lab: Lab, told: list[table.Row]) -> None:
     """The rows of a fault have a verdict that the table allows, and name where the fault is."""
-    addons = kind_lab.cluster.facts["addons"]
-    missing = [name for name in fault.needs if name not in addons]
-    if missing:
-        pytest.skip(f"the cluster has no {', '.join(missing)}: give it with GPUCLUSTER_KIND_ADDONS")
+    kind_lab.require(fault.needs)
     with fault.plant(kind_lab):
         found = kind_lab.decide(fault.name, " or ".join(fault.rows), changes=fault.changes)
     rows = [table.row(fault, found)]
