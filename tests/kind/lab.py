@@ -6,7 +6,8 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -36,6 +37,26 @@ def loaded() -> LoadedProfile:
     given += [(("scheduler",), "native", "test"), (("further_schedulers",), [], "test")]
     given.append((("kind", "name"), os.environ.get("GPUCLUSTER_KIND_NAME", NAME), "test"))
     return profile.load("kind", env=os.environ, given=given)
+
+
+def until(what: str, holds: Callable[[], bool], limit: float = 120.0) -> None:
+    """Wait for the cluster to be so.
+
+    Raises:
+        AssertionError: it is not, in time.
+    """
+    end = time.monotonic() + limit
+    while not _holds(holds):
+        assert time.monotonic() < end, f"{what} within {limit:.0f} s"
+        time.sleep(0.5)
+
+
+def _holds(holds: Callable[[], bool]) -> bool:
+    """Report whether something holds; no while the API server does not answer."""
+    try:
+        return holds()
+    except AssertionError:
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +133,9 @@ class Lab:
             **connection,
         }
         data["images"] = dict(self.cluster.images)
-        data |= changes or {}
+        for key, value in (changes or {}).items():
+            merged = isinstance(value, Mapping) and isinstance(data.get(key), Mapping)
+            data[key] = {**data[key], **value} if merged else value
         folder = self.folder / "profiles"
         folder.mkdir(exist_ok=True)
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")

@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from tests.kind.misconfigurations.faults import until
+from tests.kind.lab import until
 
 pytestmark = pytest.mark.kind
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kind.misconfigurations import faults
+from tests.kind.misconfigurations import control_plane
 
 
 class Told:
@@ -32,4 +32,4 @@ class Told:
 )
 def test_who_runs_now_leads_once_it_took_the_lease(started, acquired, does):
     """Within the second in which it started too, where one text comes before the other and the moment after."""
-    assert faults.leads(Told(started, acquired), "kube-scheduler") is does
+    assert control_plane.leads(Told(started, acquired), "kube-scheduler") is does
