@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_gpucluster.diagnose import Log
-from pytest_gpucluster.evidence import kubectl
+from pytest_gpucluster.evidence import containers, kubectl
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.kube.objects import Objects
 from pytest_gpucluster.plain import names
@@ -177,10 +177,9 @@ class Collector:
     def _logs_of(self, pod: Obj) -> None:
         name, uid = str(pod["metadata"]["name"]), str(pod["metadata"].get("uid") or "")
         for status in _statuses(pod):
-            state = status.get("state") or {}
             container = str(status.get("name") or "")
             runs = [True] if status.get("restartCount") else []
-            runs += [False] if "running" in state or "terminated" in state else []
+            runs += [False] if containers.began(status) else []
             for previous in runs:
                 try:
                     text = self.api.logs(

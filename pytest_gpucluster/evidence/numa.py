@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import answers, fields, held, owners
+from pytest_gpucluster.evidence import answers, containers, fields, held, owners
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
@@ -182,7 +182,7 @@ def started(pod: fields.Object) -> bool:
         for part in ("initContainerStatuses", "containerStatuses")
         for s in fields.items(pod, "status", part)
     ]
-    return any(fields.sub(s, "state", "running") or fields.sub(s, "state", "terminated") for s in statuses)
+    return any(containers.began(s) for s in statuses)
 
 
 def _scheduled(evidence: Evidence, pod: PodStory) -> bool:

@@ -3,11 +3,10 @@
 import dataclasses
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import containers, fields
 from pytest_gpucluster.evidence.model import Evidence, Line
 
 STARTING = ("ContainerCreating", "PodInitializing")
-UNKNOWN = "ContainerStatusUnknown"
 """Reasons of containers' states, as kubelets write them."""
 
 FINISHED = ("Succeeded", "Failed")
@@ -110,10 +109,10 @@ class PodStory:
 
     @property
     def exit_codes(self) -> tuple[tuple[str, int], ...]:
-        """Return (container, exit code) of the containers that ended."""
+        """Return (container, exit code) of the containers that ran to an end."""
         found = []
         for status in fields.items(self.last, "status", "containerStatuses"):
-            code = fields.number(status, "state", "terminated", "exitCode")
+            code = fields.number(containers.end_of(status), "exitCode")
             if code is not None:
                 found.append((str(status.get("name")), code))
         return tuple(found)
@@ -150,19 +149,9 @@ class PodStory:
                 ended = fields.text(status, "state", "terminated", "reason")
                 if ended in ("StartError", "ContainerCannotRun"):
                     return ended
-                if never_ran(status):
+                if containers.never_ran(status):
                     return self.stuck
         return ""
-
-
-def never_ran(status: fields.Object) -> bool:
-    """Report whether the end in a container's status is that of one that never ran.
-
-    A kubelet writes exit code 137 for a container that it cannot find when its pod is deleted, such as one whose image
-    never came.
-    """
-    ended = fields.sub(status, "state", "terminated")
-    return ended.get("reason") == UNKNOWN and not ended.get("startedAt")
 
 
 def _stuck(pod: fields.Object) -> str:

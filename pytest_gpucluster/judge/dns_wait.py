@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence import containers, fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.payload import Word
@@ -276,7 +276,7 @@ def _ignored(found: Sequence[Wait]) -> Iterator[tuple[str, tuple[Cause, ...]]]:
 def _started(pod: PodStory) -> bool:
     """Report whether a regular container of a pod was started."""
     statuses = fields.items(pod.last, "status", "containerStatuses")
-    return any(fields.sub(status, "state", part) for status in statuses for part in ("running", "terminated"))
+    return any(containers.began(status) for status in statuses)
 
 
 def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
@@ -328,7 +328,7 @@ def init_code(pod: PodStory) -> int | None:
         code
         for status in fields.items(pod.last, "status", "initContainerStatuses")
         for part in ("state", "lastState")
-        if (code := fields.number(status, part, "terminated", "exitCode")) is not None
+        if (code := fields.number(containers.end_of(status, part), "exitCode")) is not None
     ]
     return max(codes, default=None)
 

@@ -6,10 +6,10 @@ tries the master's port every two seconds and ends with 1 after `--wait-master-t
 
 import dataclasses
 
-from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence import containers, fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory, never_ran
+from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import between, pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -78,7 +78,7 @@ def of_pod(evidence: Evidence, pod: PodStory) -> Wait | None:
         if ended is None and "terminated" in state:
             ended, key, code = line.t, line.key, fields.number(state, "terminated", "exitCode")
         statuses = fields.items(line.object, "status", "containerStatuses")
-        if main is None and any({"running", "terminated"} & set(fields.sub(s, "state")) for s in statuses):
+        if main is None and any(containers.began(s) for s in statuses):
             main = line.t
     return Wait(pod, began, ended, code, main, key)
 
@@ -86,7 +86,7 @@ def of_pod(evidence: Evidence, pod: PodStory) -> Wait | None:
 def _state(line: Line, part: str, name: str) -> fields.Object:
     for status in fields.items(line.object, "status", part):
         if status.get("name") == name:
-            return {} if never_ran(status) else fields.sub(status, "state")
+            return {} if containers.never_ran(status) else fields.sub(status, "state")
     return {}
 
 

@@ -369,10 +369,8 @@ class PodWorker:
             "startTime": self._start_time,
             "hostIP": self._node.ip,
             "hostIPs": [{"ip": self._node.ip}],
-            "containerStatuses": [c.as_status() for c in view.main],
+            **status.containers(view),
         }
-        if view.init:
-            wanted["initContainerStatuses"] = [c.as_status() for c in view.init]
         if self._ip:
             wanted |= {"podIP": self._ip, "podIPs": [{"ip": self._ip}]}
         if reason and self._over:

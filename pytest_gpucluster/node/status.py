@@ -8,6 +8,18 @@ Object = dict[str, Any]
 KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
+NOT_FOUND: Object = {
+    "terminated": {
+        "exitCode": 137,
+        "reason": "ContainerStatusUnknown",
+        "message": "The container could not be located when the pod was terminated",
+        "startedAt": None,
+        "finishedAt": None,
+    }
+}
+"""What a kubelet writes, when a pod ends, of each container that it never started (seen on 1.37)."""
+
+
 @dataclass
 class ContainerState:
     """Where one container stands.
@@ -41,8 +53,12 @@ class ContainerState:
         ended = self.state.get("terminated")
         return int(ended["exitCode"]) if ended else None
 
-    def as_status(self) -> Object:
-        """Return the entry in `containerStatuses`."""
+    def as_status(self, *, lost: bool = False) -> Object:
+        """Return the entry in `containerStatuses`.
+
+        Args:
+            lost: Whether its pod is over, so that one which still waits is told as not found.
+        """
         status: Object = {
             "name": self.name,
             "image": self.image,
@@ -50,7 +66,7 @@ class ContainerState:
             "ready": self.ready,
             "started": self.running,
             "restartCount": self.restarts,
-            "state": self.state,
+            "state": NOT_FOUND if lost and "waiting" in self.state else self.state,
             "lastState": self.last,
         }
         if self.container_id:
@@ -81,6 +97,18 @@ class PodView:
     over: bool
     reason: str = ""
     message: str = ""
+
+
+def containers(view: PodView) -> Object:
+    """Return the lists of container statuses.
+
+    What waits for an init container that failed goes on waiting: only of an initialized pod are containers lost.
+    """
+    lost = view.over and view.initialized
+    found: Object = {"containerStatuses": [c.as_status(lost=lost) for c in view.main]}
+    if view.init:
+        found["initContainerStatuses"] = [c.as_status() for c in view.init]
+    return found
 
 
 def phase(view: PodView) -> str:

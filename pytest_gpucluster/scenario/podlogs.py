@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.kube import errors, stream
 from pytest_gpucluster.scenario import live
 from pytest_gpucluster.scenario import site as sites
@@ -73,7 +74,7 @@ class LogReader:
             return
         for container, status in _containers(obj):
             key = (live.uid_of(obj), container)
-            if _started(status) and key not in self._followers and key not in self._complete:
+            if containers.began(status) and key not in self._followers and key not in self._complete:
                 name = str(obj["metadata"]["name"])
                 thread = threading.Thread(
                     target=self._follow, args=(name, key), name=f"log {name}", daemon=True
@@ -128,7 +129,7 @@ class LogReader:
     def fetch(self, pods: Iterable[Mapping[str, Any]]) -> None:
         """Append what was not taken down yet, and a `logs` note per container asked; what cannot be read is noted."""
         wanted = [(pod, container, status) for pod in pods for container, status in _containers(pod)]
-        ending = {(live.uid_of(pod), name) for pod, name, status in wanted if "terminated" in _state(status)}
+        ending = {(live.uid_of(pod), name) for pod, name, status in wanted if containers.end_of(status)}
         log = self._site.log
         log.until(lambda: not ending & self._followers.keys(), SETTLE_SECONDS)
         for pod, container, status in wanted:
@@ -139,7 +140,7 @@ class LogReader:
                 self._container(str(pod["metadata"]["name"]), key, status)
 
     def _container(self, pod: str, key: Key, status: Mapping[str, Any]) -> None:
-        if not _started(status):
+        if not containers.began(status):
             self._note(pod, key, "not started")
             return
         try:
@@ -150,7 +151,7 @@ class LogReader:
             return
         for line in text.splitlines()[self._taken.get(key, 0) :]:
             self._line(pod, key, line)
-        if "terminated" in _state(status):
+        if containers.end_of(status):
             self._complete.add(key)
         self._note(pod, key)
 
@@ -180,11 +181,3 @@ def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
     for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
         name = str(container.get("name"))
         yield name, known.get(name) or {}
-
-
-def _state(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    return status.get("state") or {}
-
-
-def _started(status: Mapping[str, Any]) -> bool:
-    return "running" in _state(status) or "terminated" in _state(status)

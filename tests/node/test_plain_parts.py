@@ -187,6 +187,24 @@ def test_a_pod_that_was_killed_before_it_began_says_only_that_nothing_is_ready()
     assert found["Ready"] == ("False", "ContainersNotReady")
 
 
+def test_a_container_that_never_began_is_told_as_not_found_once_its_pod_is_over() -> None:
+    """As seen on Kubernetes 1.37; what waits for an init container that failed goes on waiting."""
+
+    def state_of(main: Any, *, init: list[Any], initialized: bool, over: bool) -> dict[str, Any]:
+        view = status.PodView(init, [main], "Never", networked=True, initialized=initialized, over=over)
+        (one,) = status.containers(view)["containerStatuses"]
+        state: dict[str, Any] = one["state"]
+        return state
+
+    waits = state(**status.waiting("ContainerCreating"))
+    lost = state_of(waits, init=[], initialized=True, over=True)["terminated"]
+    assert (lost["exitCode"], lost["reason"], lost["startedAt"]) == (137, "ContainerStatusUnknown", None)
+    assert "waiting" in state_of(waits, init=[], initialized=True, over=False)
+    assert "waiting" in state_of(waits, init=[ended(1)], initialized=False, over=True)
+    assert state_of(ended(3), init=[], initialized=True, over=True)["terminated"]["exitCode"] == 3
+    assert "waiting" in waits.state
+
+
 def test_a_sandbox_that_is_not_there_has_a_reason() -> None:
     """Before it is made, and once it is gone."""
     for networked, over in ((False, False), (True, True)):

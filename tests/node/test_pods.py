@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpucluster.evidence import containers
 from tests.node.harness import CONFIGMAPS, FINAL, PODS, SECRETS, Nodes
 
 
@@ -242,13 +243,16 @@ def test_termination_message(nodes: Nodes) -> None:
 
 
 def test_unknown_image(nodes: Nodes) -> None:
-    """An image that the table lacks leaves the pod waiting with ErrImagePull and a Warning event."""
+    """An image that the table lacks leaves the pod waiting, with a Warning; deleted, it ends as one that never ran."""
     nodes.run("no-image", "true", container={"image": "registry.example/absent:1"})
     nodes.api.wait(lambda: "ErrImagePull" in json.dumps(nodes.pod("no-image")))
     assert nodes.phase("no-image") == "Pending"
     nodes.api.wait(lambda: any(kind == "Warning" for kind, _, _ in nodes.api.events("no-image")))
     nodes.api.delete(f"{PODS}/no-image")
     nodes.api.wait(lambda: nodes.phase("no-image") == "gone")
+    _, last = nodes.history("no-image")[-1]
+    (container,) = last["status"]["containerStatuses"]
+    assert (last["status"]["phase"], containers.never_ran(container)) == ("Failed", True)
 
 
 def test_absent_image_with_policy_never(nodes: Nodes) -> None:

@@ -56,8 +56,10 @@ def theatre(tmp_path):
 
 
 def status(**states):
-    """Return a pod status with these containers."""
-    return {"containerStatuses": [{"name": name, "state": {state: {}}} for name, state in states.items()]}
+    """Return a pod status with these containers, each of which waits, runs or has ended well."""
+    shown = {"waiting": {}, "running": {}, "terminated": {"exitCode": 0}}
+    each = [{"name": name, "state": {state: shown[state]}} for name, state in states.items()]
+    return {"containerStatuses": each}
 
 
 def log_lines(theatre):

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.diagnose.detect.suspecting import fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import containers, fields
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
@@ -54,7 +54,7 @@ def ended_badly(pod: PodStory) -> list[tuple[str, int, str]]:
     for part in ("initContainerStatuses", "containerStatuses"):
         for status in fields.items(pod.last, "status", part):
             for state in ("state", "lastState"):
-                ended = fields.sub(status, state, "terminated")
+                ended = containers.end_of(status, state)
                 code = fields.number(ended, "exitCode")
                 if code:
                     found.append((str(status.get("name")), code, fields.text(ended, "reason")))
