@@ -23,6 +23,11 @@ OVERRULED = Cause(
     "gives the members away (Volcano v1.14)",
     "put gang and proportion into one tier of volcano-scheduler.conf, or set `reclaimable: false` on the queue",
 )
+FORGOTTEN = Cause(
+    "the gang plugin is not listened to: where it and a plugin before it agree on nobody, the next plugin of their "
+    "tier, conformance as shipped, decides as if it were the first (Volcano v1.14)",
+    "list gang after conformance and priority in its tier of volcano-scheduler.conf",
+)
 REFUSED_BEFORE = Cause(
     "whoever was to be let in was refused at enqueue, before preemption is considered: proportion counts what the "
     "queue's gangs hold less what they have above minAvailable, overcommit a fifth more than the cluster",
@@ -109,7 +114,9 @@ def _halved(evidence: Evidence, given: terms.Given, limits: terms.Terms, left: L
         left.gang,
         violation=True,
         where=say.places((*left.rest, *gone)),
-        causes=(OVERRULED, NO_VOTE) if why == evictions.RECLAIM else (NO_VOTE, OVERRULED),
+        causes=(OVERRULED, FORGOTTEN, NO_VOTE)
+        if why == evictions.RECLAIM
+        else (NO_VOTE, FORGOTTEN, OVERRULED),
         evidence=_keys(left.taken),
         numbers=(
             Number("members left", len(left.rest), "pods", left.generation.minimum, "minAvailable"),

@@ -32,8 +32,8 @@ def _configured(evidence: Evidence, given: terms.Given, action: str) -> Presuppo
     cause = Cause(
         f"the action {action} is not in the scheduler's configuration, as Volcano is shipped",
         f"add {action} to `actions` of volcano-scheduler.conf (kubectl -n volcano-system edit configmap "
-        "volcano-scheduler-configmap), with gang and proportion in one tier and without `enablePreemptable: false` at "
-        "gang",
+        "volcano-scheduler-configmap), with conformance, priority, gang and proportion in one tier in this order and "
+        "without `enablePreemptable: false` at gang",
     )
     return say.presupposed(
         name,

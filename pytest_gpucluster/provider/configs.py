@@ -25,9 +25,9 @@ SCHEDULER_CONF = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
 - plugins:
+  - name: conformance
   - name: priority
   - name: gang
-  - name: conformance
   - name: overcommit
   - name: drf
     enablePreemptable: false
@@ -40,8 +40,9 @@ tiers:
 
 The shipped one has neither action, and rows about preemption and fair share would be undecided on the very cluster on
 which everybody can try them. It is what an operator has to write to get both without halved gangs: the gang plugin
-votes on preemption (shipped: `enablePreemptable: false`), and all plugins stand in one tier, because in v1.14.4 a tier
-in which gang spares everybody is passed over, and proportion in the next gives the gang away all the same. The
+votes on preemption (shipped: `enablePreemptable: false`), and after conformance and priority: where two plugins agree
+on nobody, v1.14.4 lets the next one begin anew. All plugins stand in one tier, because a tier in which gang spares
+everybody is passed over there, and proportion in the next gives the gang away all the same. The
 recorded streams are replayed with the configuration that they were recorded with.
 """
 

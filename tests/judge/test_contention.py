@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, evictions, ingest, mutate, shares
+from pytest_gpucluster.evidence import Evidence, evictions, ingest, mutate, read, shares
 from pytest_gpucluster.judge import fair, preempted, priorities, taking
-from tests.recordings import embedded, evidence_of, stream
+from tests.recordings import FOLDER, embedded, evidence_of, stream
 
 G3, G4, G5 = "g3-priority-order", "g4-preempt-action", "g5-preempt-elastic-victim"
 
@@ -65,6 +65,17 @@ def test_what_is_left_decides(minimum, wanted):
     if wanted == "fail":
         assert "enablePreemptable" in finding.causes[0].text + finding.causes[0].fix
         assert finding.numbers[0].bound == minimum
+
+
+@pytest.mark.parametrize(("order", "wanted"), [("early", "fail"), ("late", "pass")])
+def test_a_gang_plugin_that_is_not_listened_to_halves_gangs(order, wanted):
+    """Real Volcano with gang before conformance, which then decides alone, and with gang as the last of the two."""
+    evidence = read(FOLDER / "kind" / "v1.37.2" / f"priorities-gang-{order}.jsonl")
+    finding = preempted.whole_or_surplus(evidence, evidence.given)
+    assert str(finding.verdict) == wanted
+    if wanted == "fail":
+        assert preempted.FORGOTTEN in finding.causes
+        assert (finding.numbers[0].value, finding.numbers[0].bound) == (2, 3)
 
 
 def test_a_gang_that_is_taken_whole_is_not_halved():

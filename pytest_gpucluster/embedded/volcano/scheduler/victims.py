@@ -107,7 +107,8 @@ def _decide(tiers: list[list[Vote]], taker: Member, among: list[Member]) -> list
 
     A tier in which one plugin spares everybody does not protect them: the next tier is asked as if it had not
     spoken (`Session.Preemptable` and `Reclaimable` of v1.14.4). That is how proportion in a later tier overrules
-    gang in the first.
+    gang in the first. And where plugins agree on nobody, though each names somebody, the next one of the tier begins
+    anew. That is how conformance behind gang overrules it.
     """
     for tier in tiers:
         agreed: list[Member] | None = None
@@ -116,7 +117,7 @@ def _decide(tiers: list[list[Vote]], taker: Member, among: list[Member]) -> list
             if not chosen:
                 agreed = None
                 break
-            agreed = chosen if agreed is None else [member for member in agreed if member in chosen]
+            agreed = chosen if agreed is None else [member for member in agreed if member in chosen] or None
         if agreed is not None:
             return agreed
     return []
