@@ -8,7 +8,7 @@ import dataclasses
 
 from pytest_gpucluster.evidence import containers, fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import between, pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -72,22 +72,16 @@ def of_pod(evidence: Evidence, pod: PodStory) -> Wait | None:
     began = ended = main = code = None
     key = pod.keys["created"]
     for line in evidence.history(pod.uid):
-        state = _state(line, "initContainerStatuses", INIT)
-        if began is None and ("running" in state or "terminated" in state):
+        waiters = fields.items(line.object, "status", "initContainerStatuses")
+        status = next((s for s in waiters if s.get("name") == INIT), {})
+        if began is None and containers.began(status):
             began, key = line.t, line.key
-        if ended is None and "terminated" in state:
-            ended, key, code = line.t, line.key, fields.number(state, "terminated", "exitCode")
+        if ended is None and (end := containers.end_of(status)):
+            ended, key, code = line.t, line.key, fields.number(end, "exitCode")
         statuses = fields.items(line.object, "status", "containerStatuses")
         if main is None and any(containers.began(s) for s in statuses):
             main = line.t
     return Wait(pod, began, ended, code, main, key)
-
-
-def _state(line: Line, part: str, name: str) -> fields.Object:
-    for status in fields.items(line.object, "status", part):
-        if status.get("name") == name:
-            return {} if containers.never_ran(status) else fields.sub(status, "state")
-    return {}
 
 
 def _waiting(evidence: Evidence, given: terms.Given, role: str) -> list[tuple[Gang, pytorch.Plan]]:
