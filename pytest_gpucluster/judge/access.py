@@ -52,6 +52,7 @@ def node_tried(_evidence: Evidence, given: terms.Given) -> Presupposed:
     return say.presupposed(name, held=True, observed=say.listed(list(map(str, chosen)), 4))
 
 
+@terms.judge
 def sees_its_own(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge HLT-004."""
     every = access.views(evidence, given)

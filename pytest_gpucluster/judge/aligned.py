@@ -12,6 +12,7 @@ MISFIT = "that asks for more GPUs than a NUMA node has"
 FITS = "that fits one NUMA node"
 
 
+@terms.judge
 def misfit_rejected(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-002."""
     told = numa.of(evidence, given)
@@ -90,6 +91,7 @@ def _unseen(evidence: Evidence, tried: Iterable[Trial]) -> str:
     return ""
 
 
+@terms.judge
 def on_one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-003."""
     told = numa.of(evidence, given)
@@ -212,6 +214,7 @@ def _wronged(required: str, wronged: Sequence[Trial]) -> Finding:
     )
 
 
+@terms.judge
 def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-006.
 

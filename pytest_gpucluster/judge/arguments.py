@@ -79,6 +79,7 @@ def _names(words: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(found) if name]
 
 
+@terms.judge
 def expanded(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-004."""
     asked = [one for gang in vcjobs.of(evidence, given) for one in _asked(evidence, gang)]

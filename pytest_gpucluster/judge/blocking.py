@@ -74,6 +74,7 @@ def _stuck(evidence: Evidence, gang: Gang) -> Held | None:
 # -- REF-005 ---------------------------------------------------------------------------------------------------------
 
 
+@terms.judge
 def refused_harms_nobody(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-005."""
     named = terms.cast(evidence, given, "subject")
@@ -183,6 +184,7 @@ def _evicted(evidence: Evidence, one: _Waits, others: tuple[Gang, ...]) -> PodSt
 # -- REF-007 ---------------------------------------------------------------------------------------------------------
 
 
+@terms.judge
 def enqueued_blocks_control(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-007: whether the documented failure shows here; it is never a violation."""
     holders = terms.cast(evidence, given, "enqueued")

@@ -46,6 +46,7 @@ class Use:
     key: str
 
 
+@terms.judge
 def above_capability_refused(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-002."""
     over = next((use for use in _uses(evidence, given) if use.held > use.limit), None)

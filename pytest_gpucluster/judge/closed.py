@@ -32,6 +32,7 @@ class _Asked:
     state: str
 
 
+@terms.judge
 def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-004."""
     asked = _asked(evidence)

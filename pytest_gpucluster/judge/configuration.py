@@ -94,6 +94,7 @@ def read(evidence: Evidence) -> Configuration | str:
     return Configuration(actions, plugins, answer, key)
 
 
+@terms.judge
 def configured(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-009."""
     declared = str(given.get("scheduler") or "volcano")

@@ -61,6 +61,7 @@ class Default:
         return self.value == self.expected
 
 
+@terms.judge
 def documented_defaults(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-010."""
     declared = str(given.get("scheduler") or "volcano")

@@ -127,6 +127,7 @@ class Wait(Bounded):
         ]
 
 
+@terms.judge
 def bounded(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-003."""
     held = terms.cast(evidence, given, "held")

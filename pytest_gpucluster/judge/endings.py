@@ -41,6 +41,7 @@ IGNORED = Cause(
 )
 
 
+@terms.judge
 def removed_after_ttl(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-005."""
     return several.decide(
@@ -113,6 +114,7 @@ def _owned_left(evidence: Evidence, gang: Gang, t: float) -> list[str]:
     return list(left)
 
 
+@terms.judge
 def min_success_decides(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-006."""
     return several.decide(

@@ -42,6 +42,7 @@ IMPOSSIBLE = Cause(
 )
 
 
+@terms.judge
 def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-006."""
     gang = fabric_terms.subject(evidence, given)

@@ -19,6 +19,7 @@ UNSEEN = Cause(
 )
 
 
+@terms.judge
 def holds_all(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-004."""
     ground = fabric_ground.of(evidence, given, ONE, between=False)
@@ -60,6 +61,7 @@ def _one_holds(facts: Facts, world: int) -> bool:
     return any(len(ranks) == world for ranks in members.values())
 
 
+@terms.judge
 def declared_adapters(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-005."""
     ground = fabric_ground.of(evidence, given, ADAPTERS, between=True)

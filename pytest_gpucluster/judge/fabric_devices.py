@@ -42,6 +42,7 @@ NO_UUID = Cause(
 )
 
 
+@terms.judge
 def own_devices(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-014."""
     gang = fabric_terms.subject(evidence, given)

@@ -19,6 +19,7 @@ UNITS = Cause(
 )
 
 
+@terms.judge
 def plausible(evidence: Evidence, given: terms.Given) -> Finding:  # noqa: ARG001 (what is declared is in given)
     """Judge FAB-015."""
     if not fabric_terms.fabric(given):

@@ -29,6 +29,7 @@ OVERRIDDEN = Cause(
 )
 
 
+@terms.judge
 def forms(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-010."""
     gang = fabric_terms.subject(evidence, given)

@@ -33,6 +33,7 @@ NO_NVLS = Cause(
 )
 
 
+@terms.judge
 def on_declared_path(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-018."""
     ground = fabric_ground.of(evidence, given, REQUIRED, between=False)

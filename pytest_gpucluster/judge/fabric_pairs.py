@@ -57,6 +57,7 @@ class Link:
         return f"{self.a.where} - {self.b.where} {self.rate:.4g} GB/s"
 
 
+@terms.judge
 def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-012."""
     gang = fabric_terms.subject(evidence, given)

@@ -47,6 +47,7 @@ UNREAD = Cause(
 )
 
 
+@terms.judge
 def as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-017."""
     ground = fabric_ground.of(evidence, given, REQUIRED, between=False)

@@ -20,6 +20,7 @@ UNHEARD = Cause(
 )
 
 
+@terms.judge
 def seen_on_sockets(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-016."""
     good, off = fabric_terms.subject(evidence, given), fabric_terms.subject(evidence, given, "contrast")

@@ -28,6 +28,7 @@ UNNAMED = Cause(
 )
 
 
+@terms.judge
 def ends_named(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-011."""
     gang = fabric_terms.subject(evidence, given)

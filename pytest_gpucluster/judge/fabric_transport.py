@@ -33,6 +33,7 @@ NVLINK = "MNNVL"
 JOINED = "P2P/MNNVL"
 
 
+@terms.judge
 def on_declared(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-001."""
     transport = _transport(given)
@@ -60,6 +61,7 @@ def on_declared(evidence: Evidence, given: terms.Given) -> Finding:
     return ground.found(Verdict.PASS, text, numbers=(Number("ranks on it", float(len(ranks)), "ranks"),))
 
 
+@terms.judge
 def with_gdr(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-002."""
     ground = fabric_ground.of(evidence, given, GDR, between=True)
@@ -86,6 +88,7 @@ def with_gdr(evidence: Evidence, given: terms.Given) -> Finding:
     return ground.found(Verdict.PASS, text)
 
 
+@terms.judge
 def nobody_on_tcp(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-003."""
     transport = _transport(given)

@@ -62,6 +62,7 @@ class Contest:
         return all(abs(self.off(one, t)) <= self.tolerance for one in self.tenants)
 
 
+@terms.judge
 def shares_by_weight(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-009."""
     limits = terms.of(evidence, given)

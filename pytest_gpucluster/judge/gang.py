@@ -30,6 +30,7 @@ NATIVE_NOT_CARRIED = Cause(
 CONTRAST = "under a scheduler without the gang rule the gang is half placed, and that is seen"
 
 
+@terms.judge
 def runs_whole(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-001: a gang that fits runs whole."""
     named = terms.cast(evidence, given, "subject")
@@ -139,6 +140,7 @@ def _why_not(reading: gates.Reading, *, unseen: bool) -> str:
     return "no scheduler gave a reason"
 
 
+@terms.judge
 def half_placed_control(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-008: the contrast is half placed and the detector says so."""
     named = terms.cast(evidence, given, "contrast")

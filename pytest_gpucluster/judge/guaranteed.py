@@ -25,6 +25,7 @@ NOT_GUARANTEED = Cause(
 )
 
 
+@terms.judge
 def holds_for_training_pods(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-007."""
     told = numa.of(evidence, given)

@@ -33,6 +33,7 @@ NO_ENV = Cause(
 Wrong = tuple[PodStory, str, Cause]
 
 
+@terms.judge
 def published(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-006."""
     gangs = [gang for gang in vcjobs.of(evidence, given) if gang.job is not None]

@@ -23,6 +23,7 @@ ORPHAN = Cause(
 )
 
 
+@terms.judge
 def labelled(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-007."""
     gangs = [(gang, _pods(evidence, gang)) for gang in vcjobs.of(evidence, given)]

@@ -39,6 +39,7 @@ def instead(evidence: Evidence, gang: Gang, required: str) -> Finding | None:
     )  # fmt: skip
 
 
+@terms.judge
 def restarts_in_place_control(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-012: the control shows a failure that no policy sees."""
     return several.decide(evidence, given, ("in-place",), lambda gang: _shown(evidence, given, gang), SHOWN)

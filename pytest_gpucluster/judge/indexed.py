@@ -94,6 +94,7 @@ def members(evidence: Evidence, gang: Gang) -> list[Member]:
     ]  # fmt: skip
 
 
+@terms.judge
 def finds_its_members(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-002."""
     found = indexed_gangs(evidence, given)

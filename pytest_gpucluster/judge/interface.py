@@ -29,6 +29,7 @@ COLLECTIVE = Cause(
 NO_INTERFACE = re.compile(r"Unable to find (?:address|interface) for: (?P<name>\S+)")
 
 
+@terms.judge
 def on_declared_interface(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge FAB-013."""
     declared = str(given.get("interface") or "")

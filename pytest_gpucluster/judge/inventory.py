@@ -28,6 +28,7 @@ CONTROLLERS = Cause(
 )
 
 
+@terms.judge
 def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-001."""
     declared = str(given.get("scheduler") or "volcano")

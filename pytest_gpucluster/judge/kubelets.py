@@ -76,6 +76,7 @@ def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
     return Behaviour(node, both, "", shown)
 
 
+@terms.judge
 def told_apart(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-005."""
     told = numa.of(evidence, given)
@@ -124,6 +125,7 @@ def _told(trials: Iterable[Trial]) -> str:
     return ", then ".join(f"{t.asked} GPUs {'rejected' if t.outcome != RAN else 'admitted'}" for t in trials)
 
 
+@terms.judge
 def policy_set(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-001."""
     told = numa.of(evidence, given)

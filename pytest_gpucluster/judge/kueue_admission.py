@@ -20,6 +20,7 @@ HALF = Cause(
 )
 
 
+@terms.judge
 def runs_once_admitted(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge KUE-001."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)

@@ -38,6 +38,7 @@ TOO_MUCH = Cause(
 )
 
 
+@terms.judge
 def status_and_pods_agree(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge KUE-005."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)

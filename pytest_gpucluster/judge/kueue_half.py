@@ -18,6 +18,7 @@ ABOVE = Cause(
 )
 
 
+@terms.judge
 def half_placed_by_quota_control(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge KUE-009."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)

@@ -26,6 +26,7 @@ MANAGES_ALL = Cause(
 )
 
 
+@terms.judge
 def label_decides(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge KUE-008."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)

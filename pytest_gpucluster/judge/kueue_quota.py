@@ -19,6 +19,7 @@ OVERRUN = Cause(
 )
 
 
+@terms.judge
 def over_quota_held(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge KUE-002."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)

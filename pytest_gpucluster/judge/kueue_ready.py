@@ -35,6 +35,7 @@ DEACTIVATED = Cause(
 )
 
 
+@terms.judge
 def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge KUE-004."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)

@@ -25,6 +25,7 @@ NOT_RELEASED = Cause(
 )
 
 
+@terms.judge
 def take_turns(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge KUE-003."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)

@@ -135,6 +135,7 @@ def _cause(gang: Gang, of_volcano: Cause, of_kubernetes: Cause) -> Cause:
     return of_kubernetes if gang.kind == names.BATCH_JOB else of_volcano
 
 
+@terms.judge
 def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-001."""
     jobs = _jobs(evidence, given)
@@ -271,6 +272,7 @@ def _longest(one: Ended) -> float:
     )
 
 
+@terms.judge
 def lingers_without_policy_control(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-002: the control shows workers that outlive their master."""
     limits = terms.of(evidence, given)

@@ -33,6 +33,7 @@ NOT_HEALED = Cause(
 _ORDER = (Verdict.FAIL, Verdict.PASS, Verdict.NOT_APPLICABLE, Verdict.INCONCLUSIVE)
 
 
+@terms.judge
 def reported(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-009."""
     found = _judged(evidence, given)
@@ -41,6 +42,7 @@ def reported(evidence: Evidence, given: terms.Given) -> Finding:
     return _first([_reported(evidence, given, shortage) for shortage in found])
 
 
+@terms.judge
 def healed(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-010."""
     found = _judged(evidence, given)

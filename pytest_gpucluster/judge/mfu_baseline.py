@@ -25,6 +25,7 @@ UNREADABLE = Cause(
 DEFAULT_LOSS = 0.05
 
 
+@terms.judge
 def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge MFU-006."""
     products, gang = mfu_terms.told(evidence, given, "gemm", "gemm")

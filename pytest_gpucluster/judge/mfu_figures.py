@@ -18,6 +18,7 @@ ABOVE_PRODUCTS = Cause(
 )
 
 
+@terms.judge
 def possible(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge MFU-003."""
     products, gang = mfu_terms.told(evidence, given, "gemm", "gemm")

@@ -20,6 +20,7 @@ SLOW = Cause(
 )
 
 
+@terms.judge
 def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge MFU-001."""
     told, gang = mfu_terms.told(evidence, given, "gemm", "gemm")

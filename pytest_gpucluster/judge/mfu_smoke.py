@@ -33,6 +33,7 @@ DOCUMENTED_SIZE = 8192
 SLACK = 0.02
 
 
+@terms.judge
 def counts_right(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge MFU-004."""
     told, gang = mfu_terms.told(evidence, given, "smoke", "smoke")

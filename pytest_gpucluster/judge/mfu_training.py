@@ -31,6 +31,7 @@ UNLEARNED = Cause(
 )
 
 
+@terms.judge
 def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge MFU-002."""
     told, gang = mfu_terms.told(evidence, given, "train", "train")

@@ -47,6 +47,7 @@ def _first(findings: Sequence[Finding]) -> Finding:
     return min(findings, key=lambda finding: _ORDER.index(finding.verdict))
 
 
+@terms.judge
 def never_below_minimum(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-003."""
     gangs = [gang for gang in _subjects(evidence, given) if 1 < gang.minimum < gang.size]
@@ -150,6 +151,7 @@ def _surplus(gang: Gang, gen: Generation) -> str:
     return f"{came}; {waiting} surplus not bound" if waiting > 0 else came
 
 
+@terms.judge
 def roles_gated(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-005."""
     ignored = faults.roles_not_gated(evidence, given)
@@ -268,6 +270,7 @@ def _role_lacks(
     return None if found is None else dataclasses.replace(found, observed=found.observed + said)
 
 
+@terms.judge
 def minimum_defaulted(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-006."""
     gangs = [g for g in _subjects(evidence, given) if g.job is not None and g.job.kind == names.VC_JOB]

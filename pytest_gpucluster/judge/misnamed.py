@@ -15,6 +15,7 @@ REQUIRED = "where a Job and its task templates name two schedulers, the diagnosi
 _ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
+@terms.judge
 def field_named_control(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-011."""
     jobs = {

@@ -29,6 +29,7 @@ NO_SERVER = Cause(
 )
 
 
+@terms.judge
 def master_resolves(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-003."""
     found = pytorch.pytorch_gangs(evidence, given)

@@ -108,6 +108,7 @@ def starts(evidence: Evidence, gang: Gang) -> list[Start]:
     ]
 
 
+@terms.judge
 def ready_first(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-008."""
     held = terms.cast(evidence, given, "held")

@@ -53,6 +53,7 @@ MORE = Cause(
 )
 
 
+@terms.judge
 def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-002."""
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")

@@ -19,6 +19,7 @@ STARVED = Cause(
 )
 
 
+@terms.judge
 def two_gangs(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-004."""
     named = terms.cast(evidence, given, "left", "right")

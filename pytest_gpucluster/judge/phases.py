@@ -40,6 +40,7 @@ NOT_COMPLETED = Cause(
 )
 
 
+@terms.judge
 def documented_path(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-008."""
     known = terms.cast(evidence, given, "subject")

@@ -59,6 +59,7 @@ def causes_of(gang: Gang, plan: pytorch.Plan | None) -> tuple[Cause, ...]:
     return (OVERRIDDEN,)
 
 
+@terms.judge
 def pytorch_env(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-001."""
     found = pytorch.pytorch_gangs(evidence, given)
@@ -139,6 +140,7 @@ def _stray(gang: Gang, plan: pytorch.Plan) -> str:
     return ""
 
 
+@terms.judge
 def without_plugin_control(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-005.
 

@@ -30,6 +30,7 @@ OTHER = Cause(
 Found = Callable[..., Finding]
 
 
+@terms.judge
 def act_as_documented(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-007."""
     return several.decide(

@@ -18,6 +18,7 @@ NO_PORT = Cause(
 )
 
 
+@terms.judge
 def master_port(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-002: with roles, a Job with `--port` and one without must both be there; else those that are."""
     gangs = [

@@ -58,6 +58,7 @@ class Left:
     open: bool
 
 
+@terms.judge
 def whole_or_surplus(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-006."""
     limits = terms.of(evidence, given)

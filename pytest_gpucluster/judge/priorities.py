@@ -48,6 +48,7 @@ def _ranked(evidence: Evidence) -> list[Ranked]:
     return [Ranked(gang, gen, rank) for gang, rank in found if rank is not None for gen in gang.generations]
 
 
+@terms.judge
 def orders_the_queue(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-013."""
     every = _ranked(evidence)
@@ -134,6 +135,7 @@ def _no_larger(one: Gang, other: Gang) -> bool:
     return mine[1] <= theirs[1] and mine[1] * one.minimum <= theirs[1] * other.minimum
 
 
+@terms.judge
 def makes_room(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-014."""
     limits = terms.of(evidence, given)

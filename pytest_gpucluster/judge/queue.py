@@ -58,6 +58,7 @@ class Promise:
     text: str
 
 
+@terms.judge
 def queue_fits(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-005."""
     chosen = _chosen(evidence, given)

@@ -110,6 +110,7 @@ def blocked(evidence: Evidence, attempt: Attempt) -> bool:
     return not attempt.ok and (attempt.kind != "refused" or listening(evidence, attempt) is not False)
 
 
+@terms.judge
 def master_answers(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-011."""
     named = terms.cast(evidence, given, "subject")

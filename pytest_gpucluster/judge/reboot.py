@@ -67,6 +67,7 @@ def _ended(pod: PodStory, start: float, until: float) -> bool:
     return bool(times) and start <= min(times) <= until
 
 
+@terms.judge
 def replaced_once(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-011."""
     found = _drill(evidence, given)

@@ -31,6 +31,7 @@ REQUIRED = (
 )
 
 
+@terms.judge
 def over_large_refused(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-001."""
     named = terms.cast(evidence, given, "subject")

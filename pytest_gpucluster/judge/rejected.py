@@ -91,6 +91,7 @@ def wanted_cases(given: terms.Given) -> tuple[str, ...] | None:
     return None
 
 
+@terms.judge
 def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-003."""
     stated = wanted_cases(given)

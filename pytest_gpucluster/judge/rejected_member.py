@@ -47,6 +47,7 @@ class _Loss:
         return min(times) if times else None
 
 
+@terms.judge
 def ends_or_restarts(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-008."""
     named = terms.cast(evidence, given, "subject")

@@ -27,6 +27,7 @@ COLLECTIVE = Cause(
 )
 
 
+@terms.judge
 def one_world(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-001: for each role `documented` and `robust`, or for all that printed ranks."""
     known = terms.roles(evidence, given)

@@ -64,6 +64,7 @@ def gone_members(evidence: Evidence, gang: Gang) -> list[Gone]:
     return found
 
 
+@terms.judge
 def not_run_again(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-010.
 

@@ -50,6 +50,7 @@ LEAKED = Cause(
 Found = Callable[..., Finding]
 
 
+@terms.judge
 def evicted_restarts_once(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-003."""
     return several.decide(
@@ -208,6 +209,7 @@ def _keys(pods: Sequence[PodStory], *whats: str) -> tuple[str, ...]:
     return tuple(pod.keys[what] for pod in pods for what in whats if what in pod.keys)
 
 
+@terms.judge
 def attempts_bounded(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-004."""
     return several.decide(

@@ -72,6 +72,7 @@ def watched(evidence: Evidence, held: gates.Held) -> float:
     return max([held.seconds, *noted])
 
 
+@terms.judge
 def all_or_nothing(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-002."""
     limits = terms.of(evidence, given)

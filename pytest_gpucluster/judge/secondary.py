@@ -58,6 +58,7 @@ COLLECTIVE = Cause(
 )
 
 
+@terms.judge
 def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-010."""
     declared = str(fields.sub(given, "secondary").get("interface") or "")

@@ -50,6 +50,7 @@ def two_on_the_machine(evidence: Evidence, _given: terms.Given) -> Presupposed:
     )
 
 
+@terms.judge
 def one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge NUMA-004."""
     told = numa.of(evidence, given)

@@ -81,6 +81,7 @@ class Odd:
         return f"{self.what}: {'; '.join(parts)}{rest}"
 
 
+@terms.judge
 def nodes_alike(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-008."""
     label, grouped = _pools(evidence, given)

@@ -40,6 +40,7 @@ class _Spread:
     keys: tuple[str, ...] = ()
 
 
+@terms.judge
 def within(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge GANG-007."""
     named = terms.cast(evidence, given, "subject")

@@ -122,6 +122,7 @@ def _frame(evidence: Evidence, pod: PodStory) -> str:
     return f"{own['function']} ({own['file']}:{own['line']})" if own is not None else ""
 
 
+@terms.judge
 def ends_named(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-009."""
     named = terms.cast(evidence, given, "stalled")

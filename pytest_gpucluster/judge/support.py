@@ -35,6 +35,7 @@ NO_LABEL = Cause(
 )
 
 
+@terms.judge
 def versions_supported(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-006."""
     matrix = _matrix(given)

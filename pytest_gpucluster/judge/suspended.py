@@ -22,6 +22,7 @@ RETRIES = Cause(
 )
 
 
+@terms.judge
 def suspend_and_resume(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-009."""
     return several.decide(

@@ -1,16 +1,36 @@
 """What a judge is told (`given`) and what it takes for granted where it is told nothing."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from pytest_gpucluster.evidence import fields, gangs, schedulers
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.plain import names
+from pytest_gpucluster.requirement import Finding
 
 Given = Mapping[str, Any]
+
+
+class Judge(Protocol):
+    """A judge: a pure function of evidence, and of what is known beside it."""
+
+    def __call__(self, evidence: Evidence, given: Given | None = None) -> Finding:
+        """Return the finding; without `given` the judge goes by what the evidence's own header says."""
+
+
+def judge(decide: Callable[[Evidence, Given], Finding]) -> Judge:
+    """Let a judge be called on evidence alone; `given` is then what the evidence's own header says."""
+
+    @functools.wraps(decide)
+    def judged(evidence: Evidence, given: Given | None = None) -> Finding:
+        return decide(evidence, evidence.given if given is None else given)
+
+    return judged
+
 
 DEFAULT_PERIOD = 1.0
 """Seconds between two sessions of Volcano's scheduler as shipped (`--schedule-period`)."""

@@ -69,6 +69,7 @@ def variable(key: str) -> str:
     return "NODE_" + re.sub(r"[^A-Z0-9]", "_", key.rpartition("/")[2].upper())
 
 
+@terms.judge
 def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-007."""
     gang, found = _members(evidence, given)

@@ -32,6 +32,7 @@ class Part:
     given: Mapping[str, Any]
 
 
+@terms.judge
 def further_hold(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge TRN-003."""
     parts = list(_parts(evidence, given))

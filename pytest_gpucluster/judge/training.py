@@ -105,6 +105,7 @@ def read(words: Sequence[Word]) -> tuple[list[Told], list[Word]]:
     return told, lacking
 
 
+@terms.judge
 def agrees(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-006: of the gang that told steps, all ranks of its world."""
     gang, words = _steps(evidence, given)

@@ -94,6 +94,7 @@ def worlds(evidence: Evidence, given: terms.Given) -> list[World]:
     return found
 
 
+@terms.judge
 def apart(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-005."""
     found = worlds(evidence, given)

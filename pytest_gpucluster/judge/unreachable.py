@@ -73,6 +73,7 @@ class Member:
     key: str
 
 
+@terms.judge
 def ends_explained(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge RDZV-004."""
     known = terms.roles(evidence, given)

@@ -127,6 +127,7 @@ def _served(evidence: Evidence, name: str) -> bool:
     )
 
 
+@terms.judge
 def not_served_is_no_refusal(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-008."""
     named = terms.cast(evidence, given, "subject")

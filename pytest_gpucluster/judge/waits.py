@@ -111,6 +111,7 @@ def _without(evidence: Evidence, gang: Gang, plan: pytorch.Plan, required: str) 
     )  # fmt: skip
 
 
+@terms.judge
 def held_until_the_master_answers(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-010."""
     jobs = _waiting(evidence, given, "held")
@@ -192,6 +193,7 @@ def _stuck(
     return say.finding(Verdict.FAIL, HELD, text, gang, where=where, causes=causes, evidence=keys)
 
 
+@terms.judge
 def gives_up_in_time(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-013."""
     jobs = _waiting(evidence, given, "unanswered")
