@@ -72,6 +72,21 @@ def _read_all(paths: Sequence[Path]) -> Evidence:
     return _evidence(jsonl)
 
 
+def of_lines(lines: Iterable[str], name: str) -> Evidence:
+    """Read one evidence from the lines of a frozen slice that is in memory.
+
+    Args:
+        lines: one JSON object each, header and spans first.
+        name: what errors call it.
+
+    Raises:
+        EvidenceError: as `read`.
+    """
+    found = _Read()
+    _read_lines(Path(name), iter(enumerate(lines, start=1)), found)
+    return _evidence(found)
+
+
 def _with_siblings(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:

@@ -1,21 +1,17 @@
 """A session: one worker's connection, namespace, watches and scenarios, from the first that runs to the cleanup."""
 
-import pathlib
+import contextlib
+import dataclasses
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.kube import clock as clocks
-from pytest_gpucluster.kube import connection as connections
-from pytest_gpucluster.kube import errors, kinds, objects, watch
-from pytest_gpucluster.kube import permissions as rights
-from pytest_gpucluster.plain import names, times
+from pytest_gpucluster.kube import errors
 from pytest_gpucluster.provider.protocol import PODS_RUN
-from pytest_gpucluster.scenario import absent, outcome, spec, stage, turns
-from pytest_gpucluster.scenario import log as logs
+from pytest_gpucluster.scenario import absent, connecting, openstage, outcome, spec, stage, turns
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
@@ -23,12 +19,6 @@ from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.scenario import store as stores
 from pytest_gpucluster.workload import spec as gangs
 
-EXPIRES_AFTER = 2 * 3600.0
-"""Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
-SYNC_SECONDS = 20.0
-"""Seconds in which watches must be in sync before a scenario begins."""
-TURN_SECONDS = 60.0
-"""Seconds that another run is waited for where the profile has no budget `lease`."""
 FREEZE_SECONDS = 5.0
 """Seconds that freezing waits for a watch that is just being renewed."""
 
@@ -37,7 +27,17 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-class Session:
+@dataclasses.dataclass(frozen=True)
+class _Playing:
+    """A scenario that has begun: where, which, the first line of its log, and the requests before it."""
+
+    site: sites.Site
+    scenario: spec.Scenario
+    first: int
+    asked: Mapping[str, int]
+
+
+class Session(connecting.Connecting):
     """Runs scenarios and hands out their evidence; use it as a context manager.
 
     Nothing is asked of the cluster before the first scenario that really runs: a worker that only loads evidence
@@ -71,24 +71,10 @@ class Session:
             keep: leave the namespace and the objects of scenarios where they are, to look at them.
             say: takes the one line that an interrupted cleanup says.
         """
+        super().__init__(cluster, profile, store, worker=worker, clock=clock, overlay=overlay, say=say)
         self.left_overs: list[errors.LeftOver] = []
-        self._cluster = cluster
-        self._profile = profile
-        self._store = store
-        self._worker = worker
-        self._clock = clock or clocks.RealClock()
-        self._overlay = overlay
         self._keep = keep
-        self._say = say
-        self._connection: connections.Connection | None = None
-        self._log: logs.SessionLog | None = None
-        self._site: sites.Site | None = None
-        self._home: namespaces.Namespace | None = None
-        self._watches: dict[str, watch.KindWatch] = {}
-        self._turn: turns.Turn | None = None
-        self._occupied: errors.EnvironmentProblem | None = None
-        self._rights = rights.Rights(None)
-        self._refused: errors.EnvironmentProblem | None = None
+        self._standing: stage.Stage | None = None
         self._interrupted = False
 
     def __enter__(self) -> Self:
@@ -100,16 +86,6 @@ class Session:
     ) -> None:
         """Remove the namespace, wait until it is gone, end the watches; see `left_overs`."""
         self.close()
-
-    @property
-    def namespace(self) -> str | None:
-        """Return the session's namespace, None before the first scenario ran."""
-        return self._site.namespace if self._site is not None else None
-
-    @property
-    def requests(self) -> dict[str, object]:
-        """Return how many requests were made (`RequestCounter.summary`)."""
-        return self._connection.counter.summary() if self._connection is not None else {"total": 0}
 
     def evidence(self, scenario: spec.Scenario) -> Evidence:
         """Return the evidence of a scenario, which runs if nobody in the run has run it.
@@ -154,40 +130,90 @@ class Session:
             self._take_turn(scenario)
         except errors.EnvironmentProblem as error:
             return slices.Slice(self._header(scenario, {}, outcome.problem("environment", error)), (), ())
-        needs = scenario.needs
-        with self._store.turn(alone=needs.alone, gpus=needs.gpus > 0):
-            first, before = site.log.mark(), self._asked()
+        self._check_nested(scenario)
+        with self._holding(scenario):
+            playing = _Playing(site, scenario, site.log.mark(), self._asked())
             made = stage.Stage(site, scenario.name, self._watched(scenario))
             problem = self._play(site, scenario, made)
-            if site.log.unwritable is not None:
-                raise site.log.unwritable  # no evidence is better than one with holes that nobody sees
-            if problem is None and self._turn is not None and self._turn.lost and turns.disturbs(scenario):
-                # Somebody else may have been on the cluster at the same time.
-                problem = outcome.problem("environment", self._turn.lost)
-            asked = {k: n - before.get(k, 0) for k, n in self._asked().items() if n > before.get(k, 0)}
-            header = self._header(scenario, outcome.given(made), problem, asked)
-            return self._freeze(site, scenario, made, first, header)
+            return self._end(playing, made, problem)
 
-    def _take_turn(self, scenario: spec.Scenario) -> None:
-        """Hold the cluster for this run before the first scenario that another run could disturb.
+    @contextlib.contextmanager
+    def open_stage(self, scenario: spec.Scenario) -> Iterator[openstage.OpenStage]:
+        """Put up a stage on which the caller acts; on leaving, clean up and save the evidence.
+
+        The scenario is what the caller declares of itself: its `run` is not called. One stage stands at a time.
 
         Raises:
-            EnvironmentProblem: another run holds it; remembered, so that it is waited for once.
+            EnvironmentProblem, NotApplicable, WorkloadError: nothing can be done on this cluster; nothing was made.
         """
-        if self._turn is None or not turns.disturbs(scenario):
-            return
-        if self._occupied is not None:
-            raise self._occupied
+        site = self._open()
+        self._take_turn(scenario)
+        with self._holding(scenario):
+            playing = _Playing(site, scenario, site.log.mark(), self._asked())
+            made = openstage.OpenStage(
+                site, scenario.name, self._watched(scenario), lambda stage: self._end(playing, stage, None)
+            )
+            problem: dict[str, Any] | None = None
+            self._standing = made
+            try:
+                self._begin(site, scenario)
+                yield made
+            except Exception as error:
+                problem = outcome.problem_of(error)
+                raise
+            finally:
+                self._standing = None
+                made.note("end")
+                self._clean(site, scenario, made)
+                self._store.save(scenario.name, self._end(playing, made, problem))
+
+    @contextlib.contextmanager
+    def own_namespace(self, name: str) -> Iterator[namespaces.Namespace]:
+        """Make a namespace of the run beside the session's, and remove it when the caller leaves.
+
+        Args:
+            name: what tells it from the run's others; becomes part of its name.
+
+        Raises:
+            EnvironmentProblem: namespaces may not be made.
+        """
+        site = self._open()
+        self._check_rights(granted.of_session(None), "a namespace of a test's own")
+        made = namespaces.make(
+            site.api, site.log, run_id=site.run_id, worker=f"{site.worker}-{name}", expires=site.expires
+        )
         try:
-            wanted = turns.permissions(str(getattr(self._profile, "lease_namespace", "default")))
-            self._check_rights(wanted, "the Lease by which runs take turns")
-            self._turn.take(float(dict(self._profile.budgets).get("lease", TURN_SECONDS)), self._say)
-        except errors.EnvironmentProblem as problem:
-            self._occupied = problem
-            raise
-        except errors.ApiError as error:
-            self._occupied = errors.EnvironmentProblem(str(error))
-            raise self._occupied from error
+            yield made
+        finally:
+            if not self._keep:
+                self.left_overs += made.remove(self._budget("delete"))
+
+    def _holding(self, scenario: spec.Scenario) -> contextlib.AbstractContextManager[None]:
+        return self._store.turn(alone=scenario.needs.alone, gpus=scenario.needs.gpus > 0)
+
+    def _check_nested(self, scenario: spec.Scenario) -> None:
+        """Refuse to wait for a turn that the caller itself holds.
+
+        Raises:
+            StageStands: the scenario cannot run beside the stage that stands.
+        """
+        if self._standing is not None and (scenario.needs.alone or scenario.needs.gpus):
+            raise openstage.StageStands(
+                f"scenario {scenario.name} cannot run while the stage of {self._standing.name} stands: ask for its "
+                "evidence in a test that does not use stage or run_payload"
+            )
+
+    def _end(self, playing: "_Playing", made: stage.Stage, problem: dict[str, Any] | None) -> slices.Slice:
+        """Return what was seen since a scenario began as its evidence."""
+        site, scenario, before = playing.site, playing.scenario, playing.asked
+        if site.log.unwritable is not None:
+            raise site.log.unwritable  # no evidence is better than one with holes that nobody sees
+        if problem is None and self._turn is not None and self._turn.lost and turns.disturbs(scenario):
+            # Somebody else may have been on the cluster at the same time.
+            problem = outcome.problem("environment", self._turn.lost)
+        asked = {k: n - before.get(k, 0) for k, n in self._asked().items() if n > before.get(k, 0)}
+        header = self._header(scenario, outcome.given(made), problem, asked)
+        return self._freeze(site, scenario, made, playing.first, header)
 
     def _asked(self) -> Mapping[str, int]:
         """Return the requests so far, `verb kind` -> how many."""
@@ -260,66 +286,6 @@ class Session:
         where = (self._profile, self._cluster, self.namespace or "")
         return outcome.header(scenario.name, where, source, given, problem)
 
-    # -- connecting --------------------------------------------------------------------------------------------------
-
-    def _open(self) -> sites.Site:
-        """Connect and make the namespace, once; a refusal is remembered and costs no further request."""
-        if self._site is not None:
-            return self._site
-        if self._refused is not None:
-            raise self._refused
-        try:
-            self._site = self._connect()
-        except errors.EnvironmentProblem as problem:
-            self._refused = problem
-            raise
-        except errors.ApiError as error:
-            self._refused = errors.EnvironmentProblem(str(error))
-            raise self._refused from error
-        return self._site
-
-    def _connect(self) -> sites.Site:
-        from pytest_gpucluster.workload import overlay  # noqa: PLC0415
-
-        self._connection = connections.Connection.open(
-            pathlib.Path(self._cluster.kubeconfig), self._cluster.context, clock=self._clock
-        )
-        api = objects.Objects(self._connection)
-        lent = getattr(self._profile, "namespace", None)
-        turns_in = str(getattr(self._profile, "lease_namespace", "default"))
-        # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.
-        self._rights = rights.own_rights(self._connection, lent or turns_in)
-        self._check_rights(granted.of_session(lent), "every run")
-        log = logs.SessionLog(
-            self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
-        )
-        self._log = log
-        expires = times.format_time(times.in_seconds(EXPIRES_AFTER))
-        home = namespaces.make(
-            api,
-            log,
-            run_id=self._store.run_id,
-            worker=self._worker,
-            expires=expires,
-            given=lent,
-        )
-        self._home = home
-        self._turn = turns.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
-        return sites.Site(
-            self._profile,
-            self._cluster,
-            api,
-            log,
-            self._clock,
-            home.name,
-            self._store.run_id,
-            self._worker,
-            expires,
-            self._overlay or overlay.apply_overlay,
-            lambda info: self._follow(api, log, home.name, [info]),
-            ours=home.made,
-        )
-
     def _begin(self, site: sites.Site, scenario: spec.Scenario) -> None:
         """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage.
 
@@ -344,7 +310,8 @@ class Session:
         wanted = granted.of_scenario(scenario, self._profile, namespace=lent)
         self._check_rights(wanted, f"the scenario {scenario.name}")
         keys = scenario.watched(self._profile)
-        self._follow(site.api, site.log, site.namespace, [site.api.info_of_key(key) for key in keys])
+        wanted_kinds = [site.api.info_of_key(key) for key in keys]
+        self._watches.follow(site.api, site.log, site.namespace, wanted_kinds)
         for key in keys:
             problem = site.log.problems.get(key)
             if isinstance(problem, errors.ApiError):
@@ -353,58 +320,8 @@ class Session:
                     "RESPONSE", scenario.name, {"request": f"list {key}", "case": f"api:{key}", **answer}
                 )
 
-    def _follow(
-        self, api: objects.Objects, log: logs.SessionLog, namespace: str, wanted: list[kinds.KindInfo]
-    ) -> None:
-        """Start the watches that do not run yet and wait until all are in sync, or known not to be served.
-
-        Raises:
-            EnvironmentProblem: a watch that is not permitted, or not in sync in time.
-        """
-        keys = tuple(info.key for info in wanted)
-        for info in wanted:
-            if info.key not in self._watches:
-                target = watch.Target(info, namespace if info.namespaced else None)
-                self._watches[info.key] = watch.KindWatch(api, target, log, lean=logs.lean)
-                log.expect(info.key)
-                self._watches[info.key].start()
-        if not log.until(lambda: log.in_sync_now(keys), SYNC_SECONDS):
-            raise errors.EnvironmentProblem(f"watches are not in sync: {log.trouble(keys)}")
-        for key in keys:
-            problem = log.problems.get(key)
-            if isinstance(problem, errors.EnvironmentProblem):
-                raise problem
-
-    def _check_rights(self, wanted: Iterable[rights.Permission], whose: str) -> None:
-        """Refuse to begin what could not be ended: some permissions are missed only at the cleanup.
-
-        Raises:
-            EnvironmentProblem: names all that is missing.
-        """
-        missing = self._rights.missing(wanted)
-        if missing:
-            listed = ", ".join(map(str, missing))
-            raise errors.EnvironmentProblem(
-                f"not permitted: {listed}; {whose} needs it (gpucluster rbac prints the roles to grant)"
-            )
-
-    def _end_watches(self) -> None:
-        for running in self._watches.values():
-            running.stop()
-        end = time.monotonic() + 3.0
-        for running in self._watches.values():
-            running.join(max(0.1, end - time.monotonic()))
-        self._watches.clear()
-        if self._log is not None:
-            self._log.close()
-        if self._connection is not None:
-            self._connection.close()
-
     def _abandon(self) -> None:
         self._interrupted = True
         self._say(
             f"cleanup was interrupted; remove what is left with: gpucluster cleanup --run {self._store.run_id}"
         )
-
-    def _budget(self, name: str) -> float:
-        return sites.budget(self._profile, name)

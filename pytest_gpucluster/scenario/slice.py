@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.model import SCHEMA, WATCH_TYPES, Span
@@ -25,15 +25,20 @@ class Slice:
     spans: tuple[Span, ...]
     lines: tuple[str, ...]
 
+    def text(self) -> Iterator[str]:
+        """Yield the lines of the evidence file: header, spans, lines."""
+        yield json.dumps(
+            {"type": "HEADER", "schema": SCHEMA, **self.header}, separators=(",", ":"), default=str
+        )
+        yield from map(logs.span_line, self.spans)
+        yield from self.lines
+
     def write(self, path: pathlib.Path) -> None:
         """Write the file whole: nobody ever reads a half of it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.tmp")
-        header = json.dumps(
-            {"type": "HEADER", "schema": SCHEMA, **self.header}, separators=(",", ":"), default=str
-        )
         with partial.open("w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in (header, *map(logs.span_line, self.spans), *self.lines))
+            file.writelines(f"{line}\n" for line in self.text())
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)

@@ -54,6 +54,10 @@ class RunStore:
                     make().write(path)
         return evidence.read(path)
 
+    def save(self, scenario: str, made: slices.Slice) -> None:
+        """Write the evidence of a stage that somebody acted on; a repeated test replaces what it saved before."""
+        made.write(self.path(scenario))
+
     @contextlib.contextmanager
     def turn(self, *, alone: bool, gpus: bool) -> Iterator[None]:
         """Hold the cluster for one scenario; others of the run go on beside it where they cannot disturb it.

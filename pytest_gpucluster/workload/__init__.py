@@ -8,10 +8,10 @@ manifest = dialect_for("volcano", queue="default").write(spec)
 ```
 """
 
-from pytest_gpucluster.workload.dialect import DIALECTS, Dialect, dialect_for, has_ended
+from pytest_gpucluster.workload.dialect import DIALECTS, Dialect, dialect_for, has_ended, members_of
 from pytest_gpucluster.workload.overlay import apply_overlay, pod_templates
 from pytest_gpucluster.workload.payload import config_map, read_payload
-from pytest_gpucluster.workload.pods import filler
+from pytest_gpucluster.workload.pods import filler, single_pod
 from pytest_gpucluster.workload.spec import GangSpec, Role, Sidecar, WorkloadError
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "dialect_for",
     "filler",
     "has_ended",
+    "members_of",
     "pod_templates",
     "read_payload",
+    "single_pod",
 ]

@@ -99,6 +99,12 @@ _ENDED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
 DIALECTS = tuple(_DIALECTS)
 """Schedulers that a gang can be written for."""
 
+_MEMBERS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
+    "Pod": lambda _: 1,
+    names.VC_JOB: volcano.members,
+    names.BATCH_JOB: jobs.members,
+}
+
 
 def dialect_for(scheduler: str, queue: str = "default") -> Dialect:
     """Return the dialect of a declared scheduler.
@@ -116,3 +122,14 @@ def dialect_for(scheduler: str, queue: str = "default") -> Dialect:
 def has_ended(kind: str, obj: Mapping[str, Any]) -> bool:
     """Report whether an object that asks for a gang has come to an end that it does not leave; a PodGroup has none."""
     return kind in _ENDED and _ENDED[kind](obj)
+
+
+def members_of(kind: str, obj: Mapping[str, Any]) -> int:
+    """Return how many pods an object asks for.
+
+    Raises:
+        WorkloadError: an object of a kind that does not say it.
+    """
+    if kind not in _MEMBERS:
+        raise WorkloadError(f"how many pods a {kind} asks for is not known (known: {', '.join(_MEMBERS)})")
+    return _MEMBERS[kind](obj.get("spec") or {})

@@ -59,3 +59,8 @@ def ended(obj: Mapping[str, Any]) -> bool:
     """Report whether a batch Job is Complete or Failed."""
     conditions = (obj.get("status") or {}).get("conditions") or []
     return any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions)
+
+
+def members(spec: Mapping[str, Any]) -> int:
+    """Return the pods of a batch Job that exist at the same time."""
+    return int(spec.get("parallelism", 1))

@@ -67,24 +67,40 @@ def filler(name: str, resources: Mapping[str, int | str], image: str, command: t
     (Volcano counts its own pods at enqueue; recorded: the same shortfall made by a Volcano Job of the same queue is
     refused before the gang gate).
     """
-    held = {key: str(value) for key, value in resources.items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [
-                {
-                    "name": "main",
-                    "image": image,
-                    "command": list(command),
-                    "resources": {
-                        "requests": {"cpu": "10m", "memory": "16Mi", **held},
-                        "limits": held,
-                    },
-                }
-            ],
-        },
+    return single_pod(name, command, image=image, resources=resources)
+
+
+def single_pod(
+    name: str,
+    command: tuple[str, ...],
+    *,
+    image: str,
+    node: str = "",
+    resources: Mapping[str, int | str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Return a bare pod of the default scheduler that runs one command once.
+
+    Args:
+        name: of the pod.
+        command: program and arguments.
+        image: of its container.
+        node: name of the only node that it may be placed on, "" for any; the scheduler decides all the same.
+        resources: what it asks for beside a little CPU and memory (limits).
+        env: variables of its container.
+    """
+    held = {key: str(value) for key, value in (resources or {}).items()}
+    container: Manifest = {
+        "name": "main",
+        "image": image,
+        "command": list(command),
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi", **held}, "limits": held},
     }
+    if env:
+        container["env"] = [{"name": key, "value": value} for key, value in env.items()]
+    spec: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    if node:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        required = {"nodeSelectorTerms": [term]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}

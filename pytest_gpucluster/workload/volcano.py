@@ -79,3 +79,8 @@ class VolcanoDialect:
 def ended(obj: Mapping[str, Any]) -> bool:
     """Report whether the phase of a Volcano Job is one that it does not leave."""
     return str(((obj.get("status") or {}).get("state") or {}).get("phase", "")) in FINAL
+
+
+def members(spec: Mapping[str, Any]) -> int:
+    """Return the pods of all tasks of a Volcano Job."""
+    return sum(int(task.get("replicas", 1)) for task in spec.get("tasks") or [])

@@ -5,8 +5,9 @@ All are containers of one pod, so that they hold their GPUs at the same time; it
 
 from pytest_gpucluster.evidence import access as reading
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario.programs import payloads_of
 
-from .common import FILLER, LOGS, PAYLOAD, payloads_of
+from .common import FILLER, LOGS, PAYLOAD
 from .numa import container, gpu_nodes, pod, put
 
 SEE = ("python", "/workspace/access.py")

@@ -8,8 +8,9 @@ from typing import Any
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.evidence import parts
 from pytest_gpucluster.scenario import Needs, NotApplicable, Scenario, Stage
+from pytest_gpucluster.scenario.programs import payloads_of
 
-from .common import FILLER, LOGS, PAYLOAD, payloads_of
+from .common import FILLER, LOGS, PAYLOAD
 from .numa import container, declared, gpu_nodes, pod, put
 
 MEMORY = "256Mi"

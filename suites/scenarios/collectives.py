@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.measure import bus_floors
-from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
-from pytest_gpucluster.workload import Dialect, GangSpec, Role
+from pytest_gpucluster.scenario.predicates import gave_up, job_ended
+from pytest_gpucluster.scenario.programs import Agents, payloads_of, speaking, torchrun
+from pytest_gpucluster.workload import Dialect, GangSpec
 
-from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, speaking, told
+from .common import LOGS, PAYLOAD, told
 from .numa import gpu_nodes
-from .world import gave_up
 
 PROGRAM = "collectives.py"
 PORT = 23457
@@ -99,44 +99,12 @@ def gang(
     stage: Stage, name: str, who: Layout, *, payload: str, args: tuple[str, ...], env: Mapping[str, str]
 ) -> GangSpec:
     """Return the gang of torchrun agents, one a pod; members have names before they are ready."""
-    volcano = stage.dialect.name == schedulers.VOLCANO
-    first = f"{name}-worker-0.{name}" if volcano else f"{headless(stage, name)}-0.{name}"
-    role = Role(
-        "worker",
-        who.members,
-        ("torchrun",),
-        (
-            f"--nnodes={who.members}",
-            f"--nproc_per_node={who.ranks}",
-            "--rdzv_backend=c10d",
-            f"--rdzv_id={name}",
-            "--local-addr=$(POD_IP)",
-            f"--rdzv_endpoint={first}.{stage.namespace}.svc.cluster.local:{PORT}",
-            # A world that fails must say so, not try again.
-            "--max-restarts=0",
-            f"/workspace/{PROGRAM}",
-            *args,
-        ),
-        env=dict(env),
-        field_env={"POD_IP": "status.podIP", "GPUCLUSTER_NODE": "spec.nodeName"},
-    )
-    return GangSpec(
-        name,
-        roles=(role,),
-        resources={stage.profile.gpu_resource: who.gpus},
-        image=image(stage, "torch"),
-        plugins={"svc": ("--publish-not-ready-addresses=true",)} if volcano else {},
-        subdomain="" if volcano else name,
-        payload=payload,
-        grace=2,
-        # Pods that leave room for another one beside them could all go to one node.
-        apart=_name_label(volcano) if who.pods_per_node == 1 and who.roomy else "",
-    )
-
-
-def _name_label(volcano: bool) -> str:
-    """Return the label with the Job's name that its controller puts onto its pods."""
-    return "volcano.sh/job-name" if volcano else "batch.kubernetes.io/job-name"
+    # Pods that leave room for another one beside them could all go to one node.
+    apart = who.pods_per_node == 1 and who.roomy
+    agents = Agents(who.members, who.ranks, who.gpus, PORT, lone=True, apart=apart)
+    command = (f"/workspace/{PROGRAM}", *args)
+    where = {"GPUCLUSTER_NODE": "spec.nodeName"}
+    return torchrun(stage, name, agents, command, payload=payload, env=env, field_env=where)
 
 
 @dataclasses.dataclass(frozen=True)

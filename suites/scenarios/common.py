@@ -1,14 +1,13 @@
 """What scenarios share: programs that hold room, predicates over the live view, what a judge is told."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence import schedulers as reading
-from pytest_gpucluster.kube.errors import EnvironmentProblem
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Stage
-from pytest_gpucluster.workload import Dialect, WorkloadError, config_map, has_ended
+from pytest_gpucluster.scenario.predicates import bound, exist
+from pytest_gpucluster.workload import Dialect, WorkloadError
 
 TASK = "volcano.sh/task-spec"
 """Label of a Volcano Job's pods: the task that they are of."""
@@ -24,47 +23,6 @@ LOGS = ("get pods/log",)
 """Permissions of what scenarios share."""
 
 PayloadCommand = ("python", "/workspace/gang.py")
-
-
-def image(stage: Stage, role: str) -> str:
-    """Return the image that plays a role (`python`, `torch`).
-
-    Raises:
-        EnvironmentProblem: the cluster has none; the row is then not decided.
-    """
-    images: Mapping[str, str] = getattr(stage.cluster, "images", {})
-    if role not in images:
-        facts: Mapping[str, Any] = getattr(stage.cluster, "facts", {})
-        why = facts.get(f"{role}_problem") or f"the profile names no image for {role} (images.{role})"
-        raise EnvironmentProblem(str(why))
-    return images[role]
-
-
-def payloads_of(stage: Stage, *names: str) -> str:
-    """Create the ConfigMap with payload programs; returns its name."""
-    name = f"{stage.name}-payloads"
-    stage.submit(config_map(name, *names), role="payload")
-    return name
-
-
-def headless(stage: Stage, name: str, selector: Mapping[str, str] | None = None) -> str:
-    """Create the Service under which the members of a gang have names, ready or not; returns its name.
-
-    A member of an Indexed Job is `JOB-INDEX.SERVICE`, from its creation on.
-
-    Args:
-        stage: where.
-        name: of the Service.
-        selector: labels of the members; None for those of the Indexed Job of the same name.
-    """
-    spec = {
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "selector": dict(selector or {"batch.kubernetes.io/job-name": name}),
-    }
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
-    stage.submit(service, role="service")
-    return name
 
 
 def gpus_of(stage: Stage) -> int:
@@ -87,26 +45,6 @@ def told(stage: Stage, **facts: Any) -> None:
         spread=stage.profile.bind_spread,
         **facts,
     )
-
-
-def bound(pods: list[dict[str, Any]]) -> int:
-    """Return how many pods have a node."""
-    return sum(1 for pod in pods if pod["spec"].get("nodeName"))
-
-
-def phase(pod: Mapping[str, Any]) -> str:
-    """Return a pod's phase."""
-    return str((pod.get("status") or {}).get("phase", ""))
-
-
-def exist(handle: Handle, count: int) -> Callable[[Live], bool]:
-    """Report whether `count` members exist."""
-    return lambda live: len(live.pods_of(handle)) >= count
-
-
-def all_bound(handle: Handle, count: int) -> Callable[[Live], bool]:
-    """Report whether `count` members have a node."""
-    return lambda live: bound(live.pods_of(handle)) >= count
 
 
 def judged(handle: Handle, fit: int) -> Callable[[Live], bool]:
@@ -137,21 +75,11 @@ def _would_fit(pod: Mapping[str, Any]) -> bool:
     return any(r.would_fit(c.get("reason") or "", c.get("message") or "") for c in said for r in readers)
 
 
-def finished(handle: Handle, count: int) -> Callable[[Live], bool]:
-    """Report whether `count` members have ended."""
-    return lambda live: sum(phase(pod) in {"Succeeded", "Failed"} for pod in live.pods_of(handle)) >= count
-
-
 def job_phase(live: Live, handle: Handle) -> str:
     """Return the phase of a Volcano Job, or ""."""
     job = live.get(handle.kind, handle.name)
     state = ((job or {}).get("status") or {}).get("state") or {}
     return str(state.get("phase", ""))
-
-
-def job_ended(handle: Handle) -> Callable[[Live], bool]:
-    """Report whether a Job, of Volcano or of Kubernetes, has come to an end that it does not leave."""
-    return lambda live: has_ended(handle.kind, live.get(handle.kind, handle.name) or {})
 
 
 def begun(jobs: Iterable[Handle]) -> Callable[[Live], bool]:
@@ -163,20 +91,6 @@ def begun(jobs: Iterable[Handle]) -> Callable[[Live], bool]:
 def past_enqueue(live: Live, job: Handle) -> bool:
     """Report whether a Job has pods, or had them."""
     return bool(live.pods_of(job)) or not live.exists(job) or job_phase(live, job) not in {"", "Pending"}
-
-
-def speaking(stage: Stage, quota: Mapping[str, int] | None = None) -> Dialect:
-    """Return how the declared scheduler wants gangs written, with a queue of our own where gangs need quota.
-
-    Args:
-        stage: where.
-        quota: resource -> what the gangs of the scenario may hold together, for a scheduler that admits by quota; CPU
-            and memory are plenty.
-    """
-    dialect: Dialect = stage.dialect
-    if dialect.scarce != schedulers.QUOTA:
-        return dialect
-    return dataclasses.replace(dialect, queue=stage.cluster_queue(dict(quota or {})).queue)  # type: ignore[type-var]
 
 
 def at_gate(stage: Stage, handle: Handle, members: int) -> Callable[[Live], bool]:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 
 from pytest_gpucluster.evidence import components
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import all_bound, bound, exist
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role, filler
 
-from .common import FILLER, HOLD, all_bound, bound, exist, image, told, volcano_only
+from .common import FILLER, HOLD, told, volcano_only
 from .inventory import namespace_of
 
 HIGH = 1000

@@ -9,9 +9,11 @@ from typing import Any
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import job_ended, phase
+from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, begun, image, job_ended, job_phase, past_enqueue, phase, speaking, told
+from .common import HOLD, begun, job_phase, past_enqueue, told
 
 Manifest = dict[str, Any]
 

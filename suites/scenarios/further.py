@@ -5,19 +5,11 @@ set of nodes: three nodes of 8 hold three members of 5, or six of 3.
 """
 
 from pytest_gpucluster.scenario import Needs, NotApplicable, Scenario, SlotPool, Stage, tried
+from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, phase
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
 
-from .common import (
-    FILLER,
-    HOLD,
-    all_bound,
-    bound,
-    exist,
-    image,
-    phase,
-    told,
-    window_length,
-)
+from .common import FILLER, HOLD, told, window_length
 from .scarcity import compete
 
 NODES, PER_NODE = 3, 8

@@ -4,8 +4,9 @@ from typing import Any
 
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario.programs import payloads_of
 
-from .common import FILLER, LOGS, PAYLOAD, payloads_of
+from .common import FILLER, LOGS, PAYLOAD
 from .numa import container, declared, gpu_nodes, pod, put, sizes
 
 SEE = ("python", "/workspace/numa.py")

@@ -4,22 +4,11 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import all_bound, finished, job_ended
+from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
 from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 
-from .common import (
-    LOGS,
-    PAYLOAD,
-    PayloadCommand,
-    all_bound,
-    finished,
-    gpus_of,
-    headless,
-    image,
-    job_ended,
-    payloads_of,
-    speaking,
-    told,
-)
+from .common import LOGS, PAYLOAD, PayloadCommand, gpus_of, told
 
 WORKERS = 3
 PORT = 23456

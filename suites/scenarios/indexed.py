@@ -5,9 +5,11 @@ from typing import Any
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import finished
+from pytest_gpucluster.scenario.programs import image, payloads_of
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, finished, image, payloads_of, told
+from .common import LOGS, PAYLOAD, told
 
 PROGRAM = "members.py"
 MEMBERS = 2

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import bound, phase
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role, has_ended
 
-from .common import HOLD, bound, image, phase, told, window_length
+from .common import HOLD, told, window_length
 
 GROUP = "kueue.x-k8s.io"
 

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import all_bound, bound, phase
+from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, HOLD_UNFINISHED, all_bound, answers, bound, image, phase, speaking, told
+from .common import HOLD, HOLD_UNFINISHED, answers, told
 
 PER_NODE = 8
 MEMBERS = 4

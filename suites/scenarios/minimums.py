@@ -13,9 +13,11 @@ sum at any time) and meets the gang gate with two different shortages, one after
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, SlotPool, Stage
+from pytest_gpucluster.scenario.predicates import all_bound, exist
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, exist, image, judged, refused, told
+from .common import HOLD, judged, refused, told
 
 LEADER, WORKER = 6, 2
 """Slots of a member of each role."""

@@ -3,9 +3,11 @@
 from typing import Any
 
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import exist
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, exist, image, told, volcano_only
+from .common import HOLD, told, volcano_only
 
 OTHER = "default-scheduler"
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.scenario import Handle, Live, Needs, NotApplicable, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import phase
+from pytest_gpucluster.scenario.programs import image, payloads_of
 
-from .common import FILLER, LOGS, PAYLOAD, image, payloads_of, phase
+from .common import FILLER, LOGS, PAYLOAD
 
 Pod = Mapping[str, Any]
 

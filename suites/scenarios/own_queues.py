@@ -6,9 +6,11 @@ The sizes are such that the gate under test is the one that decides (recorded fo
 import dataclasses
 
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import all_bound, exist
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, exist, image, looked_at, told, volcano_only
+from .common import HOLD, looked_at, told, volcano_only
 
 PER_NODE = 8
 CAPABILITY = 8

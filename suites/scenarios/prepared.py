@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import phase
+from pytest_gpucluster.scenario.programs import image, payloads_of
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, image, payloads_of, phase, told
+from .common import LOGS, PAYLOAD, told
 from .indexed import JOBS, KINDS, SERVICES, headless, indexed_job, member_names, patience_of
 
 PROGRAM = "/workspace/ready.py"

@@ -2,9 +2,10 @@
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
 
-from .common import HOLD, image, looked_at, speaking, told
+from .common import HOLD, looked_at, told
 
 API = "kueue.x-k8s.io/v1beta2"
 

@@ -5,9 +5,11 @@ from typing import Any
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import phase
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role, pod_templates
 
-from .common import HOLD, image, phase, told
+from .common import HOLD, told
 from .numa import HOSTNAME, gpu_nodes
 
 MEMBERS = 2

@@ -5,9 +5,11 @@ from typing import Any
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import all_bound
+from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, all_bound, image, looked_at, speaking, told, volcano_only
+from .common import HOLD, looked_at, told, volcano_only
 
 Manifest = dict[str, Any]
 

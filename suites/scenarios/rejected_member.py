@@ -6,9 +6,11 @@ from typing import Any
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import job_ended, phase
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role, filler, pod_templates
 
-from .common import FILLER, HOLD, image, job_ended, phase, told
+from .common import FILLER, HOLD, told
 from .numa import HOSTNAME, declared, gpu_nodes, pod_of, rejected, sizes
 
 ASKS = 2

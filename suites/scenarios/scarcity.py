@@ -7,22 +7,11 @@ pod that is not Volcano's, or is missing by fragmentation. Recorded for Volcano 
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, finished, job_ended
+from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
 
-from .common import (
-    FILLER,
-    HOLD,
-    all_bound,
-    at_gate,
-    bound,
-    exist,
-    finished,
-    image,
-    job_ended,
-    speaking,
-    told,
-    window_length,
-)
+from .common import FILLER, HOLD, at_gate, told, window_length
 
 PER_NODE = 8
 MEMBERS = 4

@@ -5,13 +5,13 @@ import pathlib
 from typing import Any
 
 from pytest_gpucluster.measure import baseline, shipped
-from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
-from pytest_gpucluster.workload import GangSpec, Role
+from pytest_gpucluster.scenario.predicates import gave_up, job_ended
+from pytest_gpucluster.scenario.programs import Agents, payloads_of, speaking, torchrun
+from pytest_gpucluster.workload import GangSpec
 
-from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, speaking, told
+from .common import LOGS, PAYLOAD, told
 from .numa import gpu_nodes
-from .world import gave_up
 
 PORT = 23458
 CPU_RANKS = {"gemm": 1, "train": 2, "smoke": 3}
@@ -76,39 +76,7 @@ def layout(stage: Stage, mfu: Any, nodes: int | None, cpu_ranks: int, *, all_gpu
 
 def gang(stage: Stage, name: str, who: Layout, command: tuple[str, ...], payload: str) -> GangSpec:
     """Return the gang of torchrun agents, where several have names before they are ready; or the one process."""
-    volcano = stage.dialect.name == schedulers.VOLCANO
-    named = who.pods > 1
-    if who.pods * who.ranks == 1:
-        role = Role("worker", 1, ("python", *command), field_env={"POD_IP": "status.podIP"})
-        return _spec(stage, name, role, who, payload)
-    if named:
-        first = f"{name}-worker-0.{name}" if volcano else f"{headless(stage, name)}-0.{name}"
-        meet: tuple[str, ...] = (
-            "--rdzv_backend=c10d",
-            f"--rdzv_id={name}",
-            "--local-addr=$(POD_IP)",
-            f"--rdzv_endpoint={first}.{stage.namespace}.svc.cluster.local:{PORT}",
-        )
-    else:
-        meet = ("--standalone",)
-    # A program that fails must say so, not try again.
-    agent = (f"--nnodes={who.pods}", f"--nproc_per_node={who.ranks}", *meet, "--max-restarts=0", *command)
-    role = Role("worker", who.pods, ("torchrun",), agent, field_env={"POD_IP": "status.podIP"})
-    return _spec(stage, name, role, who, payload)
-
-
-def _spec(stage: Stage, name: str, role: Role, who: Layout, payload: str) -> GangSpec:
-    volcano, named = stage.dialect.name == schedulers.VOLCANO, who.pods > 1
-    return GangSpec(
-        name,
-        roles=(role,),
-        resources={stage.profile.gpu_resource: who.gpus},
-        image=image(stage, "torch"),
-        plugins={"svc": ("--publish-not-ready-addresses=true",)} if volcano and named else {},
-        subdomain="" if volcano or not named else name,
-        payload=payload,
-        grace=2,
-    )
+    return torchrun(stage, name, Agents(who.pods, who.ranks, who.gpus, PORT), command, payload=payload)
 
 
 def measure(stage: Stage, role: str, wanted: GangSpec, dialect: Any) -> Handle:

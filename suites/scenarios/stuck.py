@@ -2,20 +2,11 @@
 
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import exist, finished, job_ended
+from pytest_gpucluster.scenario.programs import headless, image, payloads_of
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import (
-    LOGS,
-    PAYLOAD,
-    PayloadCommand,
-    exist,
-    finished,
-    headless,
-    image,
-    job_ended,
-    payloads_of,
-    told,
-)
+from .common import LOGS, PAYLOAD, PayloadCommand, told
 
 WITHIN = 1.0
 """Seconds that each member tries to find, and then to reach, its rendezvous."""

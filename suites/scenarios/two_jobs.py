@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import job_ended, phase
+from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, phase, speaking, told
+from .common import LOGS, PAYLOAD, told
 from .world import NODES, PLUGINS, by_index, by_plugin
 
 PROGRAM = "/workspace/ranks.py"

@@ -4,9 +4,11 @@ import dataclasses
 
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import all_bound, exist
+from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
 
-from .common import HOLD, all_bound, exist, image, told
+from .common import HOLD, told
 
 NOBODY = "gpucluster-nobody"
 """Name of a scheduler that does not exist. On a live cluster the real one cannot be stopped."""

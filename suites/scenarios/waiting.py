@@ -1,9 +1,11 @@
 """The pytorch plugin with a port of its own, and workers that wait for their master: one that comes late, one never."""
 
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import finished, job_ended
+from pytest_gpucluster.scenario.programs import image, payloads_of
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, PayloadCommand, finished, image, job_ended, payloads_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, told
 
 PORT = 29500
 LATE = 1.2

@@ -3,9 +3,11 @@
 from typing import Any
 
 from pytest_gpucluster.scenario import Needs, NotApplicable, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import phase
+from pytest_gpucluster.scenario.programs import image, payloads_of
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, image, payloads_of, phase, told
+from .common import LOGS, PAYLOAD, told
 from .indexed import JOBS, KINDS, SERVICES, ended, headless, indexed_job, member_names
 from .two_jobs import meeting
 

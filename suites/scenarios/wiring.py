@@ -1,9 +1,11 @@
 """The pytorch plugin left out, or with names that do not match: what goes missing must be seen."""
 
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import exist, finished
+from pytest_gpucluster.scenario.programs import image, payloads_of
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, PayloadCommand, exist, finished, image, payloads_of, told
+from .common import LOGS, PAYLOAD, PayloadCommand, told
 
 CASES: dict[str, dict[str, tuple[str, ...]]] = {
     "no-plugin": {},

@@ -1,13 +1,15 @@
 """One world of torch ranks: the documented manifest's shape and its robust form."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pytest_gpucluster.plain import schedulers
-from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
+from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario.predicates import gave_up, job_ended
+from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import LOGS, PAYLOAD, headless, image, job_ended, payloads_of, speaking, told
+from .common import LOGS, PAYLOAD, told
 
 NODES = 2
 PROCESSES = 2
@@ -103,19 +105,6 @@ def indexed(name: str, namespace: str) -> GangSpec:
         field_env={"POD_IP": "status.podIP"},
     )
     return GangSpec(name, roles=(role,), subdomain=name, max_retry=3, grace=2)
-
-
-def gave_up(gang: Handle) -> Callable[[Live], str]:
-    """Tell when an agent has used up its own restarts and was started anew: the world does not form."""
-
-    def check(live: Live) -> str:
-        for pod in live.pods_of(gang):
-            for status in (pod.get("status") or {}).get("containerStatuses") or []:
-                if status.get("restartCount"):
-                    return f"torchrun in {pod['metadata']['name']} gave up after its restarts"
-        return ""
-
-    return check
 
 
 def run(stage: Stage) -> None:
