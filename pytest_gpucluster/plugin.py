@@ -5,7 +5,15 @@ markers and does nothing else. The hooks are gathered here and not named in `pyt
 the metadata of all installed packages once for each name in that list.
 """
 
-from pytest_gpucluster.fixtures import settle
+from pytest_gpucluster.fixtures import (
+    _gpucluster_stage,
+    gpu_cluster,
+    gpu_namespace,
+    run_payload,
+    scenario_evidence,
+    settle,
+    stage,
+)
 from pytest_gpucluster.hooks.collection import (
     pytest_collection_finish,
     pytest_collection_modifyitems,
@@ -37,6 +45,9 @@ from pytest_gpucluster.hooks.running import (
 )
 
 __all__ = [
+    "_gpucluster_stage",
+    "gpu_cluster",
+    "gpu_namespace",
     "pytest_addoption",
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
@@ -58,5 +69,8 @@ __all__ = [
     "pytest_sessionfinish",
     "pytest_terminal_summary",
     "pytest_unconfigure",
+    "run_payload",
+    "scenario_evidence",
     "settle",
+    "stage",
 ]

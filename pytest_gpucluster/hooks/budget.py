@@ -1,31 +1,77 @@
-"""The budget of GPU-seconds: the cheapest scenarios first, and what is beyond it is named and never green."""
+"""The budget of GPU-seconds: the cheapest first, and what is beyond it is named and never green."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+import pytest
+
+from pytest_gpucluster.hooks import site_tests, state
 from pytest_gpucluster.hooks.collection import cost
 from pytest_gpucluster.requirement import Requirement
 
 REASON = "budget"
 """First word of the reason in the record."""
+UNKNOWN = f"{REASON}: the test does not say what it takes: mark it needs(gpus=..., seconds=...)"
 
 
-def beyond(requirements: Iterable[Requirement], limit: float) -> dict[str, str]:
-    """Return the scenarios that a budget leaves out, each with why.
-
-    A scenario's price is what it declares; those that hold no GPU are free. The cheapest go first, and in the order
-    of their names where they cost the same.
+def keep(
+    session: pytest.Session,
+    chosen: Sequence[Requirement],
+    cases: Mapping[str, site_tests.SiteCase],
+    limit: float,
+) -> None:
+    """Take what is beyond the budget out of the run, and remember it as not run.
 
     Args:
-        requirements: what is selected.
+        session: its items are what is selected.
+        chosen: the rows among them.
+        cases: tests of the site's own among them.
         limit: GPU-seconds that may be spent.
     """
-    prices = {requirement.scenario.name: cost(requirement)[0] for requirement in requirements}
+    prices = {f"scenario {row.scenario.name}": cost(row)[0] for row in chosen}
+    prices |= {case.scenario: case.needs.gpu_seconds for case in cases.values() if case.needs.declared}
+    out = beyond(prices, limit)
+    out |= {case.scenario: UNKNOWN for case in cases.values() if not case.needs.declared}
+    gone = [item for item in session.items if _price_of(item) in out]
+    if not gone:
+        return
+    selection = state.selection_of(session.config)
+    taken = {id(item) for item in gone}
+    session.items[:] = [item for item in session.items if id(item) not in taken]
+    session.testscollected = len(session.items)
+    session.config.hook.pytest_deselected(items=gone)
+    for item in gone:
+        requirement, why = state.declared(item), out[_price_of(item)]
+        if requirement is not None:
+            selection.left_out[requirement.id] = why
+            selection.deselected[requirement.id] = (requirement, why)
+        else:
+            selection.site_left_out[item.nodeid] = why
+    selection.selected = [one for one in selection.selected if one not in selection.left_out]
+
+
+def _price_of(item: pytest.Item) -> str:
+    """Return the key under which the price of an item stands, "" for one that has none."""
+    requirement, case = state.declared(item), item.stash.get(site_tests.CASE, None)
+    if requirement is not None:
+        return f"scenario {requirement.scenario.name}"
+    return case.scenario if case is not None else ""
+
+
+def beyond(prices: Mapping[str, float], limit: float) -> dict[str, str]:
+    """Return what a budget leaves out, each with why.
+
+    What holds no GPU is free. The cheapest go first, and in the order of their names where they cost the same.
+
+    Args:
+        prices: GPU-seconds of each scenario and of each test of the site's own.
+        limit: GPU-seconds that may be spent.
+    """
     spent = 0.0
     left_out: dict[str, str] = {}
     for name, price in sorted(prices.items(), key=lambda one: (one[1], one[0])):
         if price and (left_out or spent + price > limit):
             left_out[name] = (
-                f"{REASON}: scenario {name} takes {price:g} GPU-seconds, {max(limit - spent, 0.0):g} of {limit:g} "
+                f"{REASON}: {name} takes {price:g} GPU-seconds, {max(limit - spent, 0.0):g} of {limit:g} "
                 "are left (--gpucluster-max-gpu-seconds)"
             )
         else:
@@ -34,6 +80,6 @@ def beyond(requirements: Iterable[Requirement], limit: float) -> dict[str, str]:
 
 
 def lines(left_out: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each requirement that was not run for want of budget: id -> why."""
-    for requirement_id, why in left_out.items():
-        yield f"{requirement_id}: not run: {why}"
+    """Yield a line for each requirement or test that was not run for want of budget: id -> why."""
+    for name, why in left_out.items():
+        yield f"{name}: not run: {why}"

@@ -94,16 +94,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # A parametrized or repeated test may be deselected in part.
     for requirement in chosen:
         selection.deselected.pop(requirement.id, None)
-    if not chosen or config.getoption("collectonly"):
+    if config.getoption("collectonly"):
         return
-    from pytest_gpucluster.hooks import reruns, run
-
     try:
-        made = run.prepare(config, {requirement.scenario.name for requirement in chosen})
-        reruns.check(config, made.settings, session.items)
-        config.stash[state.RUN] = made
-        if made.settings.max_gpu_seconds is not None:
-            _keep_to_budget(session, chosen, made.settings.max_gpu_seconds)
+        _prepare(session, chosen)
     except pytest.UsageError as error:
         if not state.is_worker(config):
             raise
@@ -113,29 +107,31 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.testscollected = 0
 
 
-def _keep_to_budget(session: pytest.Session, chosen: Sequence[Requirement], limit: float) -> None:
-    """Take the items of scenarios that are beyond the budget out of the run, and remember them as not run."""
-    from pytest_gpucluster.hooks import budget
+def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
+    """Make the run ready for the rows that were selected, and for the tests of the site's own.
 
+    Raises:
+        pytest.UsageError: see `run.prepare` and `site_tests.take`.
+    """
     config = session.config
-    beyond = budget.beyond(chosen, limit)
-    out = [
-        item for item in session.items if (found := state.declared(item)) and found.scenario.name in beyond
-    ]
-    if not out:
+    from pytest_gpucluster.hooks import site_tests
+
+    named = bool(chosen) or site_tests.is_named(config)
+    own = site_tests.find(session.items, named=named)
+    if not chosen and not own:
         return
-    selection = state.selection_of(config)
-    gone = {id(item) for item in out}
-    session.items[:] = [item for item in session.items if id(item) not in gone]
-    session.testscollected = len(session.items)
-    config.hook.pytest_deselected(items=out)
-    for item in out:
-        requirement = state.declared(item)
-        if requirement is not None:
-            why = beyond[requirement.scenario.name]
-            selection.left_out[requirement.id] = why
-            selection.deselected[requirement.id] = (requirement, why)
-    selection.selected = [one for one in selection.selected if one not in selection.left_out]
+    cases = site_tests.take(config, own)
+    if not named:
+        return  # each of them says so itself; nobody else's tests are in the way
+    from pytest_gpucluster.hooks import budget, reruns, run
+
+    playing = {case.scenario for case in cases.values() if case.plays}
+    made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
+    reruns.check(config, made.settings, session.items)
+    config.stash[state.RUN] = made
+    state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
+    if made.settings.max_gpu_seconds is not None:
+        budget.keep(session, chosen, cases, made.settings.max_gpu_seconds)
 
 
 def pytest_report_collectionfinish(
@@ -145,7 +141,7 @@ def pytest_report_collectionfinish(
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_collectionfinish
     """
-    del start_path, items
+    del start_path
     run = config.stash.get(state.RUN, None)
     if run is None or config.getoption("collectonly"):
         return []
@@ -154,15 +150,24 @@ def pytest_report_collectionfinish(
     told = run.settings
     count = len(state.selection_of(config).selected)
     source = told.sources.get("cluster", "default")
+    own = len(state.selection_of(config).site_tests)
+    beside = f" and {own} test{'s' if own != 1 else ''} of the site's own" if own else ""
     lines = [
-        f"gpucluster: {count} requirement{'s' if count != 1 else ''} on cluster {told.cluster} ({source})",
+        f"gpucluster: {count} requirement{'s' if count != 1 else ''}{beside} on cluster {told.cluster} ({source})",
         *_taken(config),
+        *_hidden(items),
         *settings.header_lines(run.loaded.overridden()),
         *waivers.lines(run.loaded),
     ]
     if told.reuse is not None:
         lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")
     return lines
+
+
+def _hidden(items: Sequence[pytest.Item]) -> list[str]:
+    from pytest_gpucluster.hooks import site_tests
+
+    return site_tests.hidden(items)
 
 
 def _taken(config: pytest.Config) -> list[str]:

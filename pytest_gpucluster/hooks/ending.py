@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpucluster.hooks import state
+
 INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
 
 
@@ -40,7 +42,6 @@ def end(
     folder: Path,
     *,
     exit_status: int,
-    selected: list[str],
     left_overs: list[str],
 ) -> None:
     """Stop what was started for the run, end its record, write the reports."""
@@ -53,7 +54,8 @@ def end(
         return
     interrupted = exit_status == INTERRUPTED
     stopped = "the run was interrupted before it" if interrupted else "not reached: the run stopped before it"
+    selection = state.selection_of(config)
     files = runs.finish(
-        folder, exit_status=exit_status, interrupted=interrupted, selected=selected, stopped=stopped
+        folder, exit_status=exit_status, interrupted=interrupted, selected=selection.selected, stopped=stopped
     )
     config.stash[ENDED] = Ended(folder, tuple(files), tuple(left_overs))

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_gpucluster.hooks import settings
+from pytest_gpucluster.hooks import needs, settings
 from pytest_gpucluster.requirement import AREAS, Level
 
 LEVEL_MEANINGS = {
@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for level, meaning in LEVEL_MEANINGS.items():
         config.addinivalue_line("markers", f"{level.value}: gpucluster level: {meaning}")
     config.addinivalue_line("markers", "torch: gpucluster need: the payload of the scenario needs torch")
+    config.addinivalue_line("markers", needs.HELP)
     config.addinivalue_line("markers", "smoke: gpucluster selection: a few rows that answer in seconds")
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_gpucluster.hooks import workers

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpucluster.hooks import budget, waivers
+from pytest_gpucluster.hooks import budget, state, waivers
 from pytest_gpucluster.hooks.collection import cost
 from pytest_gpucluster.plain.names import SLOT_PREFIX
 from pytest_gpucluster.requirement import REGISTRY, Requirement
@@ -12,28 +12,36 @@ if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
 
 
-def lines(run: "Run", selected: Sequence[str], left_out: Mapping[str, str]) -> Iterator[str]:
+def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     """Yield the lines of the plan.
 
     Args:
         run: the run that is planned.
-        selected: ids of the requirements that would be run.
-        left_out: requirement -> why a budget leaves it out.
+        selection: what collection found.
     """
-    requirements = [REGISTRY.get(requirement_id) for requirement_id in selected]
+    requirements = [REGISTRY.get(requirement_id) for requirement_id in selection.selected]
     by_scenario: dict[str, list[Requirement]] = {}
     for requirement in requirements:
         by_scenario.setdefault(requirement.scenario.name, []).append(requirement)
+    own = {
+        nodeid: case for nodeid, case in selection.site_tests.items() if nodeid not in selection.site_left_out
+    }
     profile = run.loaded.profile
     costs = [cost(group[0]) for group in by_scenario.values()]
+    costs += [
+        (case["needs"]["gpus"] * case["needs"]["seconds"], case["needs"]["seconds"]) for case in own.values()
+    ]
+    beside = f" and {len(own)} test{'s' if len(own) != 1 else ''} of the site's own" if own else ""
     yield (
         f"cluster {profile.name} ({profile.provider}): {len(requirements)} requirements from "
-        f"{len(by_scenario)} scenarios, about {sum(c[1] for c in costs):.0f} s, "
+        f"{len(by_scenario)} scenarios{beside}, about {sum(c[1] for c in costs):.0f} s, "
         f"{sum(c[0] for c in costs):.0f} GPU-seconds"
     )
     for name, group in by_scenario.items():
         yield from _scenario(name, group, profile)
-    yield from _not_run(left_out)
+    for nodeid, case in own.items():
+        yield from _site_test(nodeid, case)
+    yield from _not_run(selection.beyond_budget())
     for line in waivers.lines(run.loaded):
         yield f"waivers       {line.removeprefix('gpucluster: ')}"
     yield ""
@@ -42,6 +50,18 @@ def lines(run: "Run", selected: Sequence[str], left_out: Mapping[str, str]) -> I
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
     yield "Nothing was run, and no cluster was touched."
+
+
+def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
+    needs = case["needs"]
+    known = bool(needs["seconds"] or needs["nodes"] or needs["capabilities"])
+    words = [*needs["capabilities"]]
+    words += [f"{needs[what]} {what}" for what in ("nodes", "gpus") if needs[what]]
+    yield ""
+    yield f"site test {nodeid}: {case['title']}"
+    yield f"  needs         {', '.join(words) or ('nothing' if known else 'not declared (mark needs)')}"
+    cost_text = f"about {needs['seconds']:.0f} s, {needs['gpus'] * needs['seconds']:.0f} GPU-seconds"
+    yield f"  costs         {cost_text if needs['seconds'] else 'not declared (mark needs, seconds=)'}"
 
 
 def _not_run(left_out: Mapping[str, str]) -> Iterator[str]:

@@ -110,7 +110,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
         terminalreporter.section("gpucluster plan")
         selection = state.selection_of(config)
-        for line in plan.lines(run, selection.selected, selection.left_out):
+        for line in plan.lines(run, selection):
             terminalreporter.write_line(line)
         return
     for category in _TOLD:
@@ -131,7 +131,7 @@ def _print_texts(terminal: Any, category: str) -> None:
 
 
 def _print_left_out(terminal: Any, config: pytest.Config) -> None:
-    left_out = state.selection_of(config).left_out
+    left_out = state.selection_of(config).beyond_budget()
     if not left_out:
         return
     from pytest_gpucluster.hooks import budget
@@ -148,9 +148,8 @@ def _print_not_applicable(terminal: Any) -> None:
     terminal.section("not applicable")
     for report in reports:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        terminal.write_line(
-            f"{_property(report, state.REQUIREMENT_PROPERTY)}: {reason.removeprefix('Skipped: not applicable: ')}"
-        )
+        name = _property(report, state.REQUIREMENT_PROPERTY) or report.nodeid
+        terminal.write_line(f"{name}: {reason.removeprefix('Skipped: not applicable: ')}")
 
 
 def _print_end(terminal: Any, config: pytest.Config) -> None:

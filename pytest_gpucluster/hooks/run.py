@@ -13,12 +13,13 @@ import pytest
 
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
-from pytest_gpucluster.hooks import backend, full, naming, settings, signs, state, waivers
+from pytest_gpucluster.hooks import backend, full, naming, settings, signs, site_tests, state, waivers
 from pytest_gpucluster.report import deciding, record, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict
 
 if TYPE_CHECKING:
     from pytest_gpucluster.evidence import Evidence
+    from pytest_gpucluster.scenario import Session, gpu_nodes
 
 BEGIN_LOCK = "begin.lock"
 BEGIN_LIMIT = 3600.0
@@ -79,8 +80,49 @@ class Run:
         except (provider.ProviderError, self._cluster_errors()) as error:
             problem = Finding(Verdict.ENVIRONMENT, required="a cluster that answers", observed=_line(error))
             return problem, []
-        evidence = self._evidence(source, requirement)
+        evidence = self._evidence(source, requirement.scenario)
         return deciding.decide(requirement, evidence), deciding.presupposed(requirement, evidence)
+
+    def scenario_evidence(self, scenario: Any) -> "Evidence":
+        """Return the evidence of a scenario, which runs once per run, whoever asks first.
+
+        Raises:
+            ProviderError, GpuClusterError: the cluster cannot be had.
+        """
+        return self._evidence(self._open(), scenario)
+
+    def session(self) -> "Session":
+        """Return this process's session on the cluster, for a test that acts itself; errors as in `cluster`."""
+        return self._live().session
+
+    def cluster(self) -> provider.Cluster:
+        """Return the cluster, started or reached when first asked for.
+
+        Raises:
+            ProviderError, GpuClusterError: it cannot be had.
+            EnvironmentProblem: the run judges the evidence of an earlier one.
+        """
+        return self._live().cluster
+
+    def gpu_nodes(self) -> "tuple[gpu_nodes.GpuNode, ...]":
+        """Return the nodes that take pods and offer GPUs, by name; one request. Errors as in `cluster`."""
+        from pytest_gpucluster.scenario import gpu_nodes
+
+        return gpu_nodes.read(self.session().objects(), self.loaded.profile.gpu_resource)
+
+    def evidence_of(self, scenario: str) -> Path:
+        """Return the file in which the evidence of a scenario is kept."""
+        return backend.evidence_path(self.folder, scenario)
+
+    def _live(self) -> backend.Live:
+        source = self._open()
+        if not isinstance(source, backend.Live):
+            from pytest_gpucluster.kube.errors import EnvironmentProblem
+
+            raise EnvironmentProblem(
+                f"the run judges the evidence of {self.settings.reuse} and touches no cluster"
+            )
+        return source
 
     def text(self, requirement: Requirement, finding: Finding, nodeid: str, waived: str = "") -> str:
         """Return the text of a finding, "" for a pass."""
@@ -170,8 +212,7 @@ class Run:
                 raise
         return self._backend
 
-    def _evidence(self, source: backend.Backend, requirement: Requirement) -> "Evidence":
-        scenario = requirement.scenario
+    def _evidence(self, source: backend.Backend, scenario: Any) -> "Evidence":
         before = source.requests()
         fresh = not source.path(scenario).exists()
         started = time.monotonic()
@@ -220,6 +261,7 @@ class Run:
         self.journal.declared(REGISTRY)
         for requirement, why in selection.deselected.values():
             self.journal.not_run(requirement, why)
+        site_tests.announce(self.journal, selection)
 
     @staticmethod
     def _cluster_errors() -> type[Exception]:

@@ -176,15 +176,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if settings.wants_plan(config):
         return
     selection = state.selection_of(config)
-    if selection.left_out and not run.begun:
+    out = selection.beyond_budget()
+    if out and not run.begun:
         run.begin(selection, touch=False)
-    ending.end(
-        config,
-        run.folder,
-        exit_status=ending.never_green(session, exitstatus, selection.left_out),
-        selected=selection.selected,
-        left_overs=left,
-    )
+    ending.end(config, run.folder, exit_status=ending.never_green(session, exitstatus, out), left_overs=left)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

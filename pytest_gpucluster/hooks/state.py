@@ -1,7 +1,7 @@
 """What the hooks of one process share, under stash keys."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -58,12 +58,20 @@ class Selection:
         deselected: requirement -> why it was deselected.
         total: how many requirement items were collected.
         left_out: requirement -> why it is not run although it was selected: the budget.
+        site_tests: node id of a test of the site's own that is to run -> what is known of it, as plain data.
+        site_left_out: node id -> why it is not run although it was selected.
     """
 
     selected: list[str] = dataclasses.field(default_factory=list)
     deselected: dict[str, tuple[Requirement, str]] = dataclasses.field(default_factory=dict)
     total: int = 0
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    site_tests: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    site_left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def beyond_budget(self) -> dict[str, str]:
+        """Return all that a budget leaves out: id of a row, or node id of a site's own test -> why."""
+        return {**self.left_out, **self.site_left_out}
 
 
 class Outcome(Exception):  # noqa: N818 - not every outcome is an error

@@ -36,9 +36,12 @@ class Worker:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Put plain data into the worker's output."""
         config: Any = session.config
+        selection = state.selection_of(config)
         config.workeroutput[OUTPUT] = {
-            "selected": state.selection_of(config).selected,
-            "left_out": state.selection_of(config).left_out,
+            "selected": selection.selected,
+            "left_out": selection.left_out,
+            "site_tests": selection.site_tests,
+            "site_left_out": selection.site_left_out,
             "problem": config.stash.get(state.PROBLEM, None),
         }
 
@@ -50,7 +53,6 @@ class Controller:
         """Start without a run."""
         self.config = config
         self.folder: Path | None = None
-        self.selected: dict[str, None] = {}
         self.problem: str | None = None
 
     def pytest_sessionstart(self) -> None:
@@ -85,8 +87,11 @@ class Controller:
         """Take what a worker found."""
         del error
         found = getattr(node, "workeroutput", {}).get(OUTPUT, {})
-        state.selection_of(self.config).left_out.update(found.get("left_out") or {})
-        self.selected.update(dict.fromkeys(found.get("selected") or ()))
+        selection = state.selection_of(self.config)
+        selection.left_out.update(found.get("left_out") or {})
+        selection.site_tests.update(found.get("site_tests") or {})
+        selection.site_left_out.update(found.get("site_left_out") or {})
+        selection.selected = list(dict.fromkeys([*selection.selected, *(found.get("selected") or ())]))
         self.problem = self.problem or found.get("problem")
 
     @pytest.hookimpl(trylast=True)
@@ -100,7 +105,8 @@ class Controller:
             ending.end(
                 self.config,
                 self.folder,
-                exit_status=ending.never_green(session, exitstatus, state.selection_of(self.config).left_out),
-                selected=list(self.selected),
+                exit_status=ending.never_green(
+                    session, exitstatus, state.selection_of(self.config).beyond_budget()
+                ),
                 left_overs=[],
             )

@@ -89,10 +89,7 @@ class Connection:
         Raises:
             EnvironmentProblem: no such file, unreadable, no such context; one line that names it.
         """
-        path = pathlib.Path(kubeconfig)
-        if not path.is_file():
-            raise errors.EnvironmentProblem(f"kubeconfig {path} does not exist")
-        return cls(_load(path, context), clock=clock, limits=limits)
+        return cls(configuration(kubeconfig, context), clock=clock, limits=limits)
 
     @classmethod
     def at(cls, url: str, *, clock: clocks.Clock | None = None, limits: retry.Limits | None = None) -> Self:
@@ -186,6 +183,18 @@ class Connection:
             for part in settings.values()
             if part["in"] == "header" and part["value"]
         }
+
+
+def configuration(kubeconfig: str | pathlib.Path, context: str | None = None) -> Any:
+    """Return the `kubernetes.client.Configuration` of a kubeconfig file and context (None: the file's current one).
+
+    Raises:
+        EnvironmentProblem: no such file, unreadable, no such context; one line that names it.
+    """
+    path = pathlib.Path(kubeconfig)
+    if not path.is_file():
+        raise errors.EnvironmentProblem(f"kubeconfig {path} does not exist")
+    return _load(path, context)
 
 
 def _load(path: pathlib.Path, context: str | None) -> Any:

@@ -47,3 +47,12 @@ def format_quantity(value: Fraction | float) -> str:
         return str(exact.numerator)
     milli = -(-exact.numerator * 1000 // exact.denominator)
     return f"{milli}m"
+
+
+def whole(value: object) -> int:
+    """Return a count of devices; 0 for what is absent or no whole number, which no device is."""
+    try:
+        exact = parse_quantity(value) if isinstance(value, str | int | float) else Fraction(0)
+    except QuantityError:
+        return 0
+    return int(exact) if exact.denominator == 1 and exact > 0 else 0

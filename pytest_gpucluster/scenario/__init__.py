@@ -28,6 +28,7 @@ From a script, without pytest (profile and cluster are what `pytest_gpucluster.p
 
 from pytest_gpucluster.scenario.absent import NotApplicable
 from pytest_gpucluster.scenario.live import Live
+from pytest_gpucluster.scenario.openstage import OpenStage, StageStands, Unmet
 from pytest_gpucluster.scenario.session import Session
 from pytest_gpucluster.scenario.slots import SlotPool
 from pytest_gpucluster.scenario.spec import KINDS, Needs, Scenario, tried
@@ -41,12 +42,15 @@ __all__ = [
     "Live",
     "Needs",
     "NotApplicable",
+    "OpenStage",
     "RunStore",
     "Scenario",
     "Session",
     "SlotPool",
     "Stage",
+    "StageStands",
     "Swept",
+    "Unmet",
     "sweep",
     "tried",
 ]

@@ -58,6 +58,17 @@ class Connecting:
         """Return the session's namespace, None before the first scenario ran."""
         return self._site.namespace if self._site is not None else None
 
+    def objects(self) -> objects.Objects:
+        """Return the verbs, by the session's connection; nothing is made or asked yet.
+
+        Raises:
+            EnvironmentProblem: the kubeconfig cannot be read.
+        """
+        if self._connection is None:
+            path = pathlib.Path(self._cluster.kubeconfig)
+            self._connection = connections.Connection.open(path, self._cluster.context, clock=self._clock)
+        return objects.Objects(self._connection)
+
     @property
     def requests(self) -> dict[str, object]:
         """Return how many requests were made (`RequestCounter.summary`)."""
@@ -103,14 +114,11 @@ class Connecting:
     def _connect(self) -> sites.Site:
         from pytest_gpucluster.workload import overlay  # noqa: PLC0415
 
-        self._connection = connections.Connection.open(
-            pathlib.Path(self._cluster.kubeconfig), self._cluster.context, clock=self._clock
-        )
-        api = objects.Objects(self._connection)
+        api = self.objects()
         lent = getattr(self._profile, "namespace", None)
         turns_in = str(getattr(self._profile, "lease_namespace", "default"))
         # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.
-        self._rights = rights.own_rights(self._connection, lent or turns_in)
+        self._rights = rights.own_rights(api.connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")
         log = logs.SessionLog(
             self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO

@@ -39,6 +39,14 @@ def problem_of(error: Exception) -> dict[str, Any]:
     return {**problem("inconclusive", text), "trace": "".join(traceback.format_exception(error))}
 
 
+def verdict_of(error: Exception) -> str | None:
+    """Return what an error in a test that acts itself says of the cluster, None where it is the test's own."""
+    if not isinstance(error, errors.GpuClusterError | NotApplicable | gangs.WorkloadError):
+        return None
+    verdict = str(problem_of(error)["verdict"])
+    return verdict if verdict in {"environment", "not_applicable"} else None
+
+
 def given(made: stage.Stage) -> dict[str, Any]:
     """Return what judges are told of a scenario: who plays which role, and what it said itself."""
     roles: dict[str, list[dict[str, str]]] = {}

@@ -88,6 +88,13 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     return found
 
 
+def writes_gangs(profile: ProfileLike) -> bool:
+    """Report whether a gang can be written for the declared scheduler."""
+    from pytest_gpucluster.workload import dialect  # noqa: PLC0415
+
+    return profile.scheduler in dialect.DIALECTS
+
+
 def _placed(permission: Permission, profile: ProfileLike) -> Permission | None:
     """Return a permission with the namespace of its component; None where the profile declares no such component."""
     component = permission.component

@@ -24,10 +24,10 @@ def image(stage: Stage, role: str) -> str:
     return images[role]
 
 
-def payloads_of(stage: Stage, *names: str) -> str:
-    """Create the ConfigMap with payload programs; returns its name."""
-    name = f"{stage.name}-payloads"
-    stage.submit(config_map(name, *names), role="payload")
+def payloads_of(stage: Stage, *programs: str, name: str = "") -> str:
+    """Create the ConfigMap with payload programs; returns its name, `name` or one of the scenario."""
+    name = name or f"{stage.name}-payloads"
+    stage.submit(config_map(name, *programs), role="payload")
     return name
 
 

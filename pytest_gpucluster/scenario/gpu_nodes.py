@@ -1,0 +1,57 @@
+"""GPU nodes of a cluster, as they are now."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gpucluster.kube import errors, objects
+from pytest_gpucluster.plain import quantities
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuNode:
+    """A node that takes pods and offers GPUs.
+
+    Attributes:
+        name: its name.
+        gpus: GPUs that it offers (allocatable).
+        labels: its labels.
+    """
+
+    name: str
+    gpus: int
+    labels: Mapping[str, str] = dataclasses.field(repr=False)
+
+
+def read(api: objects.Objects, resource: str) -> tuple[GpuNode, ...]:
+    """Return the nodes that are Ready, not cordoned and offer a resource, by name.
+
+    Raises:
+        EnvironmentProblem: nodes may not be read, or the API server does not answer.
+    """
+    try:
+        listed = api.list(objects.NODE)
+    except errors.ApiError as error:
+        raise errors.EnvironmentProblem(str(error)) from error
+    found = [
+        GpuNode(_name(node), count, _labels(node)) for node in listed if (count := usable(node, resource))
+    ]
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+def usable(node: Mapping[str, Any], resource: str) -> int:
+    """Return how much of a resource a node offers to pods; 0 for one that is cordoned or not Ready."""
+    status = node.get("status") or {}
+    conditions = status.get("conditions") or []
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    if not ready or (node.get("spec") or {}).get("unschedulable"):
+        return 0
+    return quantities.whole((status.get("allocatable") or {}).get(resource))
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return str(node["metadata"]["name"])
+
+
+def _labels(node: Mapping[str, Any]) -> Mapping[str, str]:
+    return dict(node["metadata"].get("labels") or {})
