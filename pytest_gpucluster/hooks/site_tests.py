@@ -7,7 +7,7 @@ asserts; no judge decides it, and the record says so.
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,9 +160,11 @@ def case_of(item: pytest.Item) -> SiteCase:
 class SiteTests:
     """Hooks around a site's own tests; registered where there are some."""
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None]:
         """Check what a test needs before any fixture makes something.
+
+        Innermost, so that what other plugins prepare for a test is there when it is skipped.
 
         https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_setup
         """

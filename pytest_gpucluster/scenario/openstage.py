@@ -145,7 +145,7 @@ class OpenStage(stage.Stage):
         """Wait until something holds, waking on events; fail the test where it does not.
 
         Args:
-            what: what is waited for, as a subject with a verb: `the queue is Open`.
+            what: what is not so if the wait is in vain: `queue is not Open`.
             predicate: asked with the live view after each change.
             budget: name of the time allowed, from the profile.
             unless: what makes waiting pointless; a returned text says why.
@@ -154,6 +154,7 @@ class OpenStage(stage.Stage):
             Unmet: the time ran out, or `unless` held.
             EnvironmentProblem: what must be watched may not be, or the API server is gone.
         """
+        __tracebackhide__ = True  # the line of the test is what its reader needs
         why: list[str] = []
 
         def vain(view: live.Live) -> bool | str:
@@ -163,7 +164,7 @@ class OpenStage(stage.Stage):
 
         if not self.wait(what, predicate, budget=budget, unless=vain):
             end = why[0] if why else f"not within {self._site.budget(budget):g} s (budget {budget})"
-            raise Unmet(f"expected that {what}: {end}; last seen: {self._last()}")
+            raise Unmet(f"{what}: {end}; last seen: {self._last()}")
 
     def expect_running(self, handle: stage.Handle, *, members: int | None = None) -> None:
         """Wait until a pod, or all members of a gang, run with all containers ready, or have ended well.
@@ -175,22 +176,30 @@ class OpenStage(stage.Stage):
         Raises:
             Unmet: it was refused, a member failed, or the budget `start` ran out.
         """
+        __tracebackhide__ = True
         count = self._members(handle, members)
-        what = f"{count} of {handle.kind}/{handle.name} run"
+        what = f"not running: {_pods(handle, count)}"
         self.expect(what, predicates.running(handle, count), budget="start", unless=predicates.failed(handle))
 
     def expect_success(
         self, handle: stage.Handle, *, members: int | None = None, budget: str = "run"
     ) -> None:
         """Wait until a pod, or all members of a gang, have ended well; errors as in `expect_running`."""
+        __tracebackhide__ = True
         count = self._members(handle, members)
-        what = f"{count} of {handle.kind}/{handle.name} end well"
+        what = f"not ended well: {_pods(handle, count)}"
         self.expect(
             what, predicates.succeeded(handle, count), budget=budget, unless=predicates.failed(handle)
         )
 
     def _members(self, handle: stage.Handle, members: int | None) -> int:
+        __tracebackhide__ = True
         if not handle.ok:
             words = " ".join(str(handle.body.get("message") or handle.body).split())
             raise Unmet(f"{handle.kind}/{handle.name} was refused with HTTP {handle.code}: {words}")
         return members if members is not None else members_of(handle.kind, handle.body)
+
+
+def _pods(handle: stage.Handle, count: int) -> str:
+    whole = f"{handle.kind}/{handle.name}"
+    return whole if handle.kind == "Pod" else f"all {count} members of {whole}"
