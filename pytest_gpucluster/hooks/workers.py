@@ -54,6 +54,7 @@ class Controller:
         self.config = config
         self.folder: Path | None = None
         self.problem: str | None = None
+        self.crashed = False
 
     def pytest_sessionstart(self) -> None:
         """Let SIGTERM interrupt a run of ours; any other run keeps its default."""
@@ -85,7 +86,7 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what a worker found."""
-        del error
+        self.crashed = self.crashed or error is not None
         found = getattr(node, "workeroutput", {}).get(OUTPUT, {})
         selection = state.selection_of(self.config)
         selection.left_out.update(found.get("left_out") or {})
@@ -102,11 +103,24 @@ class Controller:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             return
         if self.folder is not None and self.folder.exists():
+            left = self._after_a_crash(self.folder)
             ending.end(
                 self.config,
                 self.folder,
                 exit_status=ending.never_green(
                     session, exitstatus, state.selection_of(self.config).beyond_budget()
                 ),
-                left_overs=[],
+                left_overs=left,
             )
+
+    def _after_a_crash(self, folder: Path) -> list[str]:
+        """Clean up for a worker that could not; what it kept on purpose stays."""
+        if not self.crashed or settings.resolve(self.config).keep:
+            return []
+        from pytest_gpucluster.hooks import crashed, full
+        from pytest_gpucluster.report import record
+
+        left = crashed.sweep(folder)
+        with full.telling(folder / record.JOURNAL, left):
+            record.Journal(folder / record.JOURNAL).cleanup(left)
+        return left

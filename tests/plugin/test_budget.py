@@ -13,20 +13,10 @@ pytest_plugins = ["pytester"]
 ROWS = ("GANG-001 calm passes", "GANG-002 greedy passes", "REF-001 greedy passes level='should'")
 
 
-class Priced:
-    """A requirement of which only the price matters."""
-
-    def __init__(self, name, price):
-        """Take a scenario's name and GPU-seconds."""
-        needs = type("Needs", (), {"gpu_seconds": price, "seconds": 1})
-        self.scenario = type("Scenario", (), {"name": name, "needs": needs})
-
-
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(0, 300))
 def test_the_cheapest_go_first_and_the_budget_holds(prices, limit):
     """What is run never costs more than the budget, and nothing that is run costs more than what is left out."""
-    rows = [Priced(f"s{n}", price) for n, price in enumerate(prices)]
-    left_out = budget.beyond(rows, limit)
+    left_out = budget.beyond({f"s{n}": price for n, price in enumerate(prices)}, limit)
     run = [price for n, price in enumerate(prices) if f"s{n}" not in left_out]
     out = [price for n, price in enumerate(prices) if f"s{n}" in left_out]
     assert sum(run) <= limit + 1e-6

@@ -1,0 +1,32 @@
+"""What a worker that died left on the cluster: removed by the controller, or named."""
+
+from pathlib import Path
+
+
+def sweep(folder: Path) -> list[str]:
+    """Remove what is of a run from its cluster, while the cluster is there.
+
+    Called when all workers have ended and one of them without its clean-up.
+
+    Args:
+        folder: the run's folder.
+
+    Returns:
+        What could not be removed, one line each, with the command that removes it.
+    """
+    from pytest_gpucluster import provider
+    from pytest_gpucluster.kube import connection, errors
+    from pytest_gpucluster.plain import names
+    from pytest_gpucluster.scenario import sweep as sweeping
+
+    cluster = provider.attach(folder)
+    if cluster is None:
+        return []
+    run_id = names.safe_name(folder.name)
+    hint = f"remove it with: gpucluster cleanup {folder}"
+    try:
+        opened = connection.Connection.open(cluster.kubeconfig, cluster.context)
+        swept = sweeping.sweep(opened, run_id=run_id)
+    except errors.GpuClusterError as error:
+        return [f"what a worker that died left on the cluster: {' '.join(str(error).split())}; {hint}"]
+    return [f"{item}; {hint}" for item in swept.failed]

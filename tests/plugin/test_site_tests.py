@@ -1,0 +1,160 @@
+"""Tests that a site writes of its own: how they are found, priced, refused; without a cluster of any kind."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+FIXTURES = ("gpu_cluster", "gpu_namespace", "stage", "run_payload", "scenario_evidence")
+
+
+def of_fixture(name: str, body: str = "pass", mark: str = "", prefix: str = "") -> str:
+    """Return a test that asks for a fixture."""
+    return f"import pytest\n\n{mark}\n{prefix}def test_it({name}):\n    {body}\n"
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_fixture_without_a_cluster_is_one_line(project, name):
+    """Nothing is started, and the line says what to do; other tests of the project are not disturbed."""
+    project.write(test_own=of_fixture(name) + "\n\ndef test_other():\n    pass\n")
+    result = project.run()
+    result.assert_outcomes(errors=1, passed=1)
+    line = f"{name}: no cluster is named: name one with --cluster (embedded, host, kind, or a profile)"
+    assert [each for each in result.outlines if each == line], result.outlines
+    assert "Traceback" not in str(result.stdout)
+    assert project.log == []
+    assert not (project.pytester.path / "reports").exists()
+
+
+@pytest.mark.parametrize("name", ["stage", "run_payload", "scenario_evidence"])
+def test_an_async_test_is_one_line(project, name):
+    """Waits block: an async test would stand still."""
+    project.write(test_own=of_fixture(name, prefix="async "))
+    result = project.run("--cluster=embedded")
+    result.stdout.fnmatch_lines([f"test_own.py::test_it is async: {name} waits by blocking*plain function"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_module_with_a_fixture_of_that_name_keeps_it(project):
+    """The module's own fixture is used, no cluster is touched, no run is made."""
+    project.write(
+        test_own="""
+        import pytest
+
+        @pytest.fixture
+        def stage():
+            return "mine"
+
+        def test_it(stage):
+            assert stage == "mine"
+        """
+    )
+    project.run().assert_outcomes(passed=1)
+    assert project.log == []
+    project.rows("GANG-001 calm passes")
+    result = project.run("--cluster=embedded")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["gpucluster: test_own.py uses a fixture stage of its own, not the plugin's"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "line"),
+    [
+        (
+            "needs('fabirc')",
+            "*needs names an unknown capability 'fabirc'; did you mean 'fabric'? (allowed: fabric,*",
+        ),
+        (
+            "needs(node=2)",
+            "*needs has no 'node'; did you mean 'nodes'? (allowed: alone, gpus, nodes, seconds)*",
+        ),
+        ("needs(nodes='2')", "*needs(nodes='2') must be a whole number, 0 or more*"),
+        ("needs(nodes=True)", "*needs(nodes=True) must be a whole number, 0 or more*"),
+        ("needs(gpus=-1)", "*needs(gpus=-1) must be a whole number, 0 or more*"),
+        ("needs(gpus=1, seconds=float('nan'))", "*needs(seconds=nan) must be seconds, 0 or more*"),
+        ("needs(gpus=4)", "*needs(gpus=4) does not say for how long: add seconds=*"),
+        ("needs(alone=1)", "*needs(alone=1) must be True or False*"),
+    ],
+)
+def test_a_mark_that_is_written_wrongly_is_one_line(project, mark, line):
+    """Before anything is made; the line names the test."""
+    project.write(test_own=of_fixture("stage", mark=f"@pytest.mark.{mark}"))
+    result = project.run("--cluster=embedded")
+    result.stderr.fnmatch_lines([f"*test_own.py::test_it: {line.lstrip('*')}"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert project.log == []
+
+
+def test_a_mark_that_is_written_wrongly_is_one_line_with_workers(project):
+    """The controller tells what a worker found."""
+    project.write(test_own=of_fixture("stage", mark="@pytest.mark.needs('fabirc')"))
+    result = project.run_apart("--cluster=embedded", "-n2")
+    result.stdout.fnmatch_lines(["ERROR: test_own.py::test_it: needs names an unknown capability 'fabirc'*"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_foreign_mark_of_that_name_is_nobody_elses_business(project):
+    """Without a cluster, and without a fixture of ours, `needs` may mean what it likes."""
+    project.write(test_own=of_fixture("tmp_path", mark="@pytest.mark.needs('a database', 7)"))
+    project.run().assert_outcomes(passed=1)
+
+
+def test_the_plan_counts_what_tests_take_and_touches_nothing(project):
+    """Price by the mark; a test without one says so."""
+    project.write(
+        test_own=of_fixture("stage", mark="@pytest.mark.needs('slots', nodes=2, gpus=8, seconds=30)")
+        + "\n\ndef test_free(stage):\n    pass\n"
+    )
+    project.rows("GANG-002 greedy passes")
+    result = project.run("--cluster=embedded", "--gpucluster-plan")
+    result.stdout.fnmatch_lines(
+        [
+            "*1 requirements from 1 scenarios and 2 tests of the site's own, about 39 s, 280 GPU-seconds",
+            "site test test_own.py::test_it: test_it",
+            "  needs         slots, 2 nodes, 8 gpus",
+            "  costs         about 30 s, 240 GPU-seconds",
+            "site test test_own.py::test_free: test_free",
+            "  needs         not declared (mark needs)",
+        ]
+    )
+    assert project.log == []
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_budget_leaves_out_what_is_dear_and_what_has_no_price(project, workers):
+    """Both are named, recorded as not run, and the run is red; nothing of them was run."""
+    project.write(
+        test_own=of_fixture(
+            "stage", mark="@pytest.mark.needs(gpus=8, seconds=30)", body="raise AssertionError"
+        )
+        + "\n\ndef test_free(stage):\n    raise AssertionError\n"
+    )
+    project.rows("GANG-001 calm passes")
+    result = project.run_apart("--cluster=embedded", "--gpucluster-max-gpu-seconds=100", workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines_random(
+        [
+            "test_own.py::test_it: not run: budget: * takes 240 GPU-seconds, 100 of 100 are left*",
+            "test_own.py::test_free: not run: budget: the test does not say what it takes*",
+        ]
+    )
+    told = {each["nodeid"]: (each["outcome"], each["text"][:7]) for each in project.report()["site_tests"]}
+    assert told == {
+        "test_own.py::test_it": ("not_run", "budget:"),
+        "test_own.py::test_free": ("not_run", "budget:"),
+    }
+
+
+def test_fixtures_are_listed_with_what_they_give(project):
+    """`pytest --fixtures` reads well: one line each, and their attributes."""
+    result = project.run("--fixtures")
+    for name in FIXTURES:
+        result.stdout.fnmatch_lines([f"{name}*-- *pytest_gpucluster*"])
+    result.stdout.fnmatch_lines(["*A stage on which a test acts on the cluster*"])
+
+
+def test_all_rows_may_be_mixed_with_own_tests_of_other_kinds(project):
+    """A plain test of the project stays plain: it is in no record."""
+    project.write(test_own="def test_plain():\n    pass\n")
+    project.rows("GANG-001 calm passes")
+    project.run("--cluster=embedded").assert_outcomes(passed=2)
+    assert project.report()["site_tests"] == []
