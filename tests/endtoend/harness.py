@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import zipfile
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -52,6 +53,27 @@ def report_of(report_dir: pathlib.Path) -> dict[str, Any]:
 def verdicts(report: dict[str, Any]) -> dict[str, str]:
     """Return requirement id -> verdict of the rows that were decided."""
     return {row["id"]: row["verdict"] for row in report["requirements"]}
+
+
+def wheel_site(folder: pathlib.Path) -> pathlib.Path:
+    """Build the wheel and unpack it; return the folder that a `PYTHONPATH` of an installation has."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder,
+        ".",
+    ]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    site = folder / "site"
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(site)
+    return site
 
 
 def processes_below(mark: str) -> dict[int, str]:

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 
 import pytest
 
@@ -217,27 +216,7 @@ def test_kubectl_sees_a_job_run_and_complete(tmp_path):
 
 def test_an_installed_wheel_runs_the_suite(tmp_path):
     """suites, payloads and fixtures are in the wheel, and --pyargs runs them from there."""
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            tmp_path,
-            ".",
-        ],
-        cwd=harness.ROOT,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    site = tmp_path / "site"
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        wheel.extractall(site)
+    site = harness.wheel_site(tmp_path)
     command = [
         sys.executable, "-P", "-m", "pytest", "--pyargs", "pytest_gpucluster.suites", "-q", "-k", "REF-003",
         f"--gpucluster-report-dir={tmp_path / 'reports'}", "-p", "no:cacheprovider",
