@@ -158,14 +158,14 @@ class Lab:
             f"--gpucluster-report-dir={reports}", "-k", rows,
         ]  # fmt: skip
         done = subprocess.run(
-            command, cwd=ROOT, env=_plain(), capture_output=True, text=True, timeout=timeout, check=False
+            command, cwd=ROOT, env=plain_env(), capture_output=True, text=True, timeout=timeout, check=False
         )
         sys.stdout.write(done.stdout + done.stderr)
         report = json.loads((reports / "latest" / "report.json").read_text(encoding="utf-8"))
         return {row["id"]: row for row in report["requirements"]}
 
 
-def _plain() -> dict[str, str]:
+def plain_env() -> dict[str, str]:
     """Return the environment without what names another cluster."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUCLUSTER_")}
     return {**kept, "PYTHONPATH": str(ROOT)}
