@@ -1,5 +1,6 @@
 """A run is verified from its files alone."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,8 @@ def test_an_untouched_run_is_verified(written: Path) -> None:
     """Every verdict, finding and sum is reached again."""
     found = check(written)
     assert found.problems == ()
-    assert found.decided_again == 7
+    assert found.decided_again == 8
+    assert found.notes == ("8 tests of the site's own: asserted, not decided again",)
 
 
 def test_a_changed_evidence_file_is_named(written: Path) -> None:
@@ -122,8 +124,50 @@ def test_a_row_that_no_suite_declares_cannot_be_verified(written: Path) -> None:
     """Nothing is taken on trust."""
     found = verify.verify(written, registry=Registry(), read=sample.read)
     assert found.decided_again == 0
-    assert len(found.problems) == 7
+    assert len(found.problems) == 8
     assert "GANG-001: cannot be decided again: no suite declares it" in found.problems[0]
+    assert found.problems[-1] == (
+        "SITE-001: cannot be decided again: declared in tests/test_site.py; name it with --module tests/test_site.py"
+    )
+
+
+def test_a_requirement_of_the_sites_own_from_another_test_is_noted(written: Path) -> None:
+    """Two sites may use the same id: which test decided it again is told; the module's place does not matter."""
+    registry = Registry()
+    for row in sample.make_suite().registry:
+        moved = dataclasses.replace(row, where=f"elsewhere.{row.where}")
+        other = dataclasses.replace(row, where="tests.test_rack:test_other")
+        registry.add(other if row.id == "SITE-001" else moved)
+    found = verify.verify(written, registry=registry, read=sample.read)
+    assert found.problems == ()
+    assert found.notes[0] == (
+        "SITE-001: recorded of test_site:test_site_001, decided again by tests.test_rack:test_other"
+    )
+
+
+def test_changed_evidence_of_a_sites_test_is_named(written: Path) -> None:
+    """Nobody decides on it, and its sum is checked all the same; so is that it is there."""
+    path = written / "evidence" / "site" / "all-reduce.jsonl"
+    path.write_text(path.read_text() + "\n")
+    assert check(written).problems == (
+        "evidence/site/all-reduce.jsonl: the file was changed: its SHA-256 is not the recorded one",
+    )
+    path.unlink()
+    assert check(written).problems == ("evidence/site/all-reduce.jsonl: the file is missing",)
+
+
+def test_a_changed_outcome_of_a_sites_test_is_named(written: Path) -> None:
+    """A failure that was made a pass is contradicted by journal and sum."""
+
+    def change(report: dict[str, Any]) -> None:
+        failed = [test for test in report["site_tests"] if test["outcome"] == "failed"]
+        failed[0].update(outcome="passed")
+
+    edit(written / "report.json", change)
+    assert check(written).problems == (
+        "tests/test_site.py::test_an_image_starts_everywhere: report.json says passed, run.jsonl says failed",
+        "report.json: the file was changed since the run",
+    )
 
 
 def test_evidence_that_cannot_be_read_is_one_line(written: Path) -> None:
@@ -160,7 +204,7 @@ def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
         )
     write.write_all(written)
     found = check(written)
-    assert found.notes == ("GANG-001: recorded as inconclusive, the evidence alone says pass",)
+    assert found.notes[0] == "GANG-001: recorded as inconclusive, the evidence alone says pass"
     assert found.problems == ("GANG-002: the record says inconclusive, the evidence says fail",)
 
 
