@@ -32,7 +32,7 @@ def one_rack(evidence, given):
     return Finding(verdict, f"at most {given['n']} nodes", f"{len(nodes)} nodes", where=tuple(nodes))
 
 
-@requirement("SITE-001", level="must", scenario=Scenario(), judge=one_rack)
+@requirement("SITE-001", level="must", scenario=Scenario(), judge=one_rack, defects=["own.rack"])
 def test_own_rack(settle):
     """A small gang stays in one rack.
 
@@ -122,7 +122,15 @@ def test_describe_shows_the_sites_rows_after_the_catalogue(call: Call, site: Pat
     (row,) = json.loads(
         call("describe", "requirements", "SITE-001", "--json", "--module", "checks/test_own_rack.py")[1]
     )
-    assert (row["area"], row["documents"], row["defects"], row["built"]) == ("site", [], [], True)
+    assert (row["area"], row["documents"], row["defects"], row["built"]) == ("site", [], ["own.rack"], True)
+
+
+def test_describe_shows_what_the_sites_rows_declare_of_defects(call: Call, site: Path) -> None:
+    """A defect that only a row of the site's names is one that this version does not plant."""
+    _, out, _ = call("describe", "defects", "--module", "checks/test_own_rack.py")
+    lines = out.splitlines()
+    place = lines.index("own.rack: not planted by this version")
+    assert lines[place + 1].strip() == "SITE-001"
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,29 @@ def test_a_pass_without_evidence_is_a_problem(tmp_path: Path) -> None:
     assert "REF-002: environment without evidence: nothing to decide again" in found.notes
 
 
+def test_a_record_from_before_the_sites_tests_were_kept_is_verified(tmp_path: Path) -> None:
+    """The fields that were added since do not speak against it."""
+    suite = sample.make_suite()
+    journal = record.Journal(tmp_path / record.JOURNAL)
+    journal.run_start(
+        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={}
+    )
+    evidence = sample.write_evidence(tmp_path / "evidence" / "x.jsonl", sample.evidence_lines("gang-fits"))
+    row = suite.registry.get("GANG-001")
+    journal.requirement(row, deciding.decide(row, sample.read(evidence)), evidence=evidence)
+    journal.run_end(exit_status=0, interrupted=False)
+    write.write_all(tmp_path)
+
+    def strip(report: dict[str, Any]) -> None:
+        del report["site_tests"], report["counts"]["site_tests"]
+
+    edit(tmp_path / record.REPORT, strip)
+    (tmp_path / write.SUMS).unlink()
+    assert check(tmp_path) == verify.Verification(
+        (), (f"{write.SUMS}: not there: the other files were not checked",), 1
+    )
+
+
 def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
     """A record that claims less than the evidence shows is no fraud; one that hides a violation is."""
     rows = [("GANG-001", "inconclusive"), ("GANG-002", "inconclusive")]
