@@ -84,18 +84,51 @@ def existing(path: Path, what: str) -> Path:
     raise CliError(f"no such {what}: {str(path)!r}{hint}")
 
 
-def registry() -> "Registry":
+def add_module_option(parser: Parser) -> None:
+    """Add the option that names modules with requirements of a site's own."""
+    parser.add_argument(
+        "--module",
+        metavar="FILE|MODULE",
+        action="append",
+        default=[],
+        help="import requirements of your own first: a Python file, or a dotted name; may be repeated",
+    )
+
+
+def registry(modules: Sequence[str] = ()) -> "Registry":
     """Return the registry with the shipped suites in it.
 
+    Args:
+        modules: further modules with requirements, each a file or a dotted name.
+
     Raises:
-        CliError: a module of the suites cannot be imported.
+        CliError: a module cannot be imported.
     """
     from pytest_gpucluster.report import suites
 
     try:
-        return suites.load_suites()
+        return suites.load_suites(modules)
     except suites.SuiteError as error:
         raise CliError(str(error)) from None
+
+
+def check_site(row_id: str, known: Iterable[str], modules: Sequence[str]) -> None:
+    """Check that a requirement of a site's own is among those that were imported.
+
+    Raises:
+        CliError: it is not; says that its module must be named, or the nearest of those that were.
+    """
+    from pytest_gpucluster.requirement import is_site
+
+    own = [name for name in known if is_site(name)]
+    if not is_site(row_id) or row_id in own:
+        return
+    if not modules:
+        raise CliError(
+            f"unknown requirement {row_id!r}: it is a site's own; name its module with --module FILE"
+        )
+    hint = names.did_you_mean(row_id, own) if own else ""
+    raise CliError(f"unknown requirement {row_id!r} in {', '.join(modules)}{hint}")
 
 
 def add_cluster_options(parser: Parser, *, default: str | None) -> None:

@@ -10,7 +10,7 @@ SUBJECTS = ("requirements", "defects", "profile")
 
 DESCRIPTION = """Show what there is; no cluster is touched.
 
-  requirements [ID ...]  every row of the catalogue, or some rows in full
+  requirements [ID ...]  every row of the catalogue, or some rows in full; with --module those of your own, too
   defects                planted defects of the embedded cluster and the rows that each turns red
   profile                the effective profile of --cluster, with the source of each value
 """
@@ -22,25 +22,29 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("subject", metavar="|".join(SUBJECTS))
     parser.add_argument("ids", metavar="ID", nargs="*", help="rows to show in full")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    common.add_module_option(parser)
     common.add_cluster_options(parser, default="embedded")
     options = parser.parse_args(arguments)
     subject = common.choose(options.subject, SUBJECTS, "subject")
     if options.ids and subject != "requirements":
         raise common.CliError(f"describe {subject} takes no ids, got {options.ids[0]!r}")
+    if options.module and subject == "profile":
+        raise common.CliError(f"describe {subject} takes no --module, got {options.module[0]!r}")
     match subject:
         case "requirements":
-            _requirements(options.ids, as_json=options.json)
+            _requirements(options.ids, options.module, as_json=options.json)
         case "defects":
-            _defects(as_json=options.json)
+            _defects(options.module, as_json=options.json)
         case _:
             _profile(options)
     return 0
 
 
-def _requirements(ids: Sequence[str], *, as_json: bool) -> None:
-    declared = {row.id: row for row in common.registry()}
+def _requirements(ids: Sequence[str], modules: Sequence[str], *, as_json: bool) -> None:
+    declared = {row.id: row for row in common.registry(modules)}
     known = sorted({*declared, *(row.id for row in catalogue.rows())}, key=catalogue.order)
     for row_id in ids:
+        common.check_site(row_id, known, modules)
         common.choose(row_id, known, "requirement")
     rows = [_row(row_id, declared.get(row_id)) for row_id in ids or known]
     if as_json:
@@ -99,12 +103,12 @@ def _in_full(row: dict[str, Any]) -> None:
         common.say("  not built: it has no test in this version")
 
 
-def _defects(*, as_json: bool) -> None:
+def _defects(modules: Sequence[str], *, as_json: bool) -> None:
     from pytest_gpucluster import provider
     from pytest_gpucluster.evidence.mutate import MUTANTS
     from pytest_gpucluster.report import suites
 
-    common.registry()
+    common.registry(modules)
     known = {**provider.known_defects(), **{name: text for name, (text, _) in MUTANTS.items()}}
     flips = suites.flips()
     rows = [

@@ -49,22 +49,22 @@ def run(arguments: Sequence[str]) -> int:
         default=[],
         help="tell the judge something (YAML value; dots go into mappings); overrides the evidence's header",
     )
+    common.add_module_option(parser)
     parser.add_argument("--json", action="store_true", help="print the finding as JSON")
     options = parser.parse_args(arguments)
     told = _given(options.given)
     for stream in options.streams:
         common.existing(stream, "file or folder")
-    requirement = _requirement(options.requirement)
-    return _judge(requirement, options.streams, told, as_json=options.json)
+    return _judge(_requirement(options.requirement, options.module), told, options)
 
 
-def _judge(requirement: Requirement, streams: list[Path], told: dict[str, Any], *, as_json: bool) -> int:
+def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
     from pytest_gpucluster.evidence import errors, ingest
     from pytest_gpucluster.plain import redact
     from pytest_gpucluster.report import deciding, text
 
     try:
-        evidence = ingest.read(streams)
+        evidence = ingest.read(options.streams)
     except errors.EvidenceError as error:
         raise common.CliError(str(error)) from None
     given = _merged(evidence.given, told)
@@ -76,20 +76,23 @@ def _judge(requirement: Requirement, streams: list[Path], told: dict[str, Any], 
             f"{requirement.id} cannot be decided on this evidence with what it was told "
             f"({', '.join(sorted(given)) or 'nothing'}): {type(error).__name__}: {error}"
         ) from error
-    if as_json:
+    if options.json:
         common.say_json(redact.clean({"id": requirement.id, **finding.as_dict(), "presupposed": states}))
     else:
-        path = streams[0] if len(streams) == 1 else None
-        common.say(redact.clean(text.failure_text(requirement, finding, evidence_path=path)))
+        path = options.streams[0] if len(options.streams) == 1 else None
+        shown = text.failure_text(requirement, finding, evidence_path=path, modules=options.module)
+        common.say(redact.clean(shown))
     return STATUS[finding.verdict]
 
 
-def _requirement(row_id: str) -> Requirement:
+def _requirement(row_id: str, modules: Sequence[str]) -> Requirement:
     from pytest_gpucluster.requirement import catalogue
 
+    registry = common.registry(modules)
     try:
-        return common.registry().get(row_id)
+        return registry.get(row_id)
     except DeclarationError as error:
+        common.check_site(row_id, (row.id for row in registry), modules)
         known = catalogue.row(row_id)
         if known is not None:
             raise common.CliError(

@@ -7,7 +7,8 @@ from pytest_gpucluster.cli import common
 
 DESCRIPTION = """Check every file of a run against its recorded SHA-256 and decide every row again from the
 evidence. No cluster is touched. A file that is missing or changed and a verdict that is not reached again are
-one line each.
+one line each. Requirements of a site's own are decided again by their module, named with --module; plain tests of a
+site are asserted, and not decided again.
 """
 
 
@@ -17,12 +18,14 @@ def run(arguments: Sequence[str]) -> int:
         "verify", description=DESCRIPTION, epilog="exit status: 0 verified, 1 something differs, 2 mistake"
     )
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
-    folder = common.existing(parser.parse_args(arguments).run, "run folder")
-    from pytest_gpucluster.report import record, suites, verify
+    common.add_module_option(parser)
+    options = parser.parse_args(arguments)
+    folder = common.existing(options.run, "run folder")
+    from pytest_gpucluster.report import record, verify
 
     try:
-        found = verify.verify(folder)
-    except (record.RecordError, suites.SuiteError) as error:
+        found = verify.verify(folder, registry=common.registry(options.module))
+    except record.RecordError as error:
         raise common.CliError(str(error)) from None
     for note in found.notes:
         common.say(f"note: {note}")

@@ -1,11 +1,14 @@
 """What a report comes to: counts, and whether the cluster may be trusted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from pytest_gpucluster.report import site
+from pytest_gpucluster.requirement import is_site
 
 
 def counts(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how many rows got which verdict, by level, and how many got none."""
+    """Return how many rows got which verdict, by level, how many got none, and how the site's own tests ended."""
     verdicts: dict[str, dict[str, int]] = {}
     for row in report["requirements"]:
         of = verdicts.setdefault(row["level"], {})
@@ -22,6 +25,7 @@ def counts(report: Mapping[str, Any]) -> dict[str, Any]:
         "flaky": sum(1 for row in report["requirements"] if is_flaky(row)),
         "not_run": len(report["not_run"]),
         "not_built": len(report["not_built"]),
+        "site_tests": site.counts(report["site_tests"]),
     }
 
 
@@ -33,33 +37,39 @@ def is_flaky(row: Mapping[str, Any]) -> bool:
 def answer(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether the cluster may be trusted: `yes`, `no` or `undecided`, each with its reasons.
 
-    One violated MUST is a no. Yes needs every MUST row that has a test to pass or not to apply, in a run that
-    came to its end on its own; a waiver, a repeated attempt or a row that was not run leaves it undecided.
+    One violated MUST is a no, and so is one failed MUST test of the site's own. Yes needs every MUST row that has a
+    test to pass or not to apply, and one at least that a document stands behind to pass, in a run that came to its
+    end on its own; a waiver, a repeated attempt, a row that was not run or a site's test that asserts nothing leaves
+    it undecided.
     """
     musts = [row for row in report["requirements"] if row["level"] == "must"]
     failed = [row for row in musts if row["verdict"] == "fail" and not row["waiver"]]
     reasons = [f"{row['id']} is violated: {row['title']}" for row in failed]
-    doubts = [
-        f"{row['id']} failed and is waived by {row['waiver']['owner'] or 'nobody named'}"
-        for row in musts
-        if row["verdict"] == "fail" and row["waiver"]
-    ]
-    doubts += [
-        f"{row['id']} is not decided ({row['verdict']}): {row['title']}"
-        for row in musts
-        if row["verdict"] in {"environment", "inconclusive"}
-    ]
-    doubts += [
-        f"{row['id']} needed more than one attempt ({', '.join(row['earlier'])}, then {row['verdict']})"
-        for row in musts
-        if is_flaky(row)
-    ]
+    reasons += site.failures(report["site_tests"])
+    doubts = [*_doubts(musts), *site.doubts(report["site_tests"])]
     doubts += [
         f"{row['id']} was not run: {row['why']}" for row in report["not_run"] if row["level"] == "must"
     ]
     if report["run"]["interrupted"]:
         doubts.append("the run did not come to its end")
-    if not any(row["verdict"] == "pass" for row in musts):
-        doubts.append("no MUST row passed")
+    passed = {row["id"] for row in musts if row["verdict"] == "pass"}
+    if not any(not is_site(row_id) for row_id in passed):
+        beside = site.says_nothing(report)
+        of = " of the catalogue" if passed else ""
+        # What a site asks of its cluster may be all that was run: that is said before all that was not.
+        doubts = [f"no MUST row{of} passed: {beside}", *doubts] if beside else [*doubts, "no MUST row passed"]
     word = "no" if reasons else "undecided" if doubts else "yes"
     return {"word": word, "reasons": reasons + doubts}
+
+
+def _doubts(musts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what decided rows leave open."""
+    for row in musts:
+        if row["verdict"] == "fail" and row["waiver"]:
+            yield f"{row['id']} failed and is waived by {row['waiver']['owner'] or 'nobody named'}"
+    for row in musts:
+        if row["verdict"] in {"environment", "inconclusive"}:
+            yield f"{row['id']} is not decided ({row['verdict']}): {row['title']}"
+    for row in musts:
+        if is_flaky(row):
+            yield f"{row['id']} needed more than one attempt ({', '.join(row['earlier'])}, then {row['verdict']})"

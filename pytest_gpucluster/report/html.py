@@ -1,13 +1,14 @@
 """The sign-off page: one file without script and without any outside reference, made from the report alone."""
 
 import functools
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 import jinja2
 
-from pytest_gpucluster.report import answer, text
+from pytest_gpucluster.report import answer, modules, site, text
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
 
 LABELS: Mapping[str, str] = {
@@ -22,6 +23,9 @@ LABELS: Mapping[str, str] = {
     "not_built": "not built",
 }
 """Word shown for a verdict; its shape and colour come with it, never alone."""
+
+ASSERTED: Mapping[str, str] = {name: name.replace("_", " ") for name in (*site.OUTCOMES, "flaky")}
+"""Word shown for the outcome of a test of the site's own; its shape is an outline, so that it looks like no verdict."""
 
 ANSWERS: Mapping[str, str] = {
     "yes": "Yes, for what was tested",
@@ -54,6 +58,8 @@ def _template() -> jinja2.Template:
         "day": lambda value: str(value or "-").replace("T", " ").partition(".")[0].removesuffix("Z"),
         "plain": _plain,
     }
+    environment.filters["needs"] = site.needs_text
+    environment.filters["last_lines"] = site.last_lines
     return environment.get_template("report.html.j2")
 
 
@@ -72,12 +78,21 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "runs": catalogue.RUNS,
         "areas": _areas(report["requirements"]),
         "by_level": _by_level(report),
+        "asserted": ASSERTED,
+        "asserted_mark": lambda test: "flaky" if site.is_flaky(test) else test["outcome"],
+        "site_modules": _site_modules(report["requirements"]),
         "undecided": [r for r in report["requirements"] if r["verdict"] in {"environment", "inconclusive"}],
         "evidence": _evidence(report),
         "evidence_href": evidence_href,
         "profile": list(_leaves(report)),
         "mark_of": mark_of,
     }
+
+
+def _site_modules(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return how the modules of requirements that are not shipped are named on a command line."""
+    own = (row for row in rows if catalogue.row(row["id"]) is None)
+    return [shlex.quote(name) for name in sorted({modules.named(row) for row in own})]
 
 
 def mark_of(row: Mapping[str, Any]) -> str:

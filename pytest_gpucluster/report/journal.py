@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.plain import redact, times
+from pytest_gpucluster.report import site
 from pytest_gpucluster.requirement import Finding, Requirement
 
 SCHEMA = 1
@@ -19,7 +20,9 @@ SCHEMA = 1
 
 JOURNAL = "run.jsonl"
 
-EVENTS = frozenset({"run-start", "declared", "scenario", "requirement", "not-run", "cleanup", "run-end"})
+EVENTS = frozenset(
+    {"run-start", "declared", "scenario", "requirement", "not-run", "site-test", "cleanup", "run-end"}
+)
 
 
 class RecordError(Exception):
@@ -160,6 +163,55 @@ class Journal:
     def not_run(self, requirement: Requirement, why: str) -> None:
         """Record a requirement that has a test which was not run, and why."""
         self.write("not-run", why=why, **_declaration(requirement))
+
+    def site_test(
+        self,
+        nodeid: str,
+        outcome: str,
+        *,
+        title: str,
+        area: str = "",
+        level: str = "must",
+        seconds: float = 0.0,
+        needs: Mapping[str, Any] | None = None,
+        scenarios: Sequence[str] = (),
+        text: str = "",
+        evidence: Path | None = None,
+    ) -> None:
+        """Record what a test of the site's own asserted; no judge decides it.
+
+        A test that is repeated is written again: the last attempt counts, the outcomes before it are kept. `not_run`
+        is no attempt, so it may be written ahead of the test, for a run that is killed before it.
+
+        Args:
+            nodeid: pytest's name of the test.
+            outcome: one of `site.OUTCOMES`.
+            title: first line of the docstring, or the test's name.
+            area: name of the area that it is marked with, "" for none.
+            level: must, should or control.
+            seconds: how long the test took.
+            needs: what it needs of the cluster: `capabilities` (names), `nodes`, `gpus`, `seconds`.
+            scenarios: shipped scenarios whose evidence it looked at.
+            text: why it failed, was not run or does not apply, as it was shown; "" for a pass.
+            evidence: the file with its own evidence.
+
+        Raises:
+            ValueError: an outcome or a level that no reader knows.
+        """
+        site.check(outcome, level)
+        self.write(
+            "site-test",
+            nodeid=nodeid,
+            outcome=outcome,
+            title=title,
+            area=area,
+            level=str(level),
+            seconds=seconds,
+            needs=dict(needs or {}),
+            scenarios=list(scenarios),
+            text=text,
+            **self._evidence(evidence),
+        )
 
     def cleanup(self, left_overs: Sequence[str], requests: Mapping[str, int] | None = None) -> None:
         """Record what was left on the cluster after cleanup; an empty list says that nothing was.

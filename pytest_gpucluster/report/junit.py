@@ -1,8 +1,8 @@
 """JUnit XML from the report alone.
 
 A violation is a `failure`; environment and inconclusive are an `error`, so that a pipeline can repeat trouble and
-never repeats a violation away; what does not apply or was not run is `skipped`. Left-overs and a run that did not
-come to its end are cases of their own.
+never repeats a violation away; what does not apply or was not run is `skipped`. A test of the site's own that failed
+is a `failure` of the type `asserted`. Left-overs and a run that did not come to its end are cases of their own.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from pytest_gpucluster.report import answer
+from pytest_gpucluster.report import answer, site
 
 BUDGET = "budget:"
 """How the reason of a row begins that was selected and left out for want of GPU-seconds."""
@@ -20,7 +20,7 @@ _UNPRINTABLE = re.compile(r"[^\x09\x0a\x0d\x20-\ud7ff\ue000-\ufffd\U00010000-\U0
 
 
 def render(report: Mapping[str, Any]) -> str:
-    """Return the report as JUnit XML with one case for each requirement that was decided or not run."""
+    """Return the report as JUnit XML: a case for each requirement, and each test of the site's own."""
     suite = ET.Element("testsuite", name="gpucluster")
     _properties(suite, _suite_properties(report))
     for row in report["requirements"]:
@@ -33,6 +33,8 @@ def render(report: Mapping[str, Any]) -> str:
             ET.SubElement(case, "error", type="not run", message=message)
         else:
             ET.SubElement(case, "skipped", message=message)
+    for test in report["site_tests"]:
+        _site_test(suite, test)
     _run_cases(suite, report)
     _totals(suite)
     if report["run"].get("started"):
@@ -81,6 +83,42 @@ def _decided(suite: ET.Element, row: Mapping[str, Any]) -> None:
             ET.SubElement(case, "failure", type="violation", message=message).text = body
         case other:
             ET.SubElement(case, "error", type=other, message=message).text = body
+
+
+def _site_test(suite: ET.Element, test: Mapping[str, Any]) -> None:
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        classname="gpucluster.site",
+        name=_text(test["nodeid"]),
+        time=f"{test['seconds']:.3f}",
+    )
+    properties = {
+        "gpucluster.title": test["title"],
+        "gpucluster.level": test["level"],
+        "gpucluster.area": test["area"],
+        "gpucluster.asserted": test["outcome"],
+        "gpucluster.needs": site.needs_text(test["needs"]),
+        "gpucluster.scenarios": " ".join(test["scenarios"]),
+        "gpucluster.evidence": test["evidence"] or "",
+        "gpucluster.sha256": test["sha256"] or "",
+        "gpucluster.earlier": " ".join(test["earlier"]),
+    }
+    _properties(case, {name: value for name, value in properties.items() if value})
+    message = _text(f"{test['title']}: {site.first_line(test)}" if test["text"] else test["title"])
+    body = _text(test["text"] or message)
+    if site.is_flaky(test):
+        told = _text(f"passed only when it was repeated, after {', '.join(test['earlier'])}")
+        ET.SubElement(case, "flakyFailure", type="flaky", message=told)
+    match test["outcome"]:
+        case "passed":
+            pass
+        case "failed":
+            ET.SubElement(case, "failure", type="asserted", message=message).text = body
+        case "skipped" | "not_applicable":
+            ET.SubElement(case, "skipped", message=message)
+        case other:
+            ET.SubElement(case, "error", type=other.replace("_", " "), message=message).text = body
 
 
 def _case(suite: ET.Element, row: Mapping[str, Any], seconds: float) -> ET.Element:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_gpucluster.report import site
 from pytest_gpucluster.report.answer import answer, counts
 from pytest_gpucluster.report.journal import JOURNAL, SCHEMA, Journal, RecordError, judge_name, sha256
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
@@ -47,6 +48,9 @@ def load(run_folder: Path) -> dict[str, Any]:
     if not isinstance(report, dict) or not isinstance(report.get("requirements"), list):
         raise RecordError(f"{path}: is no report of a run")
     _check_schema(path, report.get("schema"))
+    # Records made before sites' own tests were kept have none.
+    report.setdefault("site_tests", [])
+    report.setdefault("counts", {}).setdefault("site_tests", {})
     return report
 
 
@@ -98,6 +102,7 @@ class _Fold:
         self.declared: dict[str, Mapping[str, Any]] = {}
         self.decided: dict[str, dict[str, Any]] = {}
         self.not_run: dict[str, Mapping[str, Any]] = {}
+        self.site_tests: dict[str, dict[str, Any]] = {}
         self.scenarios: dict[str, dict[str, Any]] = {}
         self.left_overs: dict[str, None] = {}
         self.cleaned = False
@@ -126,6 +131,8 @@ class _Fold:
                 self.decided[entry["id"]] = {**_decided(entry), "earlier": before}
             case "not-run":
                 self.not_run[entry["id"]] = entry
+            case "site-test":
+                self.site_tests[entry["nodeid"]] = site.folded(entry, self.site_tests.get(entry["nodeid"]))
             case "cleanup":
                 self.cleaned = True
                 self.beside.append(dict(entry.get("requests") or {}))
@@ -160,6 +167,7 @@ class _Fold:
             "requirements": decided,
             "not_run": self._not_run(),
             "not_built": self._not_built(),
+            "site_tests": sorted(self.site_tests.values(), key=lambda item: str(item["nodeid"])),
             "waivers": waivers,
             "scenarios": sorted(self.scenarios.values(), key=lambda item: str(item["name"])),
             "cleanup": {"done": self.cleaned, "left_overs": list(self.left_overs)},

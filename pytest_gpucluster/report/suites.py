@@ -1,5 +1,6 @@
 """Find and import the shipped suites, so that the registry holds every requirement that has a test."""
 
+import functools
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
@@ -7,11 +8,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest_gpucluster
+from pytest_gpucluster.report import modules
+from pytest_gpucluster.report.modules import SuiteError
 from pytest_gpucluster.requirement import REGISTRY, Registry
 
-
-class SuiteError(Exception):
-    """A module of the suites that cannot be imported; the text names it and says why."""
+__all__ = ["SuiteError", "flips", "load_suites", "location"]
 
 
 def location() -> tuple[Path, str] | None:
@@ -36,13 +37,15 @@ def load_suites(extra: Iterable[str] = ()) -> Registry:
     A module that is already imported, perhaps by pytest under another name, is not imported again.
 
     Args:
-        extra: further modules with requirements of the user's own.
+        extra: further modules with requirements of a site's own, each a file or a dotted name.
 
     Raises:
         SuiteError: when a module fails to import.
     """
-    for module in [*_shipped(), *extra]:
-        _import(module)
+    for module in _shipped():
+        modules.attempt(module, functools.partial(importlib.import_module, module))
+    for module in extra:
+        modules.load(module)
     return REGISTRY
 
 
@@ -73,14 +76,14 @@ def _shipped() -> list[str]:
     if "." not in package and root not in sys.path:
         sys.path.append(root)
     loaded = {Path(file).resolve() for file in map(_file, list(sys.modules.values())) if file}
-    modules: list[str] = []
+    found: list[str] = []
     for path in sorted(folder.rglob("*.py")):
         if path.name == "conftest.py" or path in loaded:
             continue
         parts = path.relative_to(folder).with_suffix("").parts
         if parts[-1] != "__init__":
-            modules.append(".".join((package, *parts)))
-    return modules
+            found.append(".".join((package, *parts)))
+    return found
 
 
 def _loaded_below_suites() -> list[ModuleType]:
@@ -97,10 +100,3 @@ def _loaded_below_suites() -> list[ModuleType]:
 def _file(module: object) -> str | None:
     file = getattr(module, "__file__", None)
     return file if isinstance(file, str) else None
-
-
-def _import(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        raise SuiteError(f"cannot import {name}: {type(error).__name__}: {error}") from error

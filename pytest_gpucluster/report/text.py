@@ -43,6 +43,7 @@ def failure_text(
     cluster: str | None = None,
     defects: Sequence[str] = (),
     waived: str = "",
+    modules: Sequence[str] = (),
 ) -> str:
     """Return the text of a finding; also used for a pass by `gpucluster judge`.
 
@@ -55,7 +56,10 @@ def failure_text(
         cluster: the profile's name for the line that repeats the test, None for the default.
         defects: planted defects, for the same line.
         waived: the waiver in force, in one line; "" without one.
+        modules: what was named with `--module` to have the row; by default, for a row that is not shipped, the file of
+            its test.
     """
+    modules = modules or _own_module(requirement, nodeid)
     parts = [
         _head(requirement, finding),
         _fill(requirement.text, indent=2),
@@ -73,7 +77,7 @@ def failure_text(
         *_repeat(
             requirement, finding, nodeid, [*_named(cluster), *(f"--gpucluster-defect={d}" for d in defects)]
         ),
-        *_evidence(requirement, finding, evidence_path, run_folder),
+        *_evidence(requirement, finding, evidence_path, run_folder, modules),
     ]
     return "\n".join(part.rstrip() for part in parts)
 
@@ -139,21 +143,36 @@ def _repeat(requirement: Requirement, finding: Finding, nodeid: str, options: li
 
 def _target(requirement: Requirement, nodeid: str) -> list[str]:
     """Return where pytest finds the test: the shipped suite by its place, any other test by its node id."""
+    shipped = _shipped(requirement)
+    return shipped or ([nodeid] if nodeid else [])
+
+
+def _shipped(requirement: Requirement) -> list[str]:
+    """Return how pytest is told of the shipped suites, [] for a row that they do not declare."""
     package = requirement.where.partition(":")[0]
     if package.startswith("pytest_gpucluster.suites"):
         return ["--pyargs", "pytest_gpucluster.suites"]
-    if package.startswith("suites."):
-        return ["suites"]
-    return [nodeid] if nodeid else []
+    return ["suites"] if package.startswith("suites.") else []
+
+
+def _own_module(requirement: Requirement, nodeid: str) -> list[str]:
+    """Return the file of a test that the commands do not know by themselves."""
+    file = nodeid.partition("::")[0]
+    return [file] if file and not _shipped(requirement) else []
 
 
 def _evidence(
-    requirement: Requirement, finding: Finding, path: Path | None, run_folder: Path | None
+    requirement: Requirement,
+    finding: Finding,
+    path: Path | None,
+    run_folder: Path | None,
+    modules: Sequence[str],
 ) -> list[str]:
     lines: list[str] = []
     if path is not None:
         shown = _shown(path, run_folder)
-        again = shlex.join(["gpucluster", "judge", shown, "--requirement", requirement.id])
+        named = [word for module in modules for word in ("--module", module)]
+        again = shlex.join(["gpucluster", "judge", shown, "--requirement", requirement.id, *named])
         lines += [f"{'evidence':<{_INDENT}}{shown}", f"{'':<{_INDENT}}{again}"]
     if finding.evidence:
         keys = [*finding.evidence[:_KEYS_SHOWN]]

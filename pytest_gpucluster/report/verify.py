@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,15 @@ from typing import Any
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.plain import redact
-from pytest_gpucluster.report import deciding, record, suites, write
-from pytest_gpucluster.requirement import DeclarationError, Finding, Registry, Verdict
+from pytest_gpucluster.report import deciding, modules, record, suites, write
+from pytest_gpucluster.requirement import (
+    DeclarationError,
+    Finding,
+    Registry,
+    Verdict,
+    catalogue,
+    is_site,
+)
 
 _UNDECIDED = frozenset({Verdict.ENVIRONMENT.value, Verdict.INCONCLUSIVE.value})
 
@@ -81,10 +89,11 @@ class _Check:
                 f"made by version {self.report['run'].get('plugin')}, "
                 f"checked by {pytest_gpucluster.__version__}: verdicts are compared, wording is not"
             )
-        for item in (*self.report["scenarios"], *self.report["requirements"]):
+        for item in (*self.report["scenarios"], *self.report["requirements"], *self.report["site_tests"]):
             self._file(item)
         for row in self.report["requirements"]:
             self._row(row)
+        self._site_tests()
         self._journal()
         self._sums()
         return Verification(tuple(self.problems), tuple(self.notes), self.again)
@@ -116,8 +125,10 @@ class _Check:
         try:
             declared = self.registry.get(row_id)
         except DeclarationError:
-            self.problems.append(f"{row_id}: cannot be decided again: no suite declares it ({row['where']})")
+            self.problems.append(f"{row_id}: cannot be decided again: {_not_declared(row)}")
             return
+        if is_site(row_id) and _function(declared.where) != _function(row["where"]):
+            self.notes.append(f"{row_id}: recorded of {row['where']}, decided again by {declared.where}")
         try:
             finding = deciding.decide(declared, evidence)
         except Exception as error:  # noqa: BLE001 - a judge that breaks on a changed file is one line, not the end
@@ -129,6 +140,13 @@ class _Check:
             self.notes.append(f"{row_id}: recorded as {row['verdict']}, the evidence alone says pass")
             return
         self.problems.extend(self._differences(row, finding))
+
+    def _site_tests(self) -> None:
+        count = len(self.report["site_tests"])
+        if count:
+            self.notes.append(
+                f"{count} test{'s' if count != 1 else ''} of the site's own: asserted, not decided again"
+            )
 
     def _read(self, name: str) -> Evidence | None:
         if name not in self.evidence:
@@ -162,8 +180,7 @@ class _Check:
         except record.RecordError as error:
             self.problems.append(str(error))
             return
-        now = {row["id"]: row["verdict"] for row in folded["requirements"]}
-        then = {row["id"]: row["verdict"] for row in self.report["requirements"]}
+        now, then = _words(folded), _words(self.report)
         for row_id in sorted({*now, *then}):
             if now.get(row_id) != then.get(row_id):
                 self.problems.append(
@@ -187,3 +204,24 @@ class _Check:
                 self.problems.append(f"{name}: the file is missing")
             elif record.sha256(file) != recorded:
                 self.problems.append(f"{name}: the file was changed since the run")
+
+
+def _words(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return for each row its verdict, and for each test of the site's own its outcome."""
+    return {
+        **{row["id"]: row["verdict"] for row in report["requirements"]},
+        **{test["nodeid"]: test["outcome"] for test in report["site_tests"]},
+    }
+
+
+def _function(where: str) -> str:
+    """Return the test's own name: the module's differs with the folder that it is imported from."""
+    return where.rpartition(":")[2]
+
+
+def _not_declared(row: Mapping[str, Any]) -> str:
+    """Say why there is no judge for a row, and what the reader can do about it."""
+    if catalogue.row(row["id"]) is not None:
+        return f"no suite declares it ({row['where']})"
+    module = modules.named(row)
+    return f"declared in {module}; name it with --module {shlex.quote(module)}"

@@ -62,9 +62,10 @@ def _page(report: Mapping[str, Any]) -> str:
 
 
 def _sums(run_folder: Path, report: Mapping[str, Any], written: list[Path]) -> str:
-    """Return lines as `sha256sum --check` reads them: journal, forms, and the evidence that was judged."""
-    judged = [row["evidence"] for row in (*report["requirements"], *report["scenarios"]) if row["evidence"]]
-    named = [run_folder / record.JOURNAL, *written, *(run_folder / name for name in judged)]
+    """Return lines as `sha256sum --check` reads them: journal, forms, and every evidence file."""
+    kept = (*report["requirements"], *report["scenarios"], *report["site_tests"])
+    files = [item["evidence"] for item in kept if item["evidence"]]
+    named = [run_folder / record.JOURNAL, *written, *(run_folder / name for name in files)]
     unique = [path for path in dict.fromkeys(named) if path.is_file()]
     return "".join(f"{record.sha256(path)}  {os.path.relpath(path, run_folder)}\n" for path in unique)
 

@@ -27,8 +27,13 @@ AREAS: Mapping[str, tuple[str, str]] = {
     "CKPT": ("checkpoint", "checkpoints are whole and loadable"),
     "HLT": ("health", "devices are healthy and isolated"),
     "TRN": ("trainer", "other ways to write a gang"),
+    "SITE": ("site", "what this site asks of its cluster"),
 }
 """Id prefix -> (marker name, meaning)."""
+
+SITE = "SITE"
+"""Prefix of the requirements that a site writes itself. The catalogue has none of them, and no document stands behind
+them; they are decided by judges like all others."""
 
 DOCUMENTS: Mapping[str, str] = {
     "R": "gang-scheduled training recipe",
@@ -70,13 +75,13 @@ class Requirement:
     Attributes:
         id: catalogue id such as `GANG-002`; never changes, never reused.
         level: must, should or control.
-        documents: letters of the documents that promise it.
+        documents: letters of the documents that promise it; () for a requirement of a site's own.
         title: first line of the docstring.
         text: the normative sentence (rest of the docstring).
         scenario: the workload whose evidence is judged.
         judge: pure function of (evidence, given).
         presupposes: what must have been observed before the judge's word counts.
-        defects: planted defects that must turn the row red.
+        defects: planted defects that must turn the row red; a requirement of a site's own may have none.
         where: `module:function` of the test.
         smoke: it belongs to the few rows that answer in seconds (`-m smoke`).
         schedulers: declared schedulers that it is about; () for all.
@@ -191,7 +196,7 @@ def requirement(
     requirement_id: str,
     *,
     level: str,
-    documents: str,
+    documents: str = "",
     scenario: ScenarioLike,
     judge: Judge,
     presupposes: Sequence[Presupposition] = (),
@@ -204,8 +209,20 @@ def requirement(
 
     The docstring is the normative text: its first line the title, the rest the sentence with MUST or SHOULD.
 
+    Args:
+        requirement_id: area and three digits, such as `GANG-002`; those of the area SITE are a site's own.
+        level: must, should or control.
+        documents: letters of the documents that promise it, parted by blanks. Only `SITE` rows may leave it out.
+        scenario: the workload whose evidence is judged.
+        judge: pure function of (evidence, given).
+        presupposes: what must have been observed before the judge's word counts.
+        defects: planted defects that must turn the row red.
+        smoke: it belongs to the few rows that answer in seconds (`-m smoke`).
+        schedulers: declared schedulers that it is about; () for all.
+        registry: where it is entered.
+
     Raises:
-        DeclarationError: malformed id, unknown level or document, missing docstring, duplicate id.
+        DeclarationError: malformed id, unknown level or document, no document, missing docstring, duplicate id.
     """
 
     def declare(function: F) -> F:
@@ -215,7 +232,7 @@ def requirement(
         declared = Requirement(
             id=_checked_id(requirement_id, where),
             level=_checked_level(level, where),
-            documents=_checked_documents(documents, where),
+            documents=_checked_documents(documents, requirement_id, where),
             title=title,
             text=text,
             scenario=scenario,
@@ -231,6 +248,11 @@ def requirement(
         return function
 
     return declare
+
+
+def is_site(requirement_id: str) -> bool:
+    """Report whether an id is that of a requirement of a site's own."""
+    return requirement_id.partition("-")[0] == SITE
 
 
 def requirement_of(function: object) -> Requirement | None:
@@ -276,8 +298,13 @@ def _checked_schedulers(listed: Sequence[str], where: str) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _checked_documents(documents: str, where: str) -> tuple[str, ...]:
+def _checked_documents(documents: str, requirement_id: str, where: str) -> tuple[str, ...]:
     letters = tuple(documents.split())
+    if not letters and not is_site(requirement_id):
+        raise DeclarationError(
+            f"{where}: {requirement_id} names no document: expected one or more of {' '.join(DOCUMENTS)} "
+            f"(only {SITE} requirements may leave it out)"
+        )
     for letter in letters:
         if letter not in DOCUMENTS:
             raise DeclarationError(

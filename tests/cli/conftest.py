@@ -27,7 +27,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 def sample_suites(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the sample suite stand for the shipped one."""
     registry = sample.make_suite().registry
-    monkeypatch.setattr(suites, "load_suites", lambda: registry)
+    monkeypatch.setattr(suites, "load_suites", lambda _extra=(): registry)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def test_describe_lists_every_row_built_or_not(call: Call, sample_suites: None) 
     status, out, _ = call("describe", "requirements", "--json")
     rows = {row["id"]: row for row in json.loads(out)}
     assert status == 0
-    assert set(rows) == {row.id for row in catalogue.rows()}
+    assert set(rows) == {"SITE-001", *(row.id for row in catalogue.rows())}
     assert rows["GANG-002"]["built"]
     assert rows["GANG-002"]["presupposes"]
     assert not rows["TRN-001"]["built"]
@@ -35,7 +35,7 @@ def test_describe_shows_one_row_in_full(call: Call, sample_suites: None) -> None
 def test_describe_counts_the_rows(call: Call, sample_suites: None) -> None:
     """The table ends with how many rows have a test."""
     _, out, _ = call("describe", "requirements")
-    assert out.splitlines()[-1] == "8 of 132 rows have a test"
+    assert out.splitlines()[-1] == "9 of 133 rows have a test"
 
 
 def test_describe_defects_names_the_rows_they_flip(
@@ -133,7 +133,7 @@ def test_report_says_what_it_could_not_write(call: Call, run: Path) -> None:
 def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, run: Path) -> None:
     """0 for an untouched run, 1 with one line for each thing that differs."""
     status, out, _ = call("verify", run)
-    assert (status, out.splitlines()[-1]) == (0, "7 verdicts decided again from evidence: all as recorded")
+    assert (status, out.splitlines()[-1]) == (0, "8 verdicts decided again from evidence: all as recorded")
     (run / "evidence" / "fabric.jsonl").unlink()
     status, out, _ = call("verify", run)
     assert status == 1

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_gpucluster.hooks import backend, run  # noqa: F401 - imported here, so that inner runs share them
 from pytest_gpucluster.requirement import REGISTRY
+from pytest_gpucluster.scenario import permissions  # noqa: F401 - the same: half of it imported anew cannot be sorted
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -57,6 +57,7 @@ class Suite:
         title: str,
         text: str,
         scenario: str,
+        module: str = "suites.sample",
         **rest: Any,
     ) -> Requirement:
         """Declare one row."""
@@ -65,9 +66,9 @@ class Suite:
             """Stand in for a test."""
 
         test.__doc__ = f"{title}.\n\n{text}"
-        test.__module__ = "suites.sample"
+        test.__module__ = module
         test.__qualname__ = f"test_{row_id.lower().replace('-', '_')}"
-        rest = {"level": "must", "documents": "R J", **rest}
+        rest = {"level": "must", **({} if row_id.startswith("SITE") else {"documents": "R J"}), **rest}
         requirement(row_id, scenario=Named(scenario), judge=judge, registry=self.registry, **rest)(test)
         return self.registry.get(row_id)
 
@@ -227,7 +228,64 @@ def make_suite() -> Suite:
         text="When rank 0 exits, the Job MUST complete and no worker MUST be left running.",
         scenario="gang-fits",
     )
+    suite.declare(
+        "SITE-001",
+        constant(
+            Finding(
+                Verdict.PASS,
+                required="all 4 members on nodes of one rack",
+                observed="4 of 4 on nodes labelled rack=r12",
+                where=("Pod/gang-worker-0 on gpu-0",),
+            )
+        ),
+        title="A gang of a quarter rack stays in one rack",
+        text="All members of a gang of at most 8 GPUs MUST be bound to nodes of one rack.",
+        scenario="gang-fits",
+        module="test_site",
+    )
     return suite
+
+
+def nodeid(declared: Requirement) -> str:
+    """Return pytest's name of the test of a row."""
+    file = "tests/test_site.py" if declared.id.startswith("SITE") else "suites/sample.py"
+    return f"{file}::test[{declared.id}]"
+
+
+FAILURE = """def test_an_image_starts_everywhere(stage):
+>       assert slowest < 20.0
+E       assert 31.4 < 20.0
+
+tests/test_site.py:31: <script>alert(2)</script>"""
+
+
+def write_site_tests(journal: record.Journal, folder: Path) -> None:
+    """Write tests of the site's own, one for each way in which they end."""
+    evidence = write_evidence(folder / "evidence" / "site" / "all-reduce.jsonl", evidence_lines("all-reduce"))
+    needs = {"capabilities": ["fabric"], "nodes": 2, "gpus": 16, "seconds": 90.0}
+    journal.site_test(
+        "tests/test_site.py::test_all_reduce", "passed", title="An all-reduce over two nodes is fast enough",
+        area="fabric", seconds=41.5, needs=needs, scenarios=["gang-fits"], evidence=evidence,
+    )  # fmt: skip
+    journal.site_test(
+        "tests/test_site.py::test_an_image_starts_everywhere", "failed", title="The image starts within 20 s",
+        area="lifecycle", seconds=33.1, needs={"capabilities": [], "nodes": 0, "gpus": 0}, text=FAILURE,
+    )  # fmt: skip
+    for outcome in ("error", "passed"):
+        journal.site_test(
+            "tests/test_site.py::test_mirror[a&b]", outcome, title="The mirror answers", seconds=0.8,
+            text="fixture 'mirror': connection reset" if outcome == "error" else "",
+        )  # fmt: skip
+    for name, outcome, why in (
+        ("home", "error", "RuntimeError: no such mount: /home"),
+        ("login", "environment", "the cluster may not be reached: 401 Unauthorized"),
+        ("rdma", "not_applicable", "the profile declares no capability 'rdma'"),
+        ("scratch", "skipped", "until the new file system is there (OPS-17)"),
+        ("soak", "not_run", "budget: 7200 GPU-seconds are left out"),
+    ):
+        journal.site_test(
+            f"tests/test_site.py::test_{name}", outcome, title=f"test_{name}", level="should", text=why
+        )
 
 
 def evidence_lines(scenario: str, *, partial: bool = False) -> list[dict[str, Any]]:
@@ -326,9 +384,10 @@ def make_run(folder: Path, *, partial: bool = True, end: bool = True, clock: Clo
             presupposed=deciding.presupposed(declared, evidence),
             seconds=0.012,
             evidence=path,
-            nodeid=f"suites/sample.py::test[{declared.id}]",
+            nodeid=nodeid(declared),
             text=shown,
         )
+    write_site_tests(journal, folder)
     journal.not_run(suite.registry.get("LIFE-001"), "would block others: slots are not permitted")
     if end:
         journal.cleanup(["Queue/gpucluster-q (still there after 30 s)"])

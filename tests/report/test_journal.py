@@ -92,6 +92,11 @@ def test_no_planted_secret_reaches_any_file(tmp_path: Path) -> None:
     finding = Finding(Verdict.FAIL, "-", f"env HF_TOKEN=CANARY-4 {canary}", facts={"pod": secret})
     journal.requirement(row, finding, text=f"Authorization: Bearer CANARY-6 {canary}", nodeid=canary)
     journal.not_run(suite.registry.get("GANG-002"), f"password=CANARY-7 {canary}")
+    journal.site_test(
+        f"t.py::test[{canary}]", "failed", title=f"token={canary}", area=canary, scenarios=[canary],
+        needs={"capabilities": [canary], "password": "CANARY-8"},
+        text=f"E  AssertionError: Authorization: Bearer CANARY-9 {canary}",
+    )  # fmt: skip
     journal.cleanup([f"Secret/{canary}"])
     journal.run_end(exit_status=1, interrupted=False)
     written = write.write_all(tmp_path)

@@ -46,16 +46,18 @@ def test_the_report_is_as_it_was(run: Path, golden: Callable[[str, str], None]) 
 
 
 def test_every_row_of_the_catalogue_stands_in_one_list(run: Path) -> None:
-    """A row is decided, not run or not built, and never two of these."""
+    """A row is decided, not run or not built, and never two of these; the site's own stand beside them."""
     report = folded(run)
     places = [row["id"] for name in ("requirements", "not_run", "not_built") for row in report[name]]
-    assert sorted(places) == sorted(row.id for row in catalogue.rows())
+    assert sorted(places) == sorted(["SITE-001", *(row.id for row in catalogue.rows())])
 
 
 def test_rows_come_in_the_order_of_the_catalogue(run: Path) -> None:
     """The order of decisions, which is that of workers, does not show."""
     ids = [row["id"] for row in folded(run)["requirements"]]
-    assert ids == ["GANG-001", "GANG-002", "GANG-007", "REF-001", "REF-002", "PLG-003", "FAB-006"]
+    assert ids == [
+        "GANG-001", "GANG-002", "GANG-007", "REF-001", "REF-002", "PLG-003", "FAB-006", "SITE-001"
+    ]  # fmt: skip
 
 
 def test_a_run_that_was_killed_says_so_and_lists_what_it_did_not_reach(tmp_path: Path) -> None:

@@ -62,6 +62,24 @@ def test_the_repeat_line_finds_the_test() -> None:
     )
 
 
+def test_the_line_that_judges_again_names_the_module_of_an_own_row(tmp_path: Path) -> None:
+    """A shipped row needs none; an own one is named by the file of its test, or as the reader named it."""
+    row = sample.make_suite().registry.get("SITE-001")
+    finding, file = Finding(Verdict.FAIL, "a", "b"), tmp_path / "x.jsonl"
+    again = f"gpucluster judge {file} --requirement SITE-001"
+    nodeid = "my tests/test_site.py::test_it[a-b]"
+    assert f"{again} --module 'my tests/test_site.py'\n" in (
+        text.failure_text(row, finding, evidence_path=file, nodeid=nodeid) + "\n"
+    )
+    assert f"{again} --module site_rows --module x.py" in text.failure_text(
+        row, finding, evidence_path=file, nodeid=nodeid, modules=["site_rows", "x.py"]
+    )
+    shipped = sample.make_suite().registry.get("GANG-001")
+    assert "--module" not in text.failure_text(
+        shipped, finding, evidence_path=file, nodeid="suites/gang/test_x.py::test_y"
+    )
+
+
 def test_an_evidence_path_inside_the_run_opens_from_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

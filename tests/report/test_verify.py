@@ -1,5 +1,6 @@
 """A run is verified from its files alone."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,8 @@ def test_an_untouched_run_is_verified(written: Path) -> None:
     """Every verdict, finding and sum is reached again."""
     found = check(written)
     assert found.problems == ()
-    assert found.decided_again == 7
+    assert found.decided_again == 8
+    assert found.notes == ("8 tests of the site's own: asserted, not decided again",)
 
 
 def test_a_changed_evidence_file_is_named(written: Path) -> None:
@@ -122,8 +124,50 @@ def test_a_row_that_no_suite_declares_cannot_be_verified(written: Path) -> None:
     """Nothing is taken on trust."""
     found = verify.verify(written, registry=Registry(), read=sample.read)
     assert found.decided_again == 0
-    assert len(found.problems) == 7
+    assert len(found.problems) == 8
     assert "GANG-001: cannot be decided again: no suite declares it" in found.problems[0]
+    assert found.problems[-1] == (
+        "SITE-001: cannot be decided again: declared in tests/test_site.py; name it with --module tests/test_site.py"
+    )
+
+
+def test_a_requirement_of_the_sites_own_from_another_test_is_noted(written: Path) -> None:
+    """Two sites may use the same id: which test decided it again is told; the module's place does not matter."""
+    registry = Registry()
+    for row in sample.make_suite().registry:
+        moved = dataclasses.replace(row, where=f"elsewhere.{row.where}")
+        other = dataclasses.replace(row, where="tests.test_rack:test_other")
+        registry.add(other if row.id == "SITE-001" else moved)
+    found = verify.verify(written, registry=registry, read=sample.read)
+    assert found.problems == ()
+    assert found.notes[0] == (
+        "SITE-001: recorded of test_site:test_site_001, decided again by tests.test_rack:test_other"
+    )
+
+
+def test_changed_evidence_of_a_sites_test_is_named(written: Path) -> None:
+    """Nobody decides on it, and its sum is checked all the same; so is that it is there."""
+    path = written / "evidence" / "site" / "all-reduce.jsonl"
+    path.write_text(path.read_text() + "\n")
+    assert check(written).problems == (
+        "evidence/site/all-reduce.jsonl: the file was changed: its SHA-256 is not the recorded one",
+    )
+    path.unlink()
+    assert check(written).problems == ("evidence/site/all-reduce.jsonl: the file is missing",)
+
+
+def test_a_changed_outcome_of_a_sites_test_is_named(written: Path) -> None:
+    """A failure that was made a pass is contradicted by journal and sum."""
+
+    def change(report: dict[str, Any]) -> None:
+        failed = [test for test in report["site_tests"] if test["outcome"] == "failed"]
+        failed[0].update(outcome="passed")
+
+    edit(written / "report.json", change)
+    assert check(written).problems == (
+        "tests/test_site.py::test_an_image_starts_everywhere: report.json says passed, run.jsonl says failed",
+        "report.json: the file was changed since the run",
+    )
 
 
 def test_evidence_that_cannot_be_read_is_one_line(written: Path) -> None:
@@ -146,6 +190,29 @@ def test_a_pass_without_evidence_is_a_problem(tmp_path: Path) -> None:
     assert "REF-002: environment without evidence: nothing to decide again" in found.notes
 
 
+def test_a_record_from_before_the_sites_tests_were_kept_is_verified(tmp_path: Path) -> None:
+    """The fields that were added since do not speak against it."""
+    suite = sample.make_suite()
+    journal = record.Journal(tmp_path / record.JOURNAL)
+    journal.run_start(
+        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={}
+    )
+    evidence = sample.write_evidence(tmp_path / "evidence" / "x.jsonl", sample.evidence_lines("gang-fits"))
+    row = suite.registry.get("GANG-001")
+    journal.requirement(row, deciding.decide(row, sample.read(evidence)), evidence=evidence)
+    journal.run_end(exit_status=0, interrupted=False)
+    write.write_all(tmp_path)
+
+    def strip(report: dict[str, Any]) -> None:
+        del report["site_tests"], report["counts"]["site_tests"]
+
+    edit(tmp_path / record.REPORT, strip)
+    (tmp_path / write.SUMS).unlink()
+    assert check(tmp_path) == verify.Verification(
+        (), (f"{write.SUMS}: not there: the other files were not checked",), 1
+    )
+
+
 def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
     """A record that claims less than the evidence shows is no fraud; one that hides a violation is."""
     rows = [("GANG-001", "inconclusive"), ("GANG-002", "inconclusive")]
@@ -160,7 +227,7 @@ def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
         )
     write.write_all(written)
     found = check(written)
-    assert found.notes == ("GANG-001: recorded as inconclusive, the evidence alone says pass",)
+    assert found.notes[0] == "GANG-001: recorded as inconclusive, the evidence alone says pass"
     assert found.problems == ("GANG-002: the record says inconclusive, the evidence says fail",)
 
 

@@ -18,7 +18,7 @@ def test_all_forms_are_written_with_their_sums(run: Path) -> None:
         text=True,
         check=True,
     )
-    assert checked.stdout.count(": OK") == 8
+    assert checked.stdout.count(": OK") == 9
 
 
 def test_writing_again_gives_the_same(run: Path) -> None:

@@ -61,6 +61,9 @@ def test_a_declaration_is_static_and_readable():
         ({"requirement_id": "NOPE-002"}, "malformed requirement id"),
         ({"level": "shuold"}, "did you mean 'should'"),
         ({"documents": "R X"}, "unknown document 'X'"),
+        ({"documents": ""}, r"GANG-002 names no document: expected one or more of R J P E \+ "),
+        ({"requirement_id": "SITE-1", "documents": ""}, "malformed requirement id 'SITE-1'"),
+        ({"requirement_id": "SITE-001", "documents": "Q"}, "unknown document 'Q'"),
     ],
 )
 def test_a_wrong_declaration_is_one_clear_line(changed, line):
@@ -69,6 +72,35 @@ def test_a_wrong_declaration_is_one_clear_line(changed, line):
         _declare(Registry(), **changed)
     assert "\n" not in str(caught.value)
     assert "test_x" in str(caught.value)
+
+
+def test_a_sites_own_requirement_needs_neither_document_nor_defect():
+    """No document stands behind it, and the embedded cluster plants no defect for it; all else is as for any row."""
+    registry = Registry()
+
+    @requirement("SITE-001", level="should", scenario=_Scenario(), judge=_passes, registry=registry)
+    def test_rack():
+        """One rack.
+
+        Small gangs SHOULD stay in one rack.
+        """
+
+    declared = registry.get("SITE-001")
+    assert requirement_of(test_rack) is declared
+    assert (declared.area, declared.documents, declared.defects) == ("site", (), ())
+    assert declared.decide(None, {}).verdict is Verdict.PASS
+
+
+def test_only_a_sites_own_requirement_may_leave_its_documents_out():
+    """The default is for them: forgotten anywhere else, it is an error that says so."""
+    with pytest.raises(DeclarationError, match=r"test_x: GANG-001 names no document.*only SITE requirements"):
+
+        @requirement("GANG-001", level="must", scenario=_Scenario(), judge=_passes, registry=Registry())
+        def test_x():
+            """Title.
+
+            It MUST hold.
+            """
 
 
 def test_a_requirement_without_its_sentence_is_refused():
