@@ -17,7 +17,7 @@ def sweep(folder: Path) -> list[str]:
     from pytest_gpucluster import provider
     from pytest_gpucluster.kube import connection, errors
     from pytest_gpucluster.plain import names
-    from pytest_gpucluster.scenario import sweep as sweeping
+    from pytest_gpucluster.scenario import sweep as sweep_run
 
     cluster = provider.attach(folder)
     if cluster is None:
@@ -26,7 +26,7 @@ def sweep(folder: Path) -> list[str]:
     hint = f"remove it with: gpucluster cleanup {folder}"
     try:
         opened = connection.Connection.open(cluster.kubeconfig, cluster.context)
-        swept = sweeping.sweep(opened, run_id=run_id)
+        swept = sweep_run(opened, run_id=run_id)
     except errors.GpuClusterError as error:
         return [f"what a worker that died left on the cluster: {' '.join(str(error).split())}; {hint}"]
     return [f"{item}; {hint}" for item in swept.failed]

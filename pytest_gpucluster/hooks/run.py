@@ -255,7 +255,8 @@ class Run:
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
         )
         found = suites.location()
-        if found is not None and any(row.where.startswith(f"{found[1]}.") for row in REGISTRY):
+        shipped = found is not None and any(row.where.startswith(f"{found[1]}.") for row in REGISTRY)
+        if shipped or selection.site_tests:
             # Shipped rows that were not collected were not selected, which is not "not built".
             suites.load_suites()
         self.journal.declared(REGISTRY)

@@ -270,7 +270,7 @@ def _note(case: SiteCase, report: pytest.TestReport, error: BaseException | None
     elif report.failed and case.outcome in {"", "skipped"}:
         asserted = report.when == "call" and isinstance(error, AssertionError | pytest.fail.Exception)
         case.outcome = "failed" if asserted else "error"
-        case.text = str(error) if error is not None else report.longreprtext
+        case.text = report.longreprtext
 
 
 def _record(run: "Run", case: SiteCase) -> None:

@@ -8,21 +8,21 @@ import pytest
 from pytest_gpucluster import profile
 from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.profile.model import Waiver
-from pytest_gpucluster.requirement import REGISTRY, Verdict, catalogue
+from pytest_gpucluster.requirement import REGISTRY, Verdict, catalogue, declare
 
 RED = frozenset({Verdict.FAIL, Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE})
 """Verdicts that a waiver covers: the row is shown as waived, and stays red."""
 
 
 def check(loaded: profile.LoadedProfile) -> None:
-    """Check that each waiver names a requirement.
+    """Check that each waiver names a requirement; a site's own are known only where its tests are collected.
 
     Raises:
         pytest.UsageError: one line: where, which id, the nearest one.
     """
     known = {row.id for row in catalogue.rows()} | {row.id for row in REGISTRY}
     for number, waiver in enumerate(loaded.profile.waivers):
-        if waiver.id in known:
+        if waiver.id in known or declare.is_site(waiver.id):
             continue
         path = f"waivers.{number}.id"
         sources = loaded.sources
