@@ -58,7 +58,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems
     """
     places = [index for index, item in enumerate(items) if state.declared(item) is not None]
-    state.selection_of(config).total = len(places)
+    selection = state.selection_of(config)
+    selection.total = len(places)
+    selection.collected = tuple(items) if places else ()
     if not places or _shuffled(config):
         return
     ordered = sorted((items[index] for index in places), key=_order)
@@ -94,11 +96,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # A parametrized or repeated test may be deselected in part.
     for requirement in chosen:
         selection.deselected.pop(requirement.id, None)
-    if not chosen or config.getoption("collectonly"):
-        return
-    from pytest_gpucluster.hooks import reruns, run
-
+    everything, selection.collected = selection.collected, ()
     try:
+        _check_words(session, everything)
+        if not chosen or config.getoption("collectonly"):
+            return
+        from pytest_gpucluster.hooks import reruns, run
+
         made = run.prepare(config, {requirement.scenario.name for requirement in chosen})
         reruns.check(config, made.settings, session.items)
         config.stash[state.RUN] = made
@@ -111,6 +115,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         config.stash[state.PROBLEM] = str(error)
         session.items.clear()
         session.testscollected = 0
+
+
+def _check_words(session: pytest.Session, collected: Sequence[pytest.Item]) -> None:
+    """Refuse words of `-m` and `-k` that were meant for requirements and select none."""
+    config = session.config
+    if not collected or not (config.getoption("markexpr") or config.getoption("keyword")):
+        return
+    from pytest_gpucluster.hooks import selection
+
+    told = selection.problem(config, collected, session.items)
+    if told is not None:
+        raise pytest.UsageError(told)
 
 
 def _keep_to_budget(session: pytest.Session, chosen: Sequence[Requirement], limit: float) -> None:

@@ -57,12 +57,14 @@ class Selection:
         selected: ids of requirements that are to run, in order.
         deselected: requirement -> why it was deselected.
         total: how many requirement items were collected.
+        collected: all items of a run with requirements, until it is known which of them are selected.
         left_out: requirement -> why it is not run although it was selected: the budget.
     """
 
     selected: list[str] = dataclasses.field(default_factory=list)
     deselected: dict[str, tuple[Requirement, str]] = dataclasses.field(default_factory=dict)
     total: int = 0
+    collected: tuple[pytest.Item, ...] = ()
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
 
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_gpucluster.report import suites
 from pytest_gpucluster.requirement import Finding, Number, Refusal, Requirement, Verdict
 
 WIDTH = 100
@@ -140,10 +141,11 @@ def _repeat(requirement: Requirement, finding: Finding, nodeid: str, options: li
 def _target(requirement: Requirement, nodeid: str) -> list[str]:
     """Return where pytest finds the test: the shipped suite by its place, any other test by its node id."""
     package = requirement.where.partition(":")[0]
-    if package.startswith("pytest_gpucluster.suites"):
-        return ["--pyargs", "pytest_gpucluster.suites"]
-    if package.startswith("suites."):
-        return ["suites"]
+    if package.startswith(("pytest_gpucluster.suites.", "suites.")):
+        here = suites.location()
+        # In the checkout's own folder the short way, which needs no installation.
+        near = here is not None and here == (Path("suites").resolve(), package.partition(".")[0])
+        return ["suites"] if near else ["--pyargs", "pytest_gpucluster.suites"]
     return [nodeid] if nodeid else []
 
 
