@@ -60,6 +60,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     places = [index for index, item in enumerate(items) if state.declared(item) is not None]
     selection = state.selection_of(config)
     selection.total = len(places)
+    if places and not _check_words(config, items, nothing_selected=False):
+        items.clear()
+        return
     selection.collected = tuple(items) if places else ()
     if not places or _shuffled(config):
         return
@@ -97,36 +100,41 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for requirement in chosen:
         selection.deselected.pop(requirement.id, None)
     everything, selection.collected = selection.collected, ()
-    try:
-        _check_words(session, everything)
-        if not chosen or config.getoption("collectonly"):
-            return
-        from pytest_gpucluster.hooks import reruns, run
+    if everything and not session.items:
+        _check_words(config, everything, nothing_selected=True)
+    if not chosen or config.getoption("collectonly"):
+        return
+    from pytest_gpucluster.hooks import reruns, run
 
+    try:
         made = run.prepare(config, {requirement.scenario.name for requirement in chosen})
         reruns.check(config, made.settings, session.items)
         config.stash[state.RUN] = made
         if made.settings.max_gpu_seconds is not None:
             _keep_to_budget(session, chosen, made.settings.max_gpu_seconds)
     except pytest.UsageError as error:
-        if not state.is_worker(config):
-            raise
-        # An error that leaves a worker would look like a crash: hand it to the controller and run nothing.
-        config.stash[state.PROBLEM] = str(error)
+        _hand_over(config, error)
         session.items.clear()
         session.testscollected = 0
 
 
-def _check_words(session: pytest.Session, collected: Sequence[pytest.Item]) -> None:
-    """Refuse words of `-m` and `-k` that were meant for requirements and select none."""
-    config = session.config
-    if not collected or not (config.getoption("markexpr") or config.getoption("keyword")):
-        return
+def _hand_over(config: pytest.Config, error: pytest.UsageError) -> None:
+    """Raise a usage error, or hand it to the controller: one that leaves a worker would look like a crash."""
+    if not state.is_worker(config):
+        raise error
+    config.stash[state.PROBLEM] = str(error)
+
+
+def _check_words(config: pytest.Config, collected: Sequence[pytest.Item], *, nothing_selected: bool) -> bool:
+    """Report whether the words of `-m` and `-k` are in order; refuse those that were meant for requirements."""
+    if not config.getoption("markexpr") and not config.getoption("keyword"):
+        return True
     from pytest_gpucluster.hooks import selection
 
-    told = selection.problem(config, collected, session.items)
+    told = selection.problem(config, collected, nothing_selected=nothing_selected)
     if told is not None:
-        raise pytest.UsageError(told)
+        _hand_over(config, pytest.UsageError(told))
+    return told is None
 
 
 def _keep_to_budget(session: pytest.Session, chosen: Sequence[Requirement], limit: float) -> None:

@@ -213,10 +213,8 @@ class Run:
             defects=self.settings.defects,
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
         )
-        found = suites.location()
-        if found is not None and any(row.where.startswith(f"{found[1]}.") for row in REGISTRY):
-            # Shipped rows that were not collected were not selected, which is not "not built".
-            suites.load_suites()
+        # Shipped rows that were not collected were not selected, which is not "not built".
+        suites.complete()
         self.journal.declared(REGISTRY)
         for requirement, why in selection.deselected.values():
             self.journal.not_run(requirement, why)

@@ -34,22 +34,23 @@ class Word(NamedTuple):
     negated: bool
 
 
-def problem(
-    config: pytest.Config, collected: Sequence[pytest.Item], chosen: Sequence[pytest.Item]
-) -> str | None:
+def problem(config: pytest.Config, collected: Sequence[pytest.Item], *, nothing_selected: bool) -> str | None:
     """Return what is wrong with `-m` or `-k`, in one line; None if nothing is.
 
     Args:
         config: pytest's configuration.
         collected: all items that were collected, some of them requirements.
-        chosen: those of them that are to be run.
+        nothing_selected: none of them is to be run, so that a word may be judged that is like none of ours.
     """
-    found = [*_of_markers(config, collected, chosen), *_of_keywords(config, collected, chosen)]
+    found = [
+        *_of_markers(config, collected, nothing_selected),
+        *_of_keywords(config, collected, nothing_selected),
+    ]
     return found[0] if found else None
 
 
 def _of_markers(
-    config: pytest.Config, collected: Sequence[pytest.Item], chosen: Sequence[pytest.Item]
+    config: pytest.Config, collected: Sequence[pytest.Item], nothing_selected: bool
 ) -> Iterator[str]:
     expression = config.getoption("markexpr")
     ours = options.markers()
@@ -60,12 +61,12 @@ def _of_markers(
             continue
         if _ID.fullmatch(word):
             yield f"-m {expression!r}: {word} is no marker; select a requirement with -k {word.upper()}"
-        elif nearest(word, ours, NEAR) or not chosen:
+        elif nearest(word, ours, NEAR) or nothing_selected:
             yield f"-m {expression!r}: no test has a marker {word!r}{did_you_mean(word, ours)}"
 
 
 def _of_keywords(
-    config: pytest.Config, collected: Sequence[pytest.Item], chosen: Sequence[pytest.Item]
+    config: pytest.Config, collected: Sequence[pytest.Item], nothing_selected: bool
 ) -> Iterator[str]:
     expression = config.getoption("keyword")
     words = list(_words(expression))
@@ -76,7 +77,7 @@ def _of_keywords(
         told = (
             _of_id(config, word._replace(text=word.text.upper()))
             if _ID.fullmatch(word.text)
-            else _of_name(word.text, collected if not chosen else ())
+            else _of_name(word.text, collected if nothing_selected else ())
         )
         if told:
             yield f"-k {expression!r}: {told}"
@@ -86,16 +87,24 @@ def _of_id(config: pytest.Config, word: Word) -> str:
     """Say why no test of an id was collected; "" if that is no mistake."""
     row = catalogue.row(word.text)
     if row is None:
-        prefix = word.text.partition("-")[0]
-        ids = [each.id for each in (*catalogue.rows(), *REGISTRY)]
-        near = nearest(word.text, [each for each in ids if each.startswith(f"{prefix}-")] or ids, NEAR)
+        near = _nearest_id(word.text)
         return f"there is no requirement {word.text}; did you mean {near!r}?" if near else ""
     if word.negated or config.getoption("lf", default=False):
         # Not there to be left out; or left out by pytest with all files in which nothing failed.
         return ""
-    if any(declared.id == row.id for declared in suites.load_suites()):
-        return f"{row.id} ({row.title}) is not below the paths that were given"
-    return f"{row.id} ({row.title}) is not built: it stands in the catalogue and has no test yet"
+    if suites.complete() and row.id not in {declared.id for declared in REGISTRY}:
+        return f"{row.id} ({row.title}) is not built: it stands in the catalogue and has no test yet"
+    return f"{row.id} ({row.title}) is not among the requirements that were collected"
+
+
+def _nearest_id(word: str) -> str | None:
+    """Return the id most like another; None if the area, with which it begins, is like none."""
+    ids = [each.id for each in (*catalogue.rows(), *REGISTRY)]
+    prefix, _, number = word.partition("-")
+    area = nearest(prefix, {each.partition("-")[0] for each in ids}, NEAR)
+    if area is None:
+        return None
+    return nearest(f"{area}-{number}", [each for each in ids if each.startswith(f"{area}-")])
 
 
 def _of_name(word: str, collected: Sequence[pytest.Item]) -> str:
