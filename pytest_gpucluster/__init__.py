@@ -5,6 +5,7 @@ Public names are imported when first used, so that importing the package costs n
 """
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.requirement import requirement
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from pytest_gpucluster.workload import GangSpec, Role, Sidecar
 
 __version__ = "0.1.0"
+
+if not Path(__file__).with_name("suites").is_dir():
+    from pytest_gpucluster.plain import checkout
+
+    checkout.alias(Path(__file__).resolve().parent.parent)
 
 _HOMES = {
     "evidence": ("Evidence",),

@@ -154,9 +154,11 @@ def load_profile(name: str, folders: Sequence[Path], overrides: Sequence[str] = 
         CliError: an unknown cluster or a profile that cannot be used.
     """
     from pytest_gpucluster import profile
+    from pytest_gpucluster.plain import folders as places
 
+    here = Path.cwd()
     named = [Path(part) for part in os.environ.get("GPUCLUSTER_PROFILES", "").split(os.pathsep) if part]
-    search = tuple(dict.fromkeys([*folders, *named, Path.cwd() / "clusters", Path.cwd()]))
+    search = tuple(dict.fromkeys([*folders, *named, *places.upwards(here, places.root_of(here))]))
     try:
         return profile.load(name, search, os.environ, (), overrides)
     except profile.ProfileError as error:

@@ -58,7 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems
     """
     places = [index for index, item in enumerate(items) if state.declared(item) is not None]
-    state.selection_of(config).total = len(places)
+    selection = state.selection_of(config)
+    selection.total = len(places)
+    if places and not _check_words(config, items, nothing_selected=False):
+        items.clear()
+        return
+    selection.collected = tuple(items) if places else ()
     if not places or _shuffled(config):
         return
     ordered = sorted((items[index] for index in places), key=_order)
@@ -94,17 +99,36 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # A parametrized or repeated test may be deselected in part.
     for requirement in chosen:
         selection.deselected.pop(requirement.id, None)
+    everything, selection.collected = selection.collected, ()
+    if everything and not session.items:
+        _check_words(config, everything, nothing_selected=True)
     if config.getoption("collectonly"):
         return
     try:
         _prepare(session, chosen)
     except pytest.UsageError as error:
-        if not state.is_worker(config):
-            raise
-        # An error that leaves a worker would look like a crash: hand it to the controller and run nothing.
-        config.stash[state.PROBLEM] = str(error)
+        _hand_over(config, error)
         session.items.clear()
         session.testscollected = 0
+
+
+def _hand_over(config: pytest.Config, error: pytest.UsageError) -> None:
+    """Raise a usage error, or hand it to the controller: one that leaves a worker would look like a crash."""
+    if not state.is_worker(config):
+        raise error
+    config.stash[state.PROBLEM] = str(error)
+
+
+def _check_words(config: pytest.Config, collected: Sequence[pytest.Item], *, nothing_selected: bool) -> bool:
+    """Report whether the words of `-m` and `-k` are in order; refuse those that were meant for requirements."""
+    if not config.getoption("markexpr") and not config.getoption("keyword"):
+        return True
+    from pytest_gpucluster.hooks import selection
+
+    told = selection.problem(config, collected, nothing_selected=nothing_selected)
+    if told is not None:
+        _hand_over(config, pytest.UsageError(told))
+    return told is None
 
 
 def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_gpucluster.hooks import needs, settings
+from pytest_gpucluster.hooks import needs, settings, state, table
 from pytest_gpucluster.requirement import AREAS, Level
 
 LEVEL_MEANINGS = {
@@ -15,15 +15,24 @@ LEVEL_MEANINGS = {
 }
 
 
+TORCH = "torch"
+SMOKE = "smoke"
+
+
+def markers() -> tuple[str, ...]:
+    """Return the names of the markers by which requirements are selected."""
+    return (*(name for name, _ in AREAS.values()), *(level.value for level in LEVEL_MEANINGS), TORCH, SMOKE)
+
+
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare options and ini settings.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption
     """
-    settings.register(parser)
+    table.register(parser)
     if getattr(pluginmanager, "_conftest_plugins", ()):
         # Loaded by a conftest file: the hook below was called before.
-        settings.claim(parser)
+        table.claim(parser)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -34,13 +43,13 @@ def pytest_load_initial_conftests(
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_load_initial_conftests
     """
-    kept = settings.without_claimed(args)
+    kept = table.without_claimed(args)
     if len(kept) < len(args):
         # Until it is claimed, the value of `--cluster NAME` would look like a path.
         known = parser.parse_known_args(kept, namespace=copy.copy(early_config.option))
         early_config.known_args_namespace.file_or_dir = known.file_or_dir
     result = yield
-    settings.claim(parser)
+    table.claim(parser)
     return result
 
 
@@ -50,17 +59,32 @@ def pytest_configure(config: pytest.Config) -> None:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure
     """
+    _check_ini(config)
     for name, meaning in AREAS.values():
         config.addinivalue_line("markers", f"{name}: gpucluster area: {meaning}")
     for level, meaning in LEVEL_MEANINGS.items():
         config.addinivalue_line("markers", f"{level.value}: gpucluster level: {meaning}")
-    config.addinivalue_line("markers", "torch: gpucluster need: the payload of the scenario needs torch")
+    config.addinivalue_line("markers", f"{TORCH}: gpucluster need: the payload of the scenario needs torch")
     config.addinivalue_line("markers", needs.HELP)
-    config.addinivalue_line("markers", "smoke: gpucluster selection: a few rows that answer in seconds")
+    config.addinivalue_line("markers", f"{SMOKE}: gpucluster selection: a few rows that answer in seconds")
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_gpucluster.hooks import workers
 
         workers.configure(config)
+    if not state.is_worker(config) and (source := settings.who_names_cluster(config)):
+        from pytest_gpucluster.hooks import shipped
+
+        shipped.configure(config, source)
+
+
+def _check_ini(config: pytest.Config) -> None:
+    """Refuse a setting that is almost one of ours."""
+    # Ours begin so; pytest itself only warns of others that nobody knows, or is silent.
+    ours = [name for name in settings.ini_names(config) if "cluster" in name or name.startswith("gpu")]
+    if not table.settings_known().issuperset(ours):
+        from pytest_gpucluster.hooks import misspelt
+
+        misspelt.check_ini(config, ours)
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,7 +15,7 @@ import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import backend, full, naming, settings, signs, site_tests, state, waivers
 from pytest_gpucluster.report import deciding, record, suites, text
-from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict
+from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
 if TYPE_CHECKING:
     from pytest_gpucluster.evidence import Evidence
@@ -254,10 +254,8 @@ class Run:
             defects=self.settings.defects,
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
         )
-        found = suites.location()
-        shipped = found is not None and any(row.where.startswith(f"{found[1]}.") for row in REGISTRY)
-        if shipped or selection.site_tests:
-            # Shipped rows that were not collected were not selected, which is not "not built".
+        # Shipped rows that were not collected were not selected, which is not "not built".
+        if not suites.complete() and selection.site_tests and all(is_site(row.id) for row in REGISTRY):
             suites.load_suites()
         self.journal.declared(REGISTRY)
         for requirement, why in selection.deselected.values():

@@ -1,134 +1,21 @@
 """What a run was told, and by whom: option, ini, environment or default."""
 
-import argparse
-import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
+
+from pytest_gpucluster.hooks.table import OPTIONS, OURS, Option
 
 ADDONS = ("kueue", "volcano")
 """Folders that a folder of add-ons may hold: `profile.model.ADDONS`, which costs an import that --help need not pay."""
 
-Kind = Literal["text", "path", "flag", "number", "texts", "paths"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Option:
-    """One option with its ini and environment twins.
-
-    Attributes:
-        flag: the option on the command line.
-        name: key in `Settings.values`; the ini twin is `gpucluster_` + name.
-        kind: what its value is.
-        default: value when nobody says anything.
-        help: what it means.
-        metavar: placeholder of its value in `--help`.
-        env: its environment variable; None where leaves have variables of their own.
-    """
-
-    flag: str
-    name: str
-    kind: Kind
-    default: Any
-    help: str
-    metavar: str | None = None
-    env: str | None = None
-
-    @property
-    def dest(self) -> str:
-        """Return the attribute under which pytest keeps the option."""
-        return f"gpucluster_{self.name}"
-
-    @property
-    def claimed_dest(self) -> str:
-        """Return the attribute of a name that somebody else may have: it is there only where the name is ours."""
-        return f"{self.dest}_claimed"
-
-    @property
-    def ini(self) -> str:
-        """Return the name of the ini setting."""
-        return f"gpucluster_{self.name}"
-
-
-NO = False
-
-OURS = "--gpucluster-"
-"""How our options begin; one that begins otherwise may belong to somebody else and then has this name only."""
-
-OPTIONS: tuple[Option, ...] = (
-    Option(
-        "--cluster", "cluster", "text", "embedded",
-        "Cluster to test: embedded, host, kind, or the name of a profile file", "NAME", "GPUCLUSTER_CLUSTER",
-    ),
-    Option(
-        "--gpucluster-profiles", "profiles", "paths", (),
-        "Folder with profile files; may be given more than once", "DIR", "GPUCLUSTER_PROFILES",
-    ),
-    Option(
-        "--gpucluster-set", "set", "texts", (),
-        "Set a leaf of the profile, such as budgets.bind=30; may be given more than once", "PATH=VALUE",
-    ),
-    Option(
-        "--gpucluster-plan", "plan", "flag", NO,
-        "Print what the selected requirements would do and cost, and run nothing", None, "GPUCLUSTER_PLAN",
-    ),
-    Option(
-        "--gpucluster-defect", "defect", "texts", (),
-        "Plant a defect in the embedded cluster; may be given more than once", "NAME", "GPUCLUSTER_DEFECT",
-    ),
-    Option(
-        "--gpucluster-keep", "keep", "flag", NO,
-        "Leave the objects of the run on the cluster and print how to remove them", None, "GPUCLUSTER_KEEP",
-    ),
-    Option(
-        "--gpucluster-reuse", "reuse", "path", None,
-        "Judge the evidence of an earlier run, given by its folder; touches no cluster", "RUN", "GPUCLUSTER_REUSE",
-    ),
-    Option(
-        "--gpucluster-max-gpu-seconds", "max_gpu_seconds", "number", None,
-        "Budget: run the cheapest scenarios first; what is beyond it is not run, named, and makes the run red",
-        "N", "GPUCLUSTER_MAX_GPU_SECONDS",
-    ),
-    Option(
-        "--gpucluster-gate", "gate", "flag", NO,
-        "A gate run: each row is decided once, so that nothing may repeat a row that failed", None, "GPUCLUSTER_GATE",
-    ),
-    Option(
-        "--gpucluster-kind-image", "kind_image", "text", None,
-        "Node image of --cluster=kind (kind.image)", "IMAGE", "GPUCLUSTER_KIND_IMAGE",
-    ),
-    Option(
-        "--gpucluster-kind-name", "kind_name", "text", None,
-        "Use the kind cluster of this name; made where it is missing, and never removed (kind.name)",
-        "NAME", "GPUCLUSTER_KIND_NAME",
-    ),
-    Option(
-        "--gpucluster-kind-payload", "kind_payload", "text", None,
-        "Image in which payloads run, or an archive of it, where it cannot be built (kind.payload)",
-        "IMAGE_OR_ARCHIVE", "GPUCLUSTER_KIND_PAYLOAD",
-    ),
-    Option(
-        "--gpucluster-kind-addons", "kind_addons", "path", None,
-        "Folder with folders kueue and volcano of manifests (*.yaml) and image archives (*.tar), to install (addons)",
-        "DIR", "GPUCLUSTER_KIND_ADDONS",
-    ),
-    Option(
-        "--gpucluster-report-dir", "report_dir", "path", Path("reports"),
-        "Folder for the folders of runs", "DIR", "GPUCLUSTER_REPORT_DIR",
-    ),
-)  # fmt: skip
-"""All options; each has an ini twin and, but for `--gpucluster-set`, an environment twin."""
-
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
-_INI_TYPES: Mapping[Kind, Literal["string", "bool", "linelist"]] = {
-    "text": "string", "path": "string", "flag": "bool", "number": "string", "texts": "linelist", "paths": "linelist",
-}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,10 +53,13 @@ class Settings:
     rootdir: Path
 
     def search(self) -> tuple[Path, ...]:
-        """Return the folders in which a profile file is looked for, the first wins."""
-        here = Path.cwd()
-        folders = [*self.profiles, here / "clusters", self.rootdir / "clusters", here, self.rootdir]
-        return tuple(dict.fromkeys(folders))
+        """Return the folders in which a profile file is looked for, the first wins.
+
+        After the named ones each folder from the present one up to the root of the project, and its `clusters/`.
+        """
+        from pytest_gpucluster.plain import folders
+
+        return tuple(dict.fromkeys([*self.profiles, *folders.upwards(Path.cwd(), self.rootdir)]))
 
     def changed(self) -> dict[str, tuple[Any, str]]:
         """Return the settings that somebody set: name -> value and source."""
@@ -210,59 +100,6 @@ class Settings:
         return found
 
 
-def register(parser: pytest.Parser) -> None:
-    """Declare all options with their ini twins; help works whatever the values are."""
-    group = parser.getgroup("gpucluster", "GPU cluster conformance")
-    for option in OPTIONS:
-        twins = f"ini {option.ini}" + (f", environment {option.env}" if option.env else "")
-        how: dict[str, Any] = {"action": "append" if option.kind in {"texts", "paths"} else "store"}
-        if option.kind == "flag":
-            how = {"action": "store_true"}
-        else:
-            how["metavar"] = option.metavar
-        flag = option.flag if option.flag.startswith(OURS) else f"{OURS}{option.name}"
-        told = (
-            option.help
-            if flag == option.flag
-            else f"The same as {option.flag}, which another plugin may have"
-        )
-        group.addoption(flag, dest=option.dest, default=None, help=f"{told} ({twins})", **how)
-        parser.addini(option.ini, option.help, type=_INI_TYPES[option.kind], default=None)
-
-
-def claim(parser: pytest.Parser) -> None:
-    """Declare the options whose names are not ours alone, where nobody else has them.
-
-    Called when all plugins and the first conftest files have declared theirs: theirs win.
-    """
-    group = parser.getgroup("gpucluster", "GPU cluster conformance")
-    for option in OPTIONS:
-        if option.flag.startswith(OURS):
-            continue
-        twins = f"ini {option.ini}" + (f", environment {option.env}" if option.env else "")
-        # Somebody else declared it: ours is then the long name only.
-        with contextlib.suppress(ValueError, argparse.ArgumentError):
-            group.addoption(
-                option.flag,
-                dest=option.claimed_dest,
-                default=None,
-                help=f"{option.help} ({twins})",
-                metavar=option.metavar,
-            )
-
-
-def without_claimed(args: Sequence[str]) -> list[str]:
-    """Return arguments without the options that are claimed later and their values, so that no value is a path."""
-    claimed = {option.flag for option in OPTIONS if not option.flag.startswith(OURS)}
-    kept: list[str] = []
-    skip = False
-    for arg in args:
-        if not skip and arg not in claimed:
-            kept.append(arg)
-        skip = not skip and arg in claimed
-    return kept
-
-
 def is_ours(config: pytest.Config, flag: str) -> bool:
     """Report whether an option of this name is ours in this run."""
     option = next(o for o in OPTIONS if o.flag == flag)
@@ -282,11 +119,37 @@ def _said(config: pytest.Config, option: Option) -> str:
     return f"{OURS}{option.name}"
 
 
+def ini(config: pytest.Config, name: str) -> Any:
+    """Return the value of an ini setting, None where it is not set.
+
+    Raises:
+        pytest.UsageError: it is of the wrong kind.
+    """
+    try:
+        return config.getini(name)
+    except (TypeError, ValueError) as error:
+        where = config.inipath.name if config.inipath else "-o"
+        raise pytest.UsageError(str(error) if name in str(error) else f"{where}: {name}: {error}") from None
+
+
+def ini_names(config: pytest.Config) -> Collection[str]:
+    """Return the names of the ini settings that somebody set; none where pytest no longer tells."""
+    held = vars(config)
+    found: Collection[str] = held.get("_inicfg", held.get("inicfg", ()))
+    return found
+
+
+def who_names_cluster(config: pytest.Config) -> str | None:
+    """Return who names a cluster, without resolving anything else; None where nobody does."""
+    source = _resolve(config, next(option for option in OPTIONS if option.name == "cluster"), os.environ)[1]
+    return None if config.getoption("help") or config.getoption("version") else source
+
+
 def is_set(config: pytest.Config) -> bool:
     """Report whether anybody set an option, without reading any value."""
     return any(
         _given(config, option) is not None
-        or config.getini(option.ini) is not None
+        or ini(config, option.ini) is not None
         or (option.env is not None and option.env in os.environ)
         for option in OPTIONS
     )
@@ -319,7 +182,7 @@ def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Sett
         cluster=values["cluster"],
         profiles=tuple(_absolute(p) for p in values["profiles"]),
         overrides={
-            "ini": tuple(config.getini("gpucluster_set") or ()),
+            "ini": tuple(ini(config, "gpucluster_set") or ()),
             "option": tuple(config.getoption("gpucluster_set") or ()),
         },
         plan=values["plan"],
@@ -343,7 +206,7 @@ def _resolve(config: pytest.Config, option: Option, env: Mapping[str, str]) -> t
     given = _given(config, option)
     if given is not None:
         return given, f"option {_said(config, option)}"
-    given = config.getini(option.ini)
+    given = ini(config, option.ini)
     if given is not None:
         return (_beside_ini(config, option, given), f"ini {option.ini}")
     if option.env is not None and option.env in env:

@@ -57,6 +57,7 @@ class Selection:
         selected: ids of requirements that are to run, in order.
         deselected: requirement -> why it was deselected.
         total: how many requirement items were collected.
+        collected: all items of a run with requirements, until it is known which of them are selected.
         left_out: requirement -> why it is not run although it was selected: the budget.
         site_tests: node id of a test of the site's own that is to run -> what is known of it, as plain data.
         site_left_out: node id -> why it is not run although it was selected.
@@ -65,6 +66,7 @@ class Selection:
     selected: list[str] = dataclasses.field(default_factory=list)
     deselected: dict[str, tuple[Requirement, str]] = dataclasses.field(default_factory=dict)
     total: int = 0
+    collected: tuple[pytest.Item, ...] = ()
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     site_tests: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     site_left_out: dict[str, str] = dataclasses.field(default_factory=dict)

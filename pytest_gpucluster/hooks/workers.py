@@ -15,6 +15,9 @@ from pytest_gpucluster.hooks import ending, settings, signs, state
 INPUT = "gpucluster"
 OUTPUT = "gpucluster"
 
+SUITES = "gpucluster-suites"
+"""Name of the plugin that is there if the suites were added to a run."""
+
 
 def configure(config: pytest.Config) -> None:
     """Register the hooks of this process's role: worker or controller."""
@@ -25,6 +28,11 @@ def configure(config: pytest.Config) -> None:
         return
     if state.is_worker(config):
         config.pluginmanager.register(Worker(), "gpucluster-worker")
+        args = getattr(config, "workerinput", {}).get(INPUT, {}).get("args")
+        if args is not None:
+            from pytest_gpucluster.hooks import shipped
+
+            shipped.configure_worker(config, args)
     elif config.getoption("dist", "no") != "no" and not config.getoption("collectonly"):
         config.pluginmanager.register(Controller(config), "gpucluster-controller")
 
@@ -73,6 +81,8 @@ class Controller:
         if self.folder is None:
             self.folder = self._name_folder()
         node.workerinput[INPUT] = {"folder": str(self.folder), "owner_pid": os.getpid()}
+        if self.config.pluginmanager.has_plugin(SUITES):
+            node.workerinput[INPUT]["args"] = [*self.config.args]
 
     def _name_folder(self) -> Path:
         from pytest_gpucluster.hooks import naming

@@ -65,9 +65,9 @@ def safe_name(*parts: str, limit: int = 63) -> str:
     return text[:limit].rstrip("-") or "x"
 
 
-def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed word most like `word`, or None when nothing is near."""
-    found = difflib.get_close_matches(word, sorted(allowed), n=1, cutoff=0.5)
+def nearest(word: str, allowed: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """Return the allowed word most like `word`, or None when none is as like as `cutoff`, of 1."""
+    found = difflib.get_close_matches(word, sorted(allowed), n=1, cutoff=cutoff)
     return found[0] if found else None
 
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_gpucluster.report import suites
 from pytest_gpucluster.requirement import Finding, Number, Refusal, Requirement, Verdict
 
 WIDTH = 100
@@ -150,9 +151,12 @@ def _target(requirement: Requirement, nodeid: str) -> list[str]:
 def _shipped(requirement: Requirement) -> list[str]:
     """Return how pytest is told of the shipped suites, [] for a row that they do not declare."""
     package = requirement.where.partition(":")[0]
-    if package.startswith("pytest_gpucluster.suites"):
-        return ["--pyargs", "pytest_gpucluster.suites"]
-    return ["suites"] if package.startswith("suites.") else []
+    if package.startswith(("pytest_gpucluster.suites.", "suites.")):
+        here = suites.location()
+        # In the checkout's own folder the short way, which needs no installation.
+        near = here is not None and here == (Path("suites").resolve(), package.partition(".")[0])
+        return ["suites"] if near else ["--pyargs", "pytest_gpucluster.suites"]
+    return []
 
 
 def _own_module(requirement: Requirement, nodeid: str) -> list[str]:

@@ -101,7 +101,7 @@ def test_roles_lie_only_in_namespaces_that_the_cluster_has(capsys, tmp_path, dec
         "gpu_resource": "nvidia.com/gpu", "gpus_per_node": 8, **declares,
     }  # fmt: skip
     (tmp_path / "there.yaml").write_text(yaml.safe_dump(profile))
-    documents = printed(capsys, "-m", "inventory or queue", "--cluster", "there", "--profiles", str(tmp_path))
+    documents = printed(capsys, "-m", "inventory", "--cluster", "there", "--profiles", str(tmp_path))
     found = {each["metadata"]["namespace"] for each in documents if each["kind"] == "Role"}
     assert found - {"default", "kube-system"} == places
 

@@ -215,21 +215,37 @@ def test_kubectl_sees_a_job_run_and_complete(tmp_path):
 
 
 def test_an_installed_wheel_runs_the_suite(tmp_path):
-    """suites, payloads and fixtures are in the wheel, and --pyargs runs them from there."""
+    """suites, payloads and fixtures are in the wheel; --pyargs, or a cluster and no path, run them from there."""
     site = harness.wheel_site(tmp_path)
-    command = [
-        sys.executable, "-P", "-m", "pytest", "--pyargs", "pytest_gpucluster.suites", "-q", "-k", "REF-003",
-        f"--gpucluster-report-dir={tmp_path / 'reports'}", "-p", "no:cacheprovider",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    reports = f"--gpucluster-report-dir={tmp_path / 'reports'}"
+    for named, status in (
+        (["--pyargs", "pytest_gpucluster.suites", "--co"], "1/"),
+        (["--cluster=embedded"], "1 passed"),
+    ):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "pytest",
+                *named,
+                "-k",
+                "REF-003",
+                reports,
+                "-p",
+                "no:cacheprovider",
+            ],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(site)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert status in done.stdout
+    assert "gpucluster: a cluster and no path is named, so the shipped suites are run" in done.stdout
     assert harness.verdicts(harness.report_of(tmp_path / "reports")) == {"REF-003": "pass"}
     assert list((site / "pytest_gpucluster" / "data" / "manifests").glob("*.yaml"))

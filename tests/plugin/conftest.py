@@ -95,7 +95,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     monkeypatch.setattr(REGISTRY, "_by_id", {})
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     (pytester.path / "pytest.toml").write_text(
-        '[pytest]\nstrict = true\nfilterwarnings = ["error"]\n', encoding="utf-8"
+        '[pytest]\nstrict = true\nfilterwarnings = ["error"]\ngpucluster_suites = false\n', encoding="utf-8"
     )
     (pytester.path / "doubles.py").write_text(
         (HERE / "doubles.py").read_text(encoding="utf-8"), encoding="utf-8"

@@ -95,10 +95,10 @@ def test_the_name_of_a_cluster_is_no_path(site):
 
 def test_no_variable_of_an_option_is_taken_for_a_leaf_of_the_profile():
     """The profile leaves the twins of options alone, all of them."""
-    from pytest_gpucluster.hooks import settings
+    from pytest_gpucluster.hooks import table
     from pytest_gpucluster.profile import layers
 
-    twins = {option.env.removeprefix(layers.ENV_PREFIX) for option in settings.OPTIONS if option.env}
+    twins = {option.env.removeprefix(layers.ENV_PREFIX) for option in table.OPTIONS if option.env}
     assert twins == set(layers.OPTION_TWINS)
 
 

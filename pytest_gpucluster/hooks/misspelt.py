@@ -1,0 +1,37 @@
+"""Words that are almost ours: told in one line with the nearest."""
+
+import difflib
+from collections.abc import Iterable
+
+import pytest
+
+from pytest_gpucluster.hooks import table
+from pytest_gpucluster.plain.names import did_you_mean
+
+PREFIX = "gpucluster_"
+LIKE = 0.9
+"""How like a setting of ours a name of another beginning is, of 1, to be taken for it."""
+
+
+def check_ini(config: pytest.Config, names: Iterable[str]) -> None:
+    """Refuse ini settings that nobody declares and that are meant to be ours.
+
+    Raises:
+        pytest.UsageError: the first of them, with the nearest.
+    """
+    known = table.settings_known()
+    for name in names:
+        if name in known or _is_declared(config, name):
+            continue
+        if name.startswith(PREFIX) or difflib.get_close_matches(name, known, n=1, cutoff=LIKE):
+            where = config.inipath.name if config.inipath else "-o"
+            raise pytest.UsageError(f"{where}: {name}: unknown setting{did_you_mean(name, known)}")
+
+
+def _is_declared(config: pytest.Config, name: str) -> bool:
+    try:
+        config.getini(name)
+    except ValueError:
+        # pytest's answer for a name that no plugin declared.
+        return False
+    return True

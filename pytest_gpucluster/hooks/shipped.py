@@ -1,0 +1,156 @@
+"""The shipped suites in a run that names a cluster and no path."""
+
+import fnmatch
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_gpucluster.hooks import settings, table, workers
+from pytest_gpucluster.report import suites
+
+PATTERN = "test_*.py"
+"""The modules of the suites, whatever the project around them calls its own."""
+
+PACKAGE = "pytest_gpucluster.suites"
+"""Name of the suites, in a checkout too (`plain.checkout`)."""
+
+
+def configure(config: pytest.Config, source: str) -> None:
+    """Add the suites to what the run collects, unless it was told a path or to leave them out.
+
+    Args:
+        config: pytest's configuration.
+        source: who named the cluster.
+
+    Raises:
+        pytest.UsageError: an installation without the suites, or a project that hides them.
+    """
+    if config.args_source is pytest.Config.ArgsSource.ARGS or not _wanted(config, source):
+        return
+    folder = _folder(config)
+    beside = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    own = _own(config) if beside else []
+    if any(folder.is_relative_to(path) for path in own):
+        # In the checkout itself: already there.
+        return
+    _add(config, own, folder, beside=beside)
+
+
+def configure_worker(config: pytest.Config, args: Sequence[str]) -> None:
+    """Collect in a worker what its controller would: pytest alone would decide anew, and not the same."""
+    _add(config, args[:-1], _folder(config), beside=len(args) > 1)
+
+
+def _add(config: pytest.Config, own: Sequence[str], folder: Path, *, beside: bool) -> None:
+    # By the name of the package: with a path pytest would also collect the folders above, with their conftest files.
+    config.args = [*own, PACKAGE]
+    config.option.pyargs = True
+    config.pluginmanager.register(Shipped(config, folder, beside=beside), workers.SUITES)
+
+
+class Shipped:
+    """Tells of the added suites, and collects them although the project around them has habits of its own."""
+
+    def __init__(self, config: pytest.Config, folder: Path, *, beside: bool) -> None:
+        """Take the folder of the suites, and whether the project's own tests are collected too."""
+        self._folder = folder
+        self._beside = beside
+        self._patterns = config.getini("python_files")
+
+    def pytest_report_header(self) -> str:
+        """Say what was added and how to leave it out."""
+        what = (
+            "the shipped suites are run beside testpaths"
+            if self._beside
+            else "the shipped suites are run, and no test of the present folder"
+        )
+        return (
+            f"gpucluster: a cluster and no path is named, so {what} "
+            f"(name a path, such as '.', or set {table.SUITES} = false, to leave them out)"
+        )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> None:
+        """Let `--lf` look into the modules of the suites.
+
+        As soon as one failed test is found, pytest skips every file that has none, and it looks for those below the
+        root of the project only: a red row would not be repeated.
+        """
+        last_failed = session.config.pluginmanager.get_plugin("lfplugin")
+        paths = getattr(last_failed, "_last_failed_paths", None)
+        if paths is not None:
+            paths.update(self._folder.rglob(PATTERN))
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> "Rows | None":
+        """Collect a module of the suites that the project's `python_files` leaves out."""
+        if not fnmatch.fnmatch(file_path.name, PATTERN) or not file_path.is_relative_to(self._folder):
+            return None
+        if _matches(file_path.name, self._patterns):
+            # pytest asks for a module itself.
+            return None
+        return self.pytest_pycollect_makemodule(file_path, parent)
+
+    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> "Rows | None":
+        """Make the collector of a module of the suites."""
+        if not module_path.is_relative_to(self._folder):
+            return None
+        rows: Rows = Rows.from_parent(parent, path=module_path)
+        return rows
+
+
+class Rows(pytest.Module):
+    """A module of the suites, which names its tests as it does whatever the project's `python_functions` say."""
+
+    def funcnamefilter(self, name: str) -> bool:
+        """Report whether a function of this name is a test."""
+        return name.startswith("test_")
+
+
+def _wanted(config: pytest.Config, source: str) -> bool:
+    told = settings.ini(config, table.SUITES)
+    if told is not None:
+        return bool(told)
+    # A variable names the cluster for a whole shell: a project with tests of its own was not meant.
+    return not source.startswith("environment") or not (
+        config.args_source is pytest.Config.ArgsSource.TESTPATHS or _has_tests(config)
+    )
+
+
+def _has_tests(config: pytest.Config) -> bool:
+    """Report whether pytest would find a test module below the present folder."""
+    files, folders = config.getini("python_files"), config.getini("norecursedirs")
+    for _, inside, names in os.walk(config.invocation_params.dir):
+        inside[:] = [name for name in inside if not _matches(name, folders)]
+        if any(_matches(name, files) for name in names):
+            return True
+    return False
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def _folder(config: pytest.Config) -> Path:
+    found = suites.location()
+    if found is None:
+        raise pytest.UsageError(
+            "a cluster and no path is named, but this installation of pytest-gpucluster has no suites: install it "
+            f"again, name a path, or set {table.SUITES} = false"
+        )
+    folder, package = found
+    hiding = config.rootpath / package.partition(".")[0] / "__init__.py"
+    if hiding.is_file() and not folder.is_relative_to(hiding.parent.resolve()):
+        raise pytest.UsageError(
+            f"the package {hiding.parent} has the name of the suites in {folder}, which cannot be imported beside "
+            "it: install pytest-gpucluster other than from a checkout, or name a path"
+        )
+    return folder
+
+
+def _own(config: pytest.Config) -> list[str]:
+    """Return what `testpaths` names, as pytest took it; paths are made absolute, so that none is taken for a module."""
+    if config.option.pyargs:
+        return config.args
+    return [str(config.invocation_params.dir / arg) for arg in config.args]
