@@ -233,7 +233,7 @@ def test_an_installed_wheel_runs_the_suite(tmp_path):
         cwd=harness.ROOT,
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
     site = tmp_path / "site"
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
@@ -262,7 +262,7 @@ def test_an_installed_wheel_runs_the_suite(tmp_path):
             env={**os.environ, "PYTHONPATH": str(site)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
