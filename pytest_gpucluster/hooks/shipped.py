@@ -32,7 +32,7 @@ def configure(config: pytest.Config, source: str) -> None:
     folder = _folder(config)
     beside = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     own = _own(config) if beside else []
-    if any(folder.is_relative_to(path) for path in own):
+    if any(folder.is_relative_to(Path(path).resolve()) for path in own):
         # In the checkout itself: already there.
         return
     _add(config, own, folder, beside=beside)
@@ -44,9 +44,7 @@ def configure_worker(config: pytest.Config, args: Sequence[str]) -> None:
 
 
 def _add(config: pytest.Config, own: Sequence[str], folder: Path, *, beside: bool) -> None:
-    # By the name of the package: with a path pytest would also collect the folders above, with their conftest files.
     config.args = [*own, PACKAGE]
-    config.option.pyargs = True
     config.pluginmanager.register(Shipped(config, folder, beside=beside), workers.SUITES)
 
 
@@ -73,11 +71,15 @@ class Shipped:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
-        """Let `--lf` look into the modules of the suites.
+        """Let pytest take the name of the suites for a package, and `--lf` look into their modules.
+
+        With a path pytest would also collect the folders above it, with their conftest files.
 
         As soon as one failed test is found, pytest skips every file that has none, and it looks for those below the
         root of the project only: a red row would not be repeated.
         """
+        # Not before: workers, which get the options, would read `testpaths` as packages too.
+        session.config.option.pyargs = True
         last_failed = session.config.pluginmanager.get_plugin("lfplugin")
         paths = getattr(last_failed, "_last_failed_paths", None)
         if paths is not None:
@@ -87,7 +89,7 @@ class Shipped:
         """Collect a module of the suites that the project's `python_files` leaves out."""
         if not fnmatch.fnmatch(file_path.name, PATTERN) or not file_path.is_relative_to(self._folder):
             return None
-        if _matches(file_path.name, self._patterns):
+        if _takes(file_path, self._patterns):
             # pytest asks for a module itself.
             return None
         return self.pytest_pycollect_makemodule(file_path, parent)
@@ -113,23 +115,27 @@ def _wanted(config: pytest.Config, source: str) -> bool:
     if told is not None:
         return bool(told)
     # A variable names the cluster for a whole shell: a project with tests of its own was not meant.
-    return not source.startswith("environment") or not (
-        config.args_source is pytest.Config.ArgsSource.TESTPATHS or _has_tests(config)
-    )
+    return not source.startswith("environment") or not (config.getini("testpaths") or _has_tests(config))
 
 
 def _has_tests(config: pytest.Config) -> bool:
-    """Report whether pytest would find a test module below the present folder."""
+    """Report whether pytest would find a test module in the project, or below the present folder if that is in none."""
     files, folders = config.getini("python_files"), config.getini("norecursedirs")
-    for _, inside, names in os.walk(config.invocation_params.dir):
-        inside[:] = [name for name in inside if not _matches(name, folders)]
-        if any(_matches(name, files) for name in names):
+    for folder, inside, names in os.walk(config.rootpath if config.inipath else config.invocation_params.dir):
+        inside[:] = [name for name in inside if not _takes(Path(folder, name), folders)]
+        if any(name.endswith(".py") and _takes(Path(folder, name), files) for name in names):
             return True
     return False
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+def _takes(path: Path, patterns: Iterable[str]) -> bool:
+    """Report whether one of the patterns is that of a path, read as pytest reads them."""
+    return any(
+        fnmatch.fnmatch(str(path), pattern if pattern.startswith("/") else f"*/{pattern}")
+        if "/" in pattern
+        else fnmatch.fnmatch(path.name, pattern)
+        for pattern in patterns
+    )
 
 
 def _folder(config: pytest.Config) -> Path:
@@ -140,8 +146,9 @@ def _folder(config: pytest.Config) -> Path:
             f"again, name a path, or set {table.SUITES} = false"
         )
     folder, package = found
-    hiding = config.rootpath / package.partition(".")[0] / "__init__.py"
-    if hiding.is_file() and not folder.is_relative_to(hiding.parent.resolve()):
+    hiding = config.rootpath / package / "__init__.py"
+    # Installed, they have the name of a part of this package, which no other can hide.
+    if "." not in package and hiding.is_file() and not folder.is_relative_to(hiding.parent.resolve()):
         raise pytest.UsageError(
             f"the package {hiding.parent} has the name of the suites in {folder}, which cannot be imported beside "
             "it: install pytest-gpucluster other than from a checkout, or name a path"

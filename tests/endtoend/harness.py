@@ -69,7 +69,7 @@ def wheel_site(folder: pathlib.Path) -> pathlib.Path:
         folder,
         ".",
     ]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     site = folder / "site"
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
         wheel.extractall(site)

@@ -126,15 +126,13 @@ def test_an_editable_installation_has_the_suites_of_the_checkout_under_both_name
     code = ("-P", "-c", IN_SITE, editable)
     for args in (
         ("--cluster=prod-a",),
-        ("--pyargs", "pytest_gpucluster.suites"),
-        ("--pyargs", "pytest_gpucluster.suites.gang", "pytest_gpucluster.suites.inventory"),
-        ("--pyargs", "pytest_gpucluster.suites", "suites"),
+        ("--pyargs", "pytest_gpucluster.suites.gang", "pytest_gpucluster.suites", "suites"),
     ):
         said = run(folder, *args, "-k", " or ".join(ids), "--co", "-q", code=code)
         assert len(names(said)) == len(ids), said
 
 
-@pytest.mark.parametrize("below", [".", "docs", "tests/plugin"])
+@pytest.mark.parametrize("below", [".", "tests/plugin"])
 def test_in_the_checkout_its_own_suites_are_run(below):
     """At its root they are what `testpaths` names, elsewhere they are added: each row once."""
     said = run(

@@ -39,14 +39,20 @@ def rows(project):
     ids=str,
 )
 def test_such_a_word_is_one_line_and_exit_4(rows, args, line):
-    """Whatever else is selected, and whether or not anything is run."""
-    for more in ((), ("--co",), ("--gpucluster-plan",)):
-        result = rows.run(*args, *more)
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"ERROR: {line}"])
-        assert len([each for each in result.stderr.lines if each.strip()]) == 1
+    """Whatever else is selected."""
+    result = rows.run(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {line}"])
+    assert len([each for each in result.stderr.lines if each.strip()]) == 1
     assert rows.log == []
     assert not (rows.pytester.path / "reports").exists()
+
+
+@pytest.mark.parametrize("option", ["--co", "--gpucluster-plan", "--cluster=embedded"])
+def test_a_word_is_judged_whether_or_not_anything_is_run(rows, option):
+    """Listing and planning are tries of the run that follows."""
+    for args in (("-m", "gnag"), ("-k", "GANG-001 or GANG-999"), ("-k", "REF-001")):
+        assert rows.run(*args, option).ret == pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,11 @@ def test_a_variable_of_a_shell_takes_no_project_s_tests_away(here, monkeypatch):
     assert collected(here) == ["test_own"]
     ini(here, 'testpaths = ["deep"]')
     assert collected(here) == ["test_own"]
+    monkeypatch.chdir(here.pytester.mkdir("docs"))
+    assert collected(here) == []
+    ini(here)
+    assert collected(here) == []
+    monkeypatch.chdir(here.pytester.path)
     ini(here, 'testpaths = ["deep"]', "gpucluster_suites = true")
     assert collected(here) == ["test_fabric", "test_gang", "test_own"]
     # What pytest would not look at is no test.
@@ -176,6 +181,7 @@ def test_in_a_subfolder_profiles_are_found_upwards_to_the_root_of_the_project(he
     "habit",
     [
         'python_files = ["check_*.py"]',
+        'python_files = ["gang/*.py", "fabric/test_*.py"]',
         'python_functions = ["check_*"]',
         'addopts = ["--import-mode=importlib"]',
     ],
