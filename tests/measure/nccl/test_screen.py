@@ -4,11 +4,12 @@ import random
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.measure.nccl import cases, screen
 from pytest_gpucluster.measure.nccl.screen import HEAD, LONGEST, Screen
+from tests import amount
 from tests.measure.nccl import logs
 
 
@@ -27,7 +28,7 @@ def through(data: bytes, *sizes: int) -> list[tuple[bytes, bool]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@amount.examples(60)
 @given(st.data())
 def test_where_chunks_are_cut_does_not_matter(data: st.DataObject) -> None:
     """Chunks of any size, also of one byte, give the same lines."""
