@@ -4,20 +4,15 @@ import random
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.measure.nccl import cases, verdict
-from tests import amount
+from tests import amount, documents
 from tests.measure.nccl import logs
 
-CASES = [
-    case
-    for file in sorted(logs.FOLDER.glob("*.yaml"))
-    for case in cases.parse(yaml.safe_load(file.read_text(encoding="utf-8")))
-]
+CASES = [case for file in sorted(logs.FOLDER.glob("*.yaml")) for case in cases.parse(documents.read(file))]
 LINES = sorted({line for case in CASES for line in case.lines})
 PIECES = (
     "trainer-0:11:12 [0] NCCL INFO ", "trainer-1:11:12 [3] NCCL WARN ", "Channel 00/0 : ", "0[0] -> 1[0] ",
