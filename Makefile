@@ -5,15 +5,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 REPORTS ?= reports
 PYTEST_ARGS ?=
+# Hundreds of processes start below; each would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Where dev/kind made what kind needs, the shell is told; elsewhere kind and Docker are used as they are there.
 KIND_ENV = set -e; settings=$$(dev/kind/env --if-made --site-packages $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')); eval "$$settings"
 
-.PHONY: conformance test test-kind kind-lab kind-down lint defects cells bench wheel clean help
+.PHONY: conformance quick pure everything test test-kind kind-lab kind-down lint defects cells bench wheel clean help
 
 help:
 	@echo "make conformance   run the suite on the embedded cluster; the page is $(REPORTS)/latest/report.html"
+	@echo "make quick         lint, types and the tests that only compute"
 	@echo "make test          test the plugin"
+	@echo "make everything    all there is, with full numbers of examples: nightly, before a release"
 	@echo "make lint          ruff, mypy, import rules"
 	@echo "make defects       run the suite under every planted defect, and every mutant; compare with the tables"
 	@echo "make cells         the same, but under each defect only the rows that declare it"
@@ -32,8 +36,20 @@ $(VENV)/.ready: pyproject.toml
 conformance: $(VENV)/.ready
 	$(BIN)/python -m pytest suites --cluster=embedded --gpucluster-report-dir=$(REPORTS) $(PYTEST_ARGS)
 
+# Tests mostly wait, so more run at a time than there are CPUs; who is done early takes over from others.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest tests -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests -n 4 --dist worksteal $(PYTEST_ARGS)
+
+# Types and tests side by side.
+quick: $(VENV)/.ready
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint pure
+
+pure: $(VENV)/.ready
+	$(BIN)/python -m pytest tests --pure -n 2 -q $(PYTEST_ARGS)
+
+everything: lint conformance defects
+	$(BIN)/python -m pytest tests --everything -n 4 --dist worksteal $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory test-kind
 
 test-kind: $(VENV)/.ready
 	@$(KIND_ENV); $(BIN)/python -m pytest tests/kind/test_*.py tests/kind/misconfigurations -m kind -p no:randomly --durations=0 --durations-min=20 $(PYTEST_ARGS)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest, read
 from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.judge import (
@@ -79,6 +77,7 @@ from pytest_gpucluster.judge import (
     unreachable,
     waits,
 )
+from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
 VOLCANO = FOLDER / "volcano" / "v1.14.4"
@@ -298,7 +297,7 @@ def healthy() -> Evidence:
 @functools.cache
 def public_cases() -> dict[str, dict[str, Any]]:
     """Return the cases made after public trouble reports, by id."""
-    cases = yaml.safe_load((FOLDER / "public" / "cases.yaml").read_text())
+    cases = documents.read(FOLDER / "public" / "cases.yaml")
     return {case["id"]: case for case in cases}
 
 

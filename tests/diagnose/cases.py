@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-import yaml
-
 from pytest_gpucluster import diagnose
 from pytest_gpucluster.diagnose.history import when
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest
-from tests import recordings
+from tests import documents, recordings
 
 
 def at(name: str, t: float) -> Evidence:
@@ -48,7 +46,7 @@ def snapshot(name: str, t: float) -> Evidence:
 @functools.cache
 def all_public() -> dict[str, dict[str, Any]]:
     """Return the public cases that judges have, and those that only a diagnosis can read yet, by id."""
-    more = yaml.safe_load((recordings.FOLDER / "public" / "diagnosis.yaml").read_text())
+    more = documents.read(recordings.FOLDER / "public" / "diagnosis.yaml")
     return {case["id"]: case for case in more} | recordings.public_cases()
 
 

@@ -8,13 +8,16 @@ import sys
 import zipfile
 from typing import Any
 
+import filelock
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def suite_command(report_dir: pathlib.Path, *args: str) -> list[str]:
     """Return the command that runs the suite."""
     return [
-        sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider",
+        sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest",
         f"--gpucluster-report-dir={report_dir}", *args,
     ]  # fmt: skip
 
@@ -35,6 +38,28 @@ def run_suite(
     # Shown by pytest when the test fails.
     sys.stdout.write(done.stdout + done.stderr)
     return done
+
+
+def run_shared(
+    tmp_path_factory: pytest.TempPathFactory, name: str, *args: str, timeout: float = 240
+) -> pathlib.Path:
+    """Run the suite once for all tests that look at it, whichever workers they are on; returns the report folder.
+
+    The first that asks runs it, the others wait; where it ended red, each of them says so.
+    """
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder, ended = base / name, base / f"{name}.ended"
+    with filelock.FileLock(base / f"{name}.lock"):
+        if not ended.exists():
+            done = run_suite(folder, *args, timeout=timeout)
+            ended.write_text(
+                f"{done.returncode}\n{done.stdout[-4000:]}{done.stderr[-2000:]}", encoding="utf-8"
+            )
+    status, _, text = ended.read_text(encoding="utf-8").partition("\n")
+    assert status == "0", text
+    return folder
 
 
 def run_folder(report_dir: pathlib.Path) -> pathlib.Path:

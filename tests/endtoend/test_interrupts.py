@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -22,7 +23,13 @@ MOMENTS = {
 """Name of a moment -> seconds after the first line of the run."""
 
 
-def _begin(report_dir: pathlib.Path, mark: str) -> subprocess.Popen[str]:
+def _mounts_below(*folders: pathlib.Path) -> list[str]:
+    """Return the mounts of this machine at, or of, something in folders of the test's own."""
+    lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if any(str(folder) in line for folder in folders)]
+
+
+def _begin(report_dir: pathlib.Path, mark: str, temporary: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         # An interrupt inside an import leaves a file object of the interpreter's to the garbage collector; this
         # repository's own "warnings are errors" would make that a traceback.
@@ -31,7 +38,7 @@ def _begin(report_dir: pathlib.Path, mark: str) -> subprocess.Popen[str]:
             *harness.suite_command(report_dir, "-m", "not torch", "-p", "no:unraisableexception"),
         ],
         cwd=harness.ROOT,
-        env={**os.environ, "RUN_MARK": mark},
+        env={**os.environ, "RUN_MARK": mark, "TMPDIR": temporary},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -49,13 +56,19 @@ def _await_none(mark: str, seconds: float = 20) -> None:
     assert not left, left
 
 
+@pytest.fixture
+def temporary():
+    """Make a folder for the run's sockets, short enough for them, in which nobody else writes."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
-def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path):
+def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path, temporary):
     """No process is left, the journal reads, and a report can be made of what was decided."""
     mark = f"mark-{tmp_path.name}-{how.name}"
-    mounts = pathlib.Path("/proc/self/mountinfo").read_text()
-    with _begin(tmp_path, mark) as process:
+    with _begin(tmp_path, mark, temporary) as process:
         assert process.stdout is not None
         while not process.stdout.readline().startswith("gpucluster:"):
             assert process.poll() is None
@@ -63,7 +76,7 @@ def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path):
         process.send_signal(how)
         output, _ = process.communicate(timeout=60)
     _await_none(mark)
-    assert pathlib.Path("/proc/self/mountinfo").read_text() == mounts
+    assert _mounts_below(tmp_path, pathlib.Path(temporary)) == []
     assert "Traceback" not in output, output[-3000:]
     if how is not signal.SIGKILL:
         assert process.returncode in {2, 130, -how.value}, output[-2000:]

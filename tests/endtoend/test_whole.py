@@ -23,12 +23,10 @@ RUN_SUFFIX = re.compile(r"-[0-9a-f]{6}\b")
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Run the suite without the torch row once; returns the report folder."""
-    folder = tmp_path_factory.mktemp("whole")
-    done = harness.run_suite(folder, "-m", "not torch")
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    return folder
+    return harness.run_shared(tmp_path_factory, "whole", "-m", "not torch")
 
 
+@pytest.mark.long("whole")
 def test_the_record_is_the_golden_one(whole):
     """Ids, verdicts, what was required, presuppositions, currency and gates are as reviewed."""
     report = harness.report_of(whole)
@@ -51,6 +49,7 @@ def test_the_record_is_the_golden_one(whole):
     assert rows == json.loads(GOLDEN.read_text(encoding="utf-8"))
 
 
+@pytest.mark.long("whole")
 def test_nothing_is_left_and_requests_are_within_the_budget(whole):
     """At most six API requests a decided requirement, all counted from connect to the end of cleanup."""
     report = harness.report_of(whole)
@@ -58,6 +57,7 @@ def test_nothing_is_left_and_requests_are_within_the_budget(whole):
     assert report["requests"]["total"] <= 6 * len(report["requirements"])
 
 
+@pytest.mark.long("whole")
 def test_verify_reaches_the_same_verdicts(whole):
     """From the files alone, and a changed evidence file is found."""
     folder = harness.run_folder(whole)
@@ -65,6 +65,7 @@ def test_verify_reaches_the_same_verdicts(whole):
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr
 
 
+@pytest.mark.long("whole")
 def test_verify_finds_a_changed_file(whole, tmp_path):
     """Evidence that was touched after the run is named."""
     copied = tmp_path / "run"
@@ -76,6 +77,7 @@ def test_verify_finds_a_changed_file(whole, tmp_path):
     assert "scarce.jsonl" in found.stdout + found.stderr
 
 
+@pytest.mark.long("whole")
 def test_evidence_is_judged_again_without_a_cluster(whole):
     """`gpucluster judge` reads a frozen slice and says the same."""
     path = harness.run_folder(whole) / "evidence" / "scarce.jsonl"
@@ -84,6 +86,7 @@ def test_evidence_is_judged_again_without_a_cluster(whole):
     assert json.loads(judged.stdout)["verdict"] == "pass"
 
 
+@pytest.mark.long
 def test_two_workers_run_each_scenario_once(tmp_path):
     """Under -n 2 the workers share one cluster and one store."""
     done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG")
@@ -97,6 +100,7 @@ def test_two_workers_run_each_scenario_once(tmp_path):
     assert sorted(ran) == sorted(set(ran))
 
 
+@pytest.mark.long
 def test_the_same_tests_judge_another_scheduler(tmp_path):
     """The rows speak of a gang: declared as the gang scheduler, the default scheduler violates them."""
     done = harness.run_suite(tmp_path, "-m", "not torch", "--gpucluster-set", "scheduler=default-scheduler")
@@ -124,6 +128,7 @@ DECIDED_NATIVELY = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_same_tests_judge_native_gangs(tmp_path):
     """Declared as the gang scheduler, Kubernetes itself holds the gang rows; what it never does fails.
 
@@ -148,6 +153,7 @@ DECIDED_BY_QUOTA = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_same_tests_judge_gangs_behind_kueue(tmp_path):
     """Declared as the gang scheduler, Kueue holds gangs by quota, which is scarce instead of room.
 

@@ -1,13 +1,14 @@
 """HLT-004 on what containers told: by device files, by the driver, with slices and replicas of GPUs."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import access as judge
 from pytest_gpucluster.requirement import Verdict
+from tests import amount
 from tests.defects import matrix
 
 A, B, C = (f"{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "123")
@@ -187,7 +188,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@amount.examples(60)
 @given(st.dictionaries(st.sampled_from(["told", "files", "driver", "count"]), JSON))
 def test_whatever_a_container_tells_is_read(facts):
     """A payload that is not ours, or half of one, raises nothing and is no pass by accident."""

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Span, kueue
 from pytest_gpucluster.judge import kueue as judges
 from pytest_gpucluster.requirement import Finding, Verdict
-from tests import recordings
+from tests import amount, recordings
 
 PASS, FAIL, NO, NOT_DECLARED = "pass", "fail", "inconclusive", "not_applicable"
 
@@ -227,7 +227,7 @@ def test_kueue_declared_and_absent_is_a_fail(row: str, line: dict[str, Any], tex
     assert finding.causes
 
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = amount.examples(40, suppress_health_check=[HealthCheck.too_slow])
 SMALL = [name for name in DECIDED if not name.startswith(("k7", "k9"))]
 
 

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import figures
@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.evidence.mutate import mfu as mutants
 from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_smoke, mfu_training
 from pytest_gpucluster.requirement import Verdict
-from tests import recordings
+from tests import amount, recordings
 from tests.defects import matrix
 
 ROWS = {
@@ -331,7 +331,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@amount.examples(150)
 @given(
     event=st.sampled_from(["gemm", "train"]),
     path=st.lists(st.sampled_from(["results", "bf16", "tflops", "device", "gauges", "size", "loss", "rank", "world",

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Evidence, mutate
 from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import training, two_worlds
-from tests import recordings
+from tests import amount, recordings
 
 LEFT_MASTER, RIGHT_WORKER = "two-jobs-left-master-0", "two-jobs-right-worker-0"
 
@@ -292,7 +292,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@amount.examples(60)
 @given(data=st.data())
 def test_no_value_makes_a_judge_raise_or_pass(data: st.DataObject) -> None:
     """Whatever stands in a fact: an answer; a pass only where the value is the one that was told."""

@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import pytest
 
 from pytest_gpucluster.kube import errors, objects, watch
+from tests import amount
 
 from . import fake_api
 from .conftest import Sink, _versions
@@ -217,7 +218,7 @@ STEPS = st.lists(
 
 
 @hypothesis.given(STEPS)
-@hypothesis.settings(max_examples=15, deadline=None)
+@amount.examples(15)
 def test_sink_follows_any_history(steps):
     """Whatever happens on the way, the state that the sink was told of comes to equal the server's."""
     from pytest_gpucluster.kube import connection

@@ -8,12 +8,13 @@ import sys
 import types
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="the payload computes with torch")
 
 from payloads import collectives as payload
+from tests import amount
 
 CPU = torch.device("cpu")
 PROGRAM = pathlib.Path(payload.__file__)
@@ -38,7 +39,7 @@ def test_what_is_no_size_is_refused(text):
 
 
 @given(st.integers(1, 3 * payload.PERIOD), st.integers(0, 2**31))
-@settings(max_examples=60, deadline=None)
+@amount.examples(60)
 def test_one_wrong_element_anywhere_is_counted(count, where):
     """No element is left out, whatever the length; NaN is wrong too."""
     pattern = payload.row(3, 7, CPU)
@@ -50,7 +51,7 @@ def test_one_wrong_element_anywhere_is_counted(count, where):
 
 
 @given(st.integers(0, 500), st.integers(0, 500))
-@settings(max_examples=60, deadline=None)
+@amount.examples(60)
 def test_ranks_are_told_apart_by_what_they_send(one, other):
     """Two ranks never send the same, and a sum over many stays exact."""
     same = torch.equal(payload.row(one, 1, CPU), payload.row(other, 1, CPU))

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import types
@@ -46,7 +47,7 @@ def run(name, *args, **env):
     """Run a payload by itself; returns exit code and what it told."""
     done = subprocess.run(
         [sys.executable, str(FOLDER / f"{name}.py"), "--cpu", *args],
-        capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **env},
+        capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1", **env},
     )  # fmt: skip
     told = [found for line in done.stdout.splitlines() for found in lines.find(line)[0]]
     assert all(len(line) < 4096 for line in done.stdout.splitlines())
@@ -115,6 +116,12 @@ def test_the_smoke_loop_alone():
     assert "2 of that" in finding.observed
 
 
+def free_port():
+    """Return a port at which nobody listens: a fixed one may be that of another run of these tests."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
 @pytest.mark.slow
 def test_a_rank_that_meets_nobody_says_so():
     """The other rank never comes: one line, a code other than 0, in time."""
@@ -123,7 +130,7 @@ def test_a_rank_that_meets_nobody_says_so():
         "WORLD_SIZE": "2",
         "LOCAL_RANK": "0",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29671",
+        "MASTER_PORT": str(free_port()),
     }
     for name in ("gemm", "train_step", "smoke"):
         code, told, _ = run(name, "--within=1", **env)

@@ -17,7 +17,10 @@ Table = Mapping[str, tuple[str, Mutant]]
 def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Span] | None = None) -> Evidence:
     """Return an evidence with other lines, in order of time."""
     ordered = sorted(lines, key=lambda line: line.t)
-    fresh = [dataclasses.replace(line, index=index) for index, line in enumerate(ordered)]
+    fresh = [
+        line if line.index == index else dataclasses.replace(line, index=index)
+        for index, line in enumerate(ordered)
+    ]
     return Evidence(fresh, header=evidence.header, spans=evidence.spans if spans is None else spans)
 
 

@@ -3,16 +3,16 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_gpucluster.measure.nccl import cases, facts, verdict
+from tests import documents
 from tests.measure.nccl import logs
 
 FILES = sorted(logs.FOLDER.glob("*.yaml"))
 CASES = [
     pytest.param(case, id=f"{file.stem}-{case.id}")
     for file in FILES
-    for case in cases.parse(yaml.safe_load(file.read_text(encoding="utf-8")))
+    for case in cases.parse(documents.read(file))
 ]
 
 

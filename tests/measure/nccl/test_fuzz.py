@@ -4,19 +4,15 @@ import random
 from typing import Any
 
 import pytest
-import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.measure.nccl import cases, verdict
+from tests import amount, documents
 from tests.measure.nccl import logs
 
-CASES = [
-    case
-    for file in sorted(logs.FOLDER.glob("*.yaml"))
-    for case in cases.parse(yaml.safe_load(file.read_text(encoding="utf-8")))
-]
+CASES = [case for file in sorted(logs.FOLDER.glob("*.yaml")) for case in cases.parse(documents.read(file))]
 LINES = sorted({line for case in CASES for line in case.lines})
 PIECES = (
     "trainer-0:11:12 [0] NCCL INFO ", "trainer-1:11:12 [3] NCCL WARN ", "Channel 00/0 : ", "0[0] -> 1[0] ",
@@ -35,7 +31,7 @@ def whole(case: cases.Case) -> str:
     return "".join(f"{line}\n" for line in case.lines)
 
 
-@settings(max_examples=120, deadline=None)
+@amount.examples(120)
 @given(
     st.one_of(st.binary(max_size=3000), st.lists(st.sampled_from(PIECES), max_size=60).map("".join)),
     st.data(),
@@ -52,7 +48,7 @@ def test_no_input_raises(text: bytes | str, data: st.DataObject) -> None:
     assert nccl.draw(logs.read(raw, chunk=data.draw(st.integers(1, 64))), given_).values() == found.values()
 
 
-@settings(max_examples=80, deadline=None)
+@amount.examples(80)
 @given(st.sampled_from(CASES), st.data())
 def test_where_chunks_are_cut_does_not_matter(case: cases.Case, data: st.DataObject) -> None:
     """Each case, in chunks of any size."""
@@ -61,7 +57,7 @@ def test_where_chunks_are_cut_does_not_matter(case: cases.Case, data: st.DataObj
     assert nccl.draw(logs.read(text, chunk=data.draw(st.integers(1, 200))), case.given).values() == expected
 
 
-@settings(max_examples=80, deadline=None)
+@amount.examples(80)
 @given(st.sampled_from(CASES), st.randoms(use_true_random=False))
 def test_the_order_of_lines_does_not_matter(case: cases.Case, draw: random.Random) -> None:
     """Lines of ranks come interleaved in any way; a table is one rank's, and stays in its order."""
@@ -104,7 +100,7 @@ def test_no_prefix_of_a_real_log_that_fails_passes(paths: Any) -> None:
         assert verdict.decide(logs.facts(text[:at], ranks=4, nodes=2)).verdict != "pass"
 
 
-@settings(max_examples=80, deadline=None)
+@amount.examples(80)
 @given(st.data())
 def test_what_fails_stays_failed(data: st.DataObject) -> None:
     """A rank on TCP, without GPUDirect RDMA or with an error is not made good by anything that follows it.
@@ -129,7 +125,7 @@ def test_what_fails_stays_failed(data: st.DataObject) -> None:
     assert verdict.decide(logs.facts("".join(f"{x}\n" for x in lines), ranks=2, nodes=2)).verdict == "fail"
 
 
-@settings(max_examples=100, deadline=None)
+@amount.examples(100)
 @given(st.integers(1, 60), st.data())
 def test_a_cut_inside_the_last_record_never_passes(cut: int, data: st.DataObject) -> None:
     """The last rank's only connection, cut anywhere in its line: whether it has GPUDirect RDMA is not known."""
@@ -144,7 +140,7 @@ def test_a_cut_inside_the_last_record_never_passes(cut: int, data: st.DataObject
     assert (found == "pass") == complete
 
 
-@settings(max_examples=20, deadline=None)
+@amount.examples(20)
 @given(st.data())
 def test_lines_of_two_ranks_torn_into_each_other(data: st.DataObject) -> None:
     """Blocks of two processes, cut anywhere: halves may join to a record that nobody printed, but none on TCP."""

@@ -3,12 +3,12 @@
 import random
 
 import pytest
-import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.measure.nccl import cases, screen
 from pytest_gpucluster.measure.nccl.screen import HEAD, LONGEST, Screen
+from tests import amount, documents
 from tests.measure.nccl import logs
 
 
@@ -27,7 +27,7 @@ def through(data: bytes, *sizes: int) -> list[tuple[bytes, bool]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@amount.examples(60)
 @given(st.data())
 def test_where_chunks_are_cut_does_not_matter(data: st.DataObject) -> None:
     """Chunks of any size, also of one byte, give the same lines."""
@@ -70,7 +70,7 @@ def test_behind_the_head_the_same_lines_come_through() -> None:
         for line in path.read_text().splitlines()
     ]
     for file in logs.FOLDER.glob("*.yaml"):
-        for case in cases.parse(yaml.safe_load(file.read_text(encoding="utf-8"))):
+        for case in cases.parse(documents.read(file)):
             if not case.id.startswith("table-with-tags"):
                 lines += case.lines
     data = "".join(f"{line}\n" for line in lines).encode()
