@@ -13,6 +13,7 @@ from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, kinds, objects, watch
 from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names, times
+from pytest_gpucluster.provider import defects
 from pytest_gpucluster.provider.protocol import PODS_RUN
 from pytest_gpucluster.scenario import absent, outcome, spec, stage, turns
 from pytest_gpucluster.scenario import log as logs
@@ -256,6 +257,8 @@ class Session:
             "worker": self._worker,
             "requests": self.requests["total"],
             "asked": dict(asked or {}),
+            # Evidence of a cluster that is wrong on purpose says so wherever it is read.
+            **defects.fact(getattr(self._cluster, "facts", {}).get(defects.FACT, ())),
         }
         where = (self._profile, self._cluster, self.namespace or "")
         return outcome.header(scenario.name, where, source, given, problem)

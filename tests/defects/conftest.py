@@ -1,11 +1,12 @@
 """The matrix prints what it measured: each defect, and the rows that it turned."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from tests.defects import matrix
+from tests.defects.lab import Lab
 
 FLIPS = "flips"
 
@@ -17,6 +18,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="under each live defect run only the rows that declare it; else the whole suite",
     )
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """The cluster of this worker in which defects are switched."""
+    with Lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -17,7 +17,10 @@ Table = Mapping[str, tuple[str, Mutant]]
 def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Span] | None = None) -> Evidence:
     """Return an evidence with other lines, in order of time."""
     ordered = sorted(lines, key=lambda line: line.t)
-    fresh = [dataclasses.replace(line, index=index) for index, line in enumerate(ordered)]
+    fresh = [
+        line if line.index == index else dataclasses.replace(line, index=index)
+        for index, line in enumerate(ordered)
+    ]
     return Evidence(fresh, header=evidence.header, spans=evidence.spans if spans is None else spans)
 
 
@@ -98,7 +101,10 @@ def words(evidence: Evidence, change: Callable[[Line, dict[str, Any]], Mapping[s
             lines.append(line)
             continue
         told = change(line, copy.deepcopy(found[0]))
-        if told is not None:
+        if told == found[0]:
+            # A fact that was left alone stays as it was printed, so that it shows that nothing was changed.
+            lines.append(line)
+        elif told is not None:
             text = f"{payload.MARKER} {json.dumps(told)}"
             lines.append(dataclasses.replace(line, data={**line.data, "line": text}))
     return with_lines(evidence, lines)
