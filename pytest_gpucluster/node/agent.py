@@ -81,7 +81,11 @@ class Agent:
         )
         await self._stack.enter_async_context(
             KubeletServer(
-                config.kubelet_socket, self._find, self._configz, self._reboot, self._sicken,
+                config.kubelet_socket,
+                self._find,
+                self._configz,
+                self._reboot,
+                self._sicken,
                 switch=self._switch if config.switchable else None,
             )
         )
@@ -174,7 +178,7 @@ class Agent:
         """
         planted, wanted = self._config.defects, defects.check(names)
         planted.check(wanted)
-        if self._running:
+        if self._running and all(worker.leaving for worker in self._workers.values()):
             # Their objects may be gone already: their processes are ended first.
             await asyncio.wait(self._running, timeout=ENDING_SECONDS)
         if self._workers or self._runtime is None:

@@ -160,7 +160,8 @@ class _Datagrams(asyncio.DatagramProtocol):
 class DnsServer:
     """Serves a zone on UDP and TCP; an asynchronous context manager."""
 
-    def __init__(self, zone: Zone, address: str, port: int = 53, *, silent: Callable[[], bool] = bool
+    def __init__(
+        self, zone: Zone, address: str, port: int = 53, *, silent: Callable[[], bool] = bool
     ) -> None:
         """Describe; nothing listens yet.
 

@@ -134,7 +134,9 @@ class _Start:
             self.loaded, self.folder, self.planted["control plane"], self.owner_pid, self.tokens
         )
         further = {"tls": self.tls, "switchable": self.switchable}
-        control = self._launch("control plane", CONTROL_PLANE, config | {k: v for k, v in further.items() if v})
+        control = self._launch(
+            "control plane", CONTROL_PLANE, config | {k: v for k, v in further.items() if v}
+        )
         url = str(control.ready["url"])
         secure = control.ready.get("tls") or {}
         write_kubeconfig(

@@ -63,7 +63,9 @@ class Lab:
         """
         wanted = list(cluster.facts.get(defects.FACT, ()))
         with self._session(cluster, wanted) as session:
-            evidence = {name: session.evidence(of) for name, of in {r.scenario.name: r.scenario for r in rows}.items()}
+            evidence = {
+                name: session.evidence(of) for name, of in {r.scenario.name: r.scenario for r in rows}.items()
+            }
         session.check_clean()
         for each in evidence.values():
             assert each.header["source"].get(defects.FACT, []) == wanted

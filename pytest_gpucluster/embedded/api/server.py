@@ -198,7 +198,7 @@ class ApiServer:
         )
 
     async def _debug(self, request: web.Request) -> web.StreamResponse:
-        """Answer what tests ask of the server itself: request counts, compaction, faults, and where that is on defects."""
+        """Answer what tests ask of the server itself: request counts, compaction, faults, defects."""
         match request.method, request.path.removeprefix("/debug/"):
             case "GET", "requests":
                 return answer(dict(sorted(self.requests.items())))
