@@ -32,7 +32,7 @@ class DefaultScheduler:
         """Schedule on the store of a runtime."""
         self._store = runtime.store
         self._placer = Placer(runtime.store)
-        self._gang_aware = runtime.has(GANG_AWARE)
+        self._has = runtime.has
         self._groups = Groups(runtime, self._placer)
         self._alarm: asyncio.TimerHandle | None = None
         self._queue: dict[str, Obj] = {}
@@ -49,18 +49,18 @@ class DefaultScheduler:
 
     def _take_in(self, changes: Subscription) -> None:
         fresh: list[str] = []
-        room_appeared = False
+        room_appeared, gang_aware = False, self._has(GANG_AWARE)
         for kind, key, obj in changes.pending():
             if key == "Node":
                 room_appeared = room_appeared or kind != DELETED
-            elif not self._gang_aware and self._groups.note(kind, key, obj):
+            elif not gang_aware and self._groups.note(kind, key, obj):
                 continue
             elif key == "Pod" and self._enqueue(kind, obj):
                 fresh.append(uid_of(obj))
             elif key == "Pod":
                 room_appeared = room_appeared or _frees(kind, obj)
         # A pod that waits is tried again before those that have just come, as it came first.
-        everyone = room_appeared or (self._gang_aware and bool(fresh))
+        everyone = room_appeared or (gang_aware and bool(fresh))
         self._schedule(list(self._queue) if everyone else fresh)
 
     def _set_alarm(self, changes: Subscription) -> None:
@@ -90,7 +90,7 @@ class DefaultScheduler:
         rooms = self._rooms()
         for uid in uids:
             pod = self._queue.get(uid)
-            if pod is not None and not (self._gang_aware and self._held(pod, rooms)):
+            if pod is not None and not (self._has(GANG_AWARE) and self._held(pod, rooms)):
                 self._place(pod, rooms)
 
     def _place(self, pod: Obj, rooms: list[NodeRoom]) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from pytest_gpucluster.embedded.admission import AdmissionHook
+from pytest_gpucluster.embedded.defects import AT_START
 from pytest_gpucluster.embedded.store import Store
+from pytest_gpucluster.plain.planted import Planted
 
 SCHEDULER_PERIOD = 0.05
 """Seconds between two cycles of a scheduler that works in cycles; Volcano's own default is 1 s."""
@@ -33,7 +35,7 @@ class Runtime:
         self.store = store
         self.config = config
         self.clock = clock
-        self.defects: frozenset[str] = frozenset(config.get("defects") or ())
+        self.defects = Planted(config.get("defects") or (), at_start=AT_START)
         self.scheduler_period = float(config.get("scheduler_period") or SCHEDULER_PERIOD)
         self.crashed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,7 +47,7 @@ class Runtime:
         return self.store.admission
 
     def has(self, defect: str) -> bool:
-        """Report whether the process runs with a named defect."""
+        """Report whether a named defect is in force now; asked at each use, since it may be switched meanwhile."""
         return defect in self.defects
 
     def spawn(self, coro: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

@@ -35,6 +35,7 @@ keys of the configuration line:
   topology_policy  none, best-effort, restricted or single-numa-node; default for all nodes
   images       image name or pattern -> ["/program", ...] or {"entrypoint", "path", "env"};
                default: every image is this machine
+  switchable   whether tests may put other defects in force while it runs, default false
   defects      planted departures:
 """
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from pytest_gpucluster.node import machine, power, registration
+from pytest_gpucluster.node import defects, machine, power, registration
 from pytest_gpucluster.node.api import Api, ApiError, Reflector
 from pytest_gpucluster.node.config import AgentConfig
 from pytest_gpucluster.node.defects import DNS_DOWN, DNS_SILENT, SECOND_WITHOUT_ROUTE, SLOW_START
@@ -25,6 +25,8 @@ from pytest_gpucluster.node.writer import EventWriter
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
+ENDING_SECONDS = 10.0
+"""How long switching of defects waits for pods that are ending."""
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 
 
@@ -46,6 +48,7 @@ class Agent:
         self._config = config
         self._stack = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
         self._workers: dict[str, PodWorker] = {}
         self._by_name: dict[tuple[str, str], PodWorker] = {}
         self._gangs: set[str] = set()
@@ -77,7 +80,14 @@ class Agent:
             Api(socket=config.api_socket, url=config.api_url, token=config.api_token)
         )
         await self._stack.enter_async_context(
-            KubeletServer(config.kubelet_socket, self._find, self._configz, self._reboot, self._sicken)
+            KubeletServer(
+                config.kubelet_socket,
+                self._find,
+                self._configz,
+                self._reboot,
+                self._sicken,
+                switch=self._switch if config.switchable else None,
+            )
         )
         network = Network(
             work / "namespaces", addresses, config.subnet.prefixlen, len(config.nodes),
@@ -95,8 +105,8 @@ class Agent:
         own = {} if config.pod_socket is None else {"kubernetes.default": addresses.bridge}
         self._zone = Zone(config.dns_domain, services.objects, pods.objects, own)
         if DNS_DOWN not in config.defects:
-            silent = DNS_SILENT in config.defects
-            await self._stack.enter_async_context(DnsServer(self._zone, addresses.bridge, silent=silent))
+            server = DnsServer(self._zone, addresses.bridge, silent=lambda: DNS_SILENT in config.defects)
+            await self._stack.enter_async_context(server)
         if config.pod_socket is not None:
             await self._stack.enter_async_context(Gateway(addresses.bridge, config.pod_socket))
         await self._register(api)
@@ -160,6 +170,25 @@ class Agent:
         self._spawn(power.offer(self._runtime, played))
         return True
 
+    async def _switch(self, names: list[str]) -> list[str]:
+        """Put exactly these defects in force: machines without pods begin anew, and offer what they then have.
+
+        Raises:
+            ValueError: an unknown defect, one that only a new start can plant, or pods are still there; one line.
+        """
+        planted, wanted = self._config.defects, defects.check(names)
+        planted.check(wanted)
+        if self._running and all(worker.leaving for worker in self._workers.values()):
+            # Their objects may be gone already: their processes are ended first.
+            await asyncio.wait(self._running, timeout=ENDING_SECONDS)
+        if self._workers or self._runtime is None:
+            raise ValueError(f"defects are switched on nodes without pods, these have {len(self._workers)}")
+        planted.switch(wanted)
+        for node in self._nodes.values():
+            node.admission = machine.admission(node.spec, self._config)
+            await registration.report(self._runtime.api, node.spec, self._config)
+        return list(planted)
+
     def _on(self, node: str) -> list[PodWorker]:
         return [worker for worker in self._workers.values() if worker.node == node]
 
@@ -201,7 +230,9 @@ class Agent:
         worker.update(pod)
         self._workers[meta["uid"]] = worker
         self._by_name[meta["namespace"], meta["name"]] = worker
-        self._spawn(self._run(worker))
+        running = self._spawn(self._run(worker))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
 
     async def _run(self, worker: PodWorker) -> None:
         meta = worker.pod["metadata"]

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_gpucluster.node import defects, hardware
 from pytest_gpucluster.node.hardware import Hardware
 from pytest_gpucluster.plain.names import did_you_mean
+from pytest_gpucluster.plain.planted import Planted
 from pytest_gpucluster.plain.quantities import QuantityError, parse_quantity
 
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
@@ -89,7 +90,8 @@ class AgentConfig:
         dns_domain: Domain of the cluster.
         gpu_resource: Name of the GPU resource.
         images: Image name or pattern -> what it stands for.
-        defects: Planted defects.
+        defects: Planted defects; asked at each use, since they may be switched meanwhile.
+        switchable: Whether they may be: never on a run's own cluster.
         pod_socket: Unix socket on which the API server speaks TLS to pods, or None: they do not reach it.
         networks: Names of further networks that pods may ask for.
         lease_seconds: How long a node lease holds; renewed every quarter of it.
@@ -104,7 +106,8 @@ class AgentConfig:
     dns_domain: str = "cluster.local"
     gpu_resource: str = "nvidia.com/gpu"
     images: Mapping[str, Image] = field(default_factory=dict)
-    defects: frozenset[str] = frozenset()
+    defects: Planted = field(default_factory=Planted)
+    switchable: bool = False
     pod_socket: str | None = None
     networks: tuple[str, ...] = ()
     lease_seconds: int = 40
@@ -118,7 +121,7 @@ class AgentConfig:
 _KEYS = (
     "api_socket", "api_url", "api_token", "api_ca", "api_cert", "api_key", "api_insecure", "nodes", "state_dir",
     "subnet", "dns_domain", "gpu_resource", "images", "defects", "owner_pid", "topology_policy", "lease_seconds",
-    "networks", "pod_socket",
+    "networks", "pod_socket", "switchable",
 )  # fmt: skip
 _NODE_KEYS = (
     "name", "gpus", "numa", "cpus", "memory", "pods", "labels", "extra", "topology_policy", "topology_scope",
@@ -177,6 +180,7 @@ def parse(line: str) -> AgentConfig:
         pod_socket=raw.get("pod_socket"),
         networks=tuple(str(name) for name in raw.get("networks", ())),
         lease_seconds=int(raw.get("lease_seconds", 40)),
+        switchable=bool(raw.get("switchable", False)),
     )
     if len(config.kubelet_socket.encode()) > SOCKET_PATH_LIMIT:
         raise ConfigError(

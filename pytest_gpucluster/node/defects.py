@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from pytest_gpucluster.plain.names import did_you_mean
+from pytest_gpucluster.plain.planted import Planted
 
 BLOCKS_PORT = "network.blocks-rendezvous-port"
 DNS_DOWN = "network.dns-down"
@@ -54,11 +55,14 @@ DEFECTS: dict[str, str] = {
     DEVICES_LEAK: "containers see all devices of their node, whatever they were granted",
 }
 
+AT_START = frozenset({DNS_DOWN, SECOND_WITHOUT_ROUTE})
+"""Defects that decide what is started and laid: they cannot be switched on nodes that run."""
+
 SLOW_START_SECONDS = 3.0
 
 
-def check(names: Collection[str]) -> frozenset[str]:
-    """Return the names of defects to plant as a set.
+def check(names: Collection[str]) -> Planted:
+    """Return the defects with which nodes start.
 
     Raises:
         ValueError: when a name is not in the table.
@@ -66,4 +70,4 @@ def check(names: Collection[str]) -> frozenset[str]:
     for name in names:
         if name not in DEFECTS:
             raise ValueError(f"unknown defect {name!r} of the nodes{did_you_mean(name, DEFECTS)}")
-    return frozenset(names)
+    return Planted(names, at_start=AT_START)

@@ -160,14 +160,16 @@ class _Datagrams(asyncio.DatagramProtocol):
 class DnsServer:
     """Serves a zone on UDP and TCP; an asynchronous context manager."""
 
-    def __init__(self, zone: Zone, address: str, port: int = 53, *, silent: bool = False) -> None:
+    def __init__(
+        self, zone: Zone, address: str, port: int = 53, *, silent: Callable[[], bool] = bool
+    ) -> None:
         """Describe; nothing listens yet.
 
         Args:
             zone: What to serve.
             address: Address to listen on.
             port: Port to listen on.
-            silent: Plant `network.dns-silent`: no name exists.
+            silent: Asked at each query whether `network.dns-silent` is planted: no name exists.
         """
         self._zone = zone
         self._address = address
@@ -194,7 +196,7 @@ class DnsServer:
             self._tcp.close()
 
     def _respond(self, packet: bytes, limit: int = 65535) -> bytes | None:
-        lookup = (lambda _name: None) if self._silent else self._zone.lookup
+        lookup = (lambda _name: None) if self._silent() else self._zone.lookup
         return answer(packet, lookup, self._zone.domain, limit)
 
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -111,6 +111,12 @@ async def register(api: Api, node: Object) -> None:
     await api.patch(f"/api/v1/nodes/{name}/status", {"status": node["status"]})
 
 
+async def report(api: Api, spec: NodeSpec, config: AgentConfig) -> None:
+    """Write the node's own resources again, as a kubelet that comes back does; others stay as they are."""
+    status = {"capacity": managed_resources(spec, config), "allocatable": usable_resources(spec, config)}
+    await api.patch(f"/api/v1/nodes/{spec.name}/status", {"status": status})
+
+
 async def keep_lease(api: Api, name: str, seconds: int) -> None:
     """Create the node's lease and renew it every quarter of its duration, until cancelled."""
     first = True

@@ -44,9 +44,15 @@ class Runtime:
         return self.config.state_dir / "logs"
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlayedNode:
-    """One node: what it has, its address, and who decides which pods it takes and what they get."""
+    """One node: what it has, its address, and who decides which pods it takes and what they get.
+
+    Attributes:
+        spec: What it has.
+        ip: Its address.
+        admission: Who decides; another one after defects were switched.
+    """
 
     spec: NodeSpec
     ip: str

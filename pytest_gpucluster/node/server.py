@@ -1,6 +1,6 @@
 """The kubelets' HTTP side on a Unix socket: container logs, and what each kubelet was configured with."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ Find = Callable[[str, str], PodWorker | None]
 Configz = Callable[[str], dict[str, Any] | None]
 Reboot = Callable[[str], bool]
 Sicken = Callable[[str, list[str]], bool]
+Switch = Callable[[list[str]], Awaitable[list[str]]]
 NO_EXEC = "these nodes do not serve exec, attach or port-forward; let the pod run the command itself\n"
 
 
@@ -23,7 +24,16 @@ class KubeletServer:
     All nodes share the socket. Where it matters whose kubelet is meant, the request's Host names the node.
     """
 
-    def __init__(self, socket: str, find: Find, configz: Configz, reboot: Reboot, sicken: Sicken) -> None:
+    def __init__(
+        self,
+        socket: str,
+        find: Find,
+        configz: Configz,
+        reboot: Reboot,
+        sicken: Sicken,
+        *,
+        switch: Switch | None = None,
+    ) -> None:
         """Describe; nothing listens yet.
 
         Args:
@@ -32,12 +42,14 @@ class KubeletServer:
             configz: Returns a node's configuration by the node's name, None where there is no such node.
             reboot: Begins to restart a node's machine by the node's name; False where there is no such node.
             sicken: Takes which devices of a node are unhealthy from now on; False where there is no such node.
+            switch: Puts exactly these defects in force and returns them; None where nobody may.
         """
         self._socket = Path(socket)
         self._find = find
         self._configz = configz
         self._reboot = reboot
         self._sicken = sicken
+        self._switch = switch
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -47,6 +59,8 @@ class KubeletServer:
         app.router.add_get("/configz", self._tell_configuration)
         app.router.add_post("/reboot", self._restart_machine)
         app.router.add_put("/unhealthy", self._change_health)
+        if self._switch is not None:
+            app.router.add_put("/defects", self._switch_defects)
         app.router.add_get("/healthz", _healthz)
         for verb in ("exec", "attach", "portForward", "run"):
             app.router.add_route("*", f"/{verb}/{{tail:.*}}", _not_served)
@@ -83,6 +97,16 @@ class KubeletServer:
         if not self._sicken(request.host, [str(each) for each in listed]):
             return web.Response(status=404, text=f"no node {request.host}\n")
         return web.Response(status=202)
+
+    async def _switch_defects(self, request: web.Request) -> web.Response:
+        """Take the list of defects that are in force from now on; only tests start nodes that take it."""
+        listed = await request.json()
+        if self._switch is None or not isinstance(listed, list):
+            return web.Response(status=400, text="expected a JSON list of names of defects\n")
+        try:
+            return web.json_response(await self._switch([str(each) for each in listed]))
+        except ValueError as error:
+            return web.Response(status=400, text=f"{error}\n")
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         namespace, pod, name = (request.match_info[key] for key in ("namespace", "pod", "container"))

@@ -1,10 +1,13 @@
 """The planted defects of the embedded cluster: the tables of both its halves as one."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.provider.protocol import ProviderError
+
+FACT = "defects"
+"""Fact of a cluster: the names of the defects that are in force in it, sorted; absent where there are none."""
 
 TABLES = {
     "control plane": "pytest_gpucluster.embedded.defects",
@@ -37,6 +40,18 @@ def check_defects(defects: Sequence[str], provider: str) -> None:
 def split(defects: Sequence[str]) -> dict[str, list[str]]:
     """Return the defects by who plants them."""
     return {who: [d for d in defects if d in table] for who, table in _tables().items()}
+
+
+def fact(defects: Iterable[str]) -> dict[str, list[str]]:
+    """Return the fact of a cluster in which these are in force, nothing for none; evidence tells it."""
+    named = sorted(defects)
+    return {FACT: named} if named else {}
+
+
+def at_start() -> frozenset[str]:
+    """Return the defects that decide what a cluster starts: they cannot be switched in one that runs."""
+    modules = [importlib.import_module(name) for name in TABLES.values()]
+    return frozenset(name for module in modules for name in module.AT_START)
 
 
 def _tables() -> dict[str, Mapping[str, str]]:

@@ -55,6 +55,7 @@ class EmbeddedProvider:
         tls: bool = False,
         made: Nodes | None = None,
         facts: Mapping[str, Any] | None = None,
+        switchable: bool = False,
     ) -> None:
         """Take what differs from the cluster of a run.
 
@@ -64,7 +65,9 @@ class EmbeddedProvider:
             tls: whether the kubeconfig leads to a TLS listener: kubectl sends no token over plain HTTP.
             made: nodes in place of played ones.
             facts: what else is known of the cluster.
+            switchable: whether defects may be switched while it runs (`provider.switching`); for tests only.
         """
+        self._switchable = switchable
         self._made = made
         self._facts = dict(facts or {})
         self._nodes = nodes
@@ -89,7 +92,7 @@ class EmbeddedProvider:
         folder = sockets.new_folder(owner_pid)
         begun = _Start(loaded, run_folder.absolute(), folder, planting.split(defects), owner_pid)
         begun.nodes, begun.tokens, begun.tls = self._nodes, configs.new_tokens(self._tokens), self._tls
-        begun.made, begun.facts = self._made, self._facts
+        begun.made, begun.facts, begun.switchable = self._made, self._facts, self._switchable
         try:
             started = begun.run()
         except BaseException:
@@ -120,6 +123,7 @@ class _Start:
         self.tls = False
         self.made: Nodes | None = None
         self.facts: Mapping[str, Any] = {}
+        self.switchable = False
         self.tokens = configs.new_tokens()
         self.pipes: list[processes.Pipe] = []
         self.running: list[Running] = []
@@ -129,7 +133,10 @@ class _Start:
         config = configs.control_plane_config(
             self.loaded, self.folder, self.planted["control plane"], self.owner_pid, self.tokens
         )
-        control = self._launch("control plane", CONTROL_PLANE, config | ({"tls": True} if self.tls else {}))
+        further = {"tls": self.tls, "switchable": self.switchable}
+        control = self._launch(
+            "control plane", CONTROL_PLANE, config | {k: v for k, v in further.items() if v}
+        )
         url = str(control.ready["url"])
         secure = control.ready.get("tls") or {}
         write_kubeconfig(
@@ -143,6 +150,7 @@ class _Start:
             "url": url,
             "versions": {"kubernetes": configs.VERSION, **control.ready.get("versions", {})},
             "nodes": [],
+            **planting.fact(name for names in self.planted.values() for name in names),
             **self.facts,
         }
         problem = sandbox_problem(self.loaded)
@@ -174,6 +182,8 @@ class _Start:
             self.loaded, self.folder, state, self.planted["nodes"], self.owner_pid, count=self.nodes
         )
         config["api_token"] = self.tokens.nodes
+        if self.switchable:
+            config["switchable"] = True
         if self.made is not None:
             config["nodes"] = [dict(entry) for entry in self.made.entries]
             config["images"] = {**config["images"], **self.made.images}

@@ -10,6 +10,7 @@ from typing import Any, Self
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import errors
+from pytest_gpucluster.provider import defects
 from pytest_gpucluster.provider.protocol import PODS_RUN
 from pytest_gpucluster.scenario import absent, connecting, openstage, outcome, spec, stage, turns
 from pytest_gpucluster.scenario import namespace as namespaces
@@ -282,6 +283,8 @@ class Session(connecting.Connecting):
             "worker": self._worker,
             "requests": self.requests["total"],
             "asked": dict(asked or {}),
+            # Evidence of a cluster that is wrong on purpose says so wherever it is read.
+            **defects.fact(getattr(self._cluster, "facts", {}).get(defects.FACT, ())),
         }
         where = (self._profile, self._cluster, self.namespace or "")
         return outcome.header(scenario.name, where, source, given, problem)

@@ -1,11 +1,12 @@
 """The matrix prints what it measured: each defect, and the rows that it turned."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from tests.defects import matrix
+from tests.defects.lab import Lab
 
 FLIPS = "flips"
 
@@ -17,6 +18,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="under each live defect run only the rows that declare it; else the whole suite",
     )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the defects whose rows start torch, the longest by far: at the end nobody waits for them alone."""
+    items.sort(key=lambda item: not _starts_torch(item))
+
+
+def _starts_torch(item: pytest.Item) -> bool:
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    live = item.get_closest_marker("matrix") is not None and "lab" in getattr(item, "fixturenames", ())
+    defect = params.get("defect")
+    return live and any(defect in row.defects and row.scenario.needs.torch for row in matrix.rows())
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """The cluster of this worker in which defects are switched."""
+    with Lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 """Every live defect turns red exactly the rows that the table names; run by `make defects` and `make cells`."""
 
-import pathlib
+from collections.abc import Collection
 
 import pytest
 
+from pytest_gpucluster.provider import ProviderError, switching
+from pytest_gpucluster.provider import defects as planting
+from pytest_gpucluster.requirement import Requirement
 from suites.defects import FLIPS
 from tests.defects import matrix
-from tests.endtoend import harness
 
 pytestmark = pytest.mark.matrix
 
@@ -14,35 +16,68 @@ TORCH = {row.id for row in matrix.rows() if row.scenario.needs.torch}
 """Rows whose payload needs torch: the slowest, run only under the defects that turn one of them."""
 
 
-def declaring(defect: str) -> list[str]:
+def declaring(defect: str) -> list[Requirement]:
     """Return the rows that name a defect as one that turns them red."""
-    return [row.id for row in matrix.rows() if defect in row.defects]
+    return [row for row in matrix.rows() if defect in row.defects]
 
 
-def selection(defect: str, *, declared: bool) -> tuple[str, ...]:
-    """Return how the rows are chosen that are run under a defect."""
+def chosen(defect: str, *, declared: bool) -> list[Requirement]:
+    """Return the rows that are run under a defect."""
     if declared:
-        return ("-k", " or ".join(declaring(defect)))
-    return () if TORCH & set(FLIPS[defect]) else ("-m", "not torch")
+        return declaring(defect)
+    with_torch = bool(TORCH & set(FLIPS[defect]))
+    return [row for row in matrix.rows() if with_torch or row.id not in TORCH]
 
 
-def verdicts_under(folder: pathlib.Path, *args: str) -> dict[str, str]:
-    """Run the suite in a process of its own; returns requirement id -> verdict."""
-    harness.run_suite(folder, *args, timeout=900)
-    report = harness.report_of(folder)
-    assert not report["cleanup"]["left_overs"], report["cleanup"]
-    return harness.verdicts(report)
+def switched(row: Requirement) -> set[str]:
+    """Return the live defects that a row declares and that can be switched."""
+    return (set(row.defects) & set(FLIPS)) - planting.at_start()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Take every scenario whose rows declare defects; those that need torch, the slowest, only for the whole table."""
+    if "scenario" in metafunc.fixturenames:
+        declared = metafunc.config.getoption("declared")
+        rows = [row for row in matrix.rows() if switched(row) and not (declared and row.id in TORCH)]
+        metafunc.parametrize("scenario", sorted({row.scenario.name for row in rows}))
+
+
+def healthy(rows: Collection[Requirement]) -> dict[str, str]:
+    """Return the verdicts of rows on a cluster in which nothing is planted."""
+    return {row.id: matrix.on_embedded(row) for row in rows}
 
 
 @pytest.mark.parametrize("defect", sorted(FLIPS))
-def test_a_defect_turns_red_exactly_its_rows(defect, tmp_path, measured, pytestconfig):
+def test_a_defect_turns_red_exactly_its_rows(defect, lab, measured, pytestconfig):
     """The rows of the table have their verdict, every other row that was run still passes."""
-    chosen = selection(defect, declared=pytestconfig.getoption("declared"))
-    verdicts = verdicts_under(tmp_path, f"--gpucluster-defect={defect}", *chosen)
-    red = {row: verdict for row, verdict in verdicts.items() if verdict != "pass"}
-    measured(defect, red)
-    assert verdicts, "nothing was run under the defect"
-    assert red == {row: verdict for row, verdict in FLIPS[defect].items() if row in verdicts}
+    rows = chosen(defect, declared=pytestconfig.getoption("declared"))
+    with lab.planted(defect) as cluster:
+        verdicts = lab.verdicts(cluster, rows)
+        sound = healthy(rows)
+        measured(defect, {row: verdict for row, verdict in verdicts.items() if verdict != sound[row]})
+        assert verdicts, "nothing was run under the defect"
+        assert verdicts == sound | {row: v for row, v in FLIPS[defect].items() if row in sound}
+
+
+def test_rows_pass_once_their_defects_are_switched_off(scenario, lab):
+    """On a cluster in which each defect that rows of a scenario declare was in force, they pass when none is."""
+    rows = [row for row in matrix.rows() if row.scenario.name == scenario and switched(row)]
+    for defect in sorted({defect for row in rows for defect in switched(row)}):
+        with lab.planted(defect):
+            pass
+    with lab.planted() as cluster:
+        assert lab.verdicts(cluster, rows) == healthy(rows)
+
+
+def test_only_what_can_be_switched_is_switched(lab):
+    """An unknown defect, and one that decides what is started, are refused in one line; nothing changes."""
+    with lab.planted("gang.forgets-room") as cluster:
+        with pytest.raises(ProviderError, match=r"^unknown defect 'gang.forgets-rom'; did you mean"):
+            switching.switch(cluster, ["gang.forgets-rom"])
+        with pytest.raises(ProviderError, match=r"^defect 'scheduler.down' decides what is started: "):
+            switching.switch(cluster, ["scheduler.down"])
+        rows = declaring("gang.forgets-room")
+        assert lab.verdicts(cluster, rows) == {row.id: FLIPS["gang.forgets-room"][row.id] for row in rows}
 
 
 @pytest.mark.parametrize("defect", sorted(FLIPS))

@@ -6,6 +6,9 @@ from pytest_gpucluster.evidence import mutate
 from suites.defects import FLIPS, MUTANT_FLIPS
 from tests.defects import matrix
 
+# One worker reads the recordings, once.
+pytestmark = pytest.mark.xdist_group("recordings")
+
 
 def test_every_row_passes_on_the_recorded_evidence():
     """The matrix starts from a run in which all is well."""

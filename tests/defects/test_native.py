@@ -11,6 +11,8 @@ from pytest_gpucluster.evidence import mutate, read
 from pytest_gpucluster.report import deciding
 from tests.defects import matrix
 
+pytestmark = pytest.mark.xdist_group("recordings")
+
 RECORDED = matrix.RECORDED.parent / "embedded-native"
 """Evidence of a run of the suite on the embedded cluster with `scheduler=native`."""
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from pytest_gpucluster.embedded import errors
+from pytest_gpucluster.embedded import defects, errors
 from pytest_gpucluster.embedded.access import rbac, reviews
 from pytest_gpucluster.embedded.access.attributes import attributes_of
 from pytest_gpucluster.embedded.access.users import Tokens, User
@@ -49,7 +49,10 @@ class ApiServer:
         self.faults = Faults.of(config.get("faults"))
         self.bookmark_seconds = float(config.get("bookmark_seconds") or BOOKMARK_SECONDS)
         self.tokens = Tokens.of(config.get("tokens"))
-        self._hides_nodes = runtime.has("access.nodes-hidden")
+        self._has = runtime.has
+        self._planted = runtime.defects
+        # A cluster of a run is never started so: its defects are those that the run names.
+        self._switchable = bool(config.get("switchable"))
         self.pages = verbs.Pages()
         self.requests: Counter[str] = Counter()
 
@@ -86,7 +89,8 @@ class ApiServer:
             request[USER] = user
             asked = attributes_of(request.method, request.path, request.query)
             rbac.authorize(self.store, user, asked)
-            if self._hides_nodes and asked.resource == "nodes" and user.name.startswith(ACCOUNTS):
+            of_pod = user.name.startswith(ACCOUNTS)
+            if of_pod and asked.resource == "nodes" and self._has("access.nodes-hidden"):
                 raise rbac.forbidden(user, asked)
         return await handler(request)
 
@@ -194,7 +198,7 @@ class ApiServer:
         )
 
     async def _debug(self, request: web.Request) -> web.StreamResponse:
-        """Answer what tests ask of the server itself: request counts, compaction, faults."""
+        """Answer what tests ask of the server itself: request counts, compaction, faults, defects."""
         match request.method, request.path.removeprefix("/debug/"):
             case "GET", "requests":
                 return answer(dict(sorted(self.requests.items())))
@@ -209,6 +213,13 @@ class ApiServer:
                 except ValueError as error:
                     raise errors.bad_request(str(error)) from None
                 return answer({})
+            case "PUT", "defects" if self._switchable:
+                body, _ = await read_body(request)
+                asked = body.get("defects") if isinstance(body, dict) else None
+                try:
+                    return answer({"defects": defects.switch(self._planted, asked)})
+                except ValueError as error:
+                    raise errors.bad_request(str(error)) from None
         raise ApiError(404, "NotFound", "the server could not find the requested resource")
 
 

@@ -63,7 +63,7 @@ class JobController:
         self._store = runtime.store
         self._events = Recorder(runtime.store, NAME, legacy=True, burst=SPAM_BURST)
         self._groups = JobGroups(runtime, self._events)
-        self._forgets = runtime.has("lifecycle.job-forgets-finished")
+        self._has = runtime.has
         self._backoff = float(runtime.config.get("job_backoff_seconds") or BACKOFF_SECONDS)
         self._batch: dict[str, int] = {}
         self._failed_at: dict[str, tuple[int, float]] = {}
@@ -105,7 +105,7 @@ class JobController:
             return
         status = clone(job.get("status") or {})
         status["uncountedTerminatedPods"] = {}
-        if self._forgets and is_indexed(job):
+        if self._has("lifecycle.job-forgets-finished") and is_indexed(job):
             _recall(status, pods)
         counted = self._count(job, status, counts)
         told: list[tuple[str, str, str]] = []

@@ -6,7 +6,7 @@ from pytest_gpucluster.embedded.admission import AdmissionHook
 from pytest_gpucluster.embedded.errors import denied, webhook_failed
 from pytest_gpucluster.embedded.kueue import names
 from pytest_gpucluster.embedded.kueue.schema import default_cluster_queue, normalize
-from pytest_gpucluster.embedded.kueue.settings import Settings
+from pytest_gpucluster.embedded.kueue.settings import Settings, takes_every_job
 from pytest_gpucluster.embedded.kueue.workloads import is_suspended, queue_of
 from pytest_gpucluster.embedded.names import QUALIFIED_RULE, SUBDOMAIN_RULE, is_qualified, is_subdomain
 from pytest_gpucluster.embedded.objects import Obj, labels_of, namespace_of
@@ -22,31 +22,37 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
 def hooks(runtime: Runtime, settings: Settings) -> list[AdmissionHook]:
-    """Return the webhooks; those of Jobs are missing under the defect `kueue.starts-before-admission`."""
+    """Return the webhooks; those of Jobs answer nothing under the defect `kueue.starts-before-admission`."""
     out = [
         AdmissionHook(names.CLUSTER_QUEUE, "CREATE", _fill_in, "mutating"),
         AdmissionHook(names.CLUSTER_QUEUE, "CREATE", _check_queue, "validating"),
         AdmissionHook(names.CLUSTER_QUEUE, "UPDATE", _check_queue, "validating"),
         AdmissionHook(names.FLAVOR, "CREATE", _hold, "mutating"),
     ]
-    if runtime.has("kueue.starts-before-admission"):
-        return out
-    forgiving = runtime.has("kueue.unknown-queue-runs")
+
+    def absent() -> bool:
+        return runtime.has("kueue.starts-before-admission")
 
     def suspend(job: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001
+        if absent():
+            return job
         _default_queue(job, store)
         queue = queue_of(job)
         unknown = bool(queue) and store.peek(names.LOCAL_QUEUE, namespace_of(job), queue) is None
-        managed = bool(queue) or (settings.every_job and namespace_of(job) not in names.UNMANAGED)
-        if managed and not (forgiving and unknown):
+        every = takes_every_job(settings, runtime.has) and namespace_of(job) not in names.UNMANAGED
+        forgiven = unknown and runtime.has("kueue.unknown-queue-runs")
+        if (bool(queue) or every) and not forgiven:
             job.setdefault("spec", {})["suspend"] = True
         return job
+
+    def check(job: Obj, old: Obj | None, store: Store) -> Obj:
+        return job if absent() else _check_job(job, old, store)
 
     return [
         *out,
         AdmissionHook(names.JOB, "CREATE", suspend, "mutating"),
-        AdmissionHook(names.JOB, "CREATE", _check_job, "validating"),
-        AdmissionHook(names.JOB, "UPDATE", _check_job, "validating"),
+        AdmissionHook(names.JOB, "CREATE", check, "validating"),
+        AdmissionHook(names.JOB, "UPDATE", check, "validating"),
     ]
 
 

@@ -1,6 +1,5 @@
 """Putting Kueue into a runtime: schemas, webhooks, controllers, and what its installer leaves."""
 
-import dataclasses
 import json
 from typing import Any
 
@@ -21,8 +20,6 @@ def install(runtime: Runtime) -> None:
     Needs a running event loop. The configuration key `kueue` is true or what `Settings.of` reads.
     """
     settings = Settings.of(runtime.config.get("kueue"))
-    if runtime.has("kueue.manages-unlabelled"):
-        settings = dataclasses.replace(settings, every_job=True)
     _serve(runtime)
     down = runtime.has("kueue.absent") or runtime.has("kueue.webhook-down")
     _leave_installation(runtime.store, runtime.config.get("kueue"), up=not down)

@@ -9,7 +9,7 @@ from pytest_gpucluster.embedded.feed import DELETED
 from pytest_gpucluster.embedded.kueue import conditions, names
 from pytest_gpucluster.embedded.kueue import workloads as of
 from pytest_gpucluster.embedded.kueue.podsets import merge, restore, running_info
-from pytest_gpucluster.embedded.kueue.settings import Settings
+from pytest_gpucluster.embedded.kueue.settings import Settings, takes_every_job
 from pytest_gpucluster.embedded.objects import (
     Key,
     Obj,
@@ -44,7 +44,6 @@ class JobReconciler:
         self._settings = settings
         self._has = runtime.has
         self._events = Recorder(runtime.store, names.JOB_REPORTER, legacy=True)
-        self._notice = LATE_SECONDS if runtime.has("kueue.starts-before-admission") else NOTICE_SECONDS
         self._noticed: dict[str, float] = {}
         self._work = Worklist(self._store, [names.JOB, names.WORKLOAD], self._note, self._reconcile)
 
@@ -107,7 +106,7 @@ class JobReconciler:
     def _is_managed(self, job: Obj) -> bool:
         queue, place = of.queue_of(job), namespace_of(job)
         if not queue:
-            return self._settings.every_job and place not in names.UNMANAGED
+            return takes_every_job(self._settings, self._has) and place not in names.UNMANAGED
         unknown = self._store.peek(names.LOCAL_QUEUE, place, queue) is None
         return not (unknown and self._has("kueue.unknown-queue-runs"))
 
@@ -145,7 +144,8 @@ class JobReconciler:
         """Report whether enough time has passed since a Job was first seen to run without a Workload."""
         clock = asyncio.get_running_loop().time()
         first = self._noticed.setdefault(uid_of(job), clock)
-        left = first + self._notice - clock
+        late = self._has("kueue.starts-before-admission")
+        left = first + (LATE_SECONDS if late else NOTICE_SECONDS) - clock
         if left > 1e-6:
             self._work.later(key, left)
             return False

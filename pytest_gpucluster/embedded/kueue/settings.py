@@ -1,6 +1,6 @@
 """How Kueue is configured: the part of its `Configuration` that is followed here, in its own field names."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,11 @@ class Settings:
             every_job=bool(config.get("manageJobsWithoutQueueName", False)),
             batch=float(config.get("batchSeconds", BATCH_SECONDS)),
         )
+
+
+def takes_every_job(settings: Settings, has: Callable[[str], bool]) -> bool:
+    """Report whether Jobs without a queue label are managed, as configured or by a planted defect."""
+    return settings.every_job or has("kueue.manages-unlabelled")
 
 
 def _waiting(stated: Any) -> WaitForPodsReady:

@@ -49,9 +49,7 @@ class Groups:
         self._placer = placer
         self._on = Gates.of(runtime.config).groups
         self._period = runtime.scheduler_period
-        self._always_basic = runtime.has("native.binds-partially")
-        self._forgets = runtime.has("native.forgets-room")
-        self._silent = runtime.has("native.never-says")
+        self._has = runtime.has
         self._queue: dict[Key, Queued] = {}
         self._turns = itertools.count()
 
@@ -112,7 +110,7 @@ class Groups:
 
     def _minimum(self, group: Obj) -> int:
         gang = group["spec"]["schedulingPolicy"].get("gang")
-        return 1 if gang is None or self._always_basic else int(gang["minCount"])
+        return 1 if gang is None or self._has("native.binds-partially") else int(gang["minCount"])
 
     def next_due(self) -> float | None:
         """Return the time of the loop at which a group is to be tried next, None when none is."""
@@ -147,7 +145,8 @@ class Groups:
             self._settle(at, tried, rooms, waiting=minimum - scheduled - 1)
         else:
             queued.failures += 1
-            queued.due = math.inf if self._forgets else self._next_trial(now, queued.failures, len(pods))
+            never = self._has("native.forgets-room")
+            queued.due = math.inf if never else self._next_trial(now, queued.failures, len(pods))
             self._refuse(at, pods, tried)
         queued.held = self._must_wait(at)
 
@@ -170,7 +169,7 @@ class Groups:
             self._placer.refuse(pod, text)
 
     def _refuse(self, at: Key, pods: list[Obj], tried: Plan) -> None:
-        if self._silent:
+        if self._has("native.never-says"):
             return
         short = str(tried.short)
         reason = names.SCHEDULER_ERROR if tried.error else names.UNSCHEDULABLE

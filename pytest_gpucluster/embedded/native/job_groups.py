@@ -64,8 +64,7 @@ class JobGroups:
         self._store: Store = runtime.store
         self._events = events
         self._on = Gates.of(runtime.config).with_jobs
-        self._always_basic = runtime.has("native.basic-policy")
-        self._one_short = runtime.has("native.min-count-short")
+        self._has = runtime.has
 
     def ensure(self, job: Obj, pods: list[Obj]) -> bool:
         """Make what a Job that has never started lacks, and carry a changed minCount over to what is there.
@@ -124,10 +123,10 @@ class JobGroups:
         """Return the policy that a Job asks for; without a word it is the basic one."""
         scheduling = job["spec"].get("scheduling") or {}
         gang = (scheduling.get("schedulingPolicy") or {}).get("gang")
-        if gang is None or self._always_basic:
+        if gang is None or self._has("native.basic-policy"):
             return {"basic": {}}
         least = int(gang.get("minCount") or max(1, int(job["spec"].get("parallelism") or 0)))
-        return {"gang": {"minCount": max(1, least - int(self._one_short))}}
+        return {"gang": {"minCount": max(1, least - int(self._has("native.min-count-short")))}}
 
     def _workload(self, job: Obj) -> Obj:
         template: Obj = {

@@ -37,15 +37,12 @@ def install(runtime: Runtime) -> None:
     runtime.spawn(queues.run_queue_controller(runtime), "volcano queues")
     if not runtime.has("controllers.down"):
         runtime.spawn(JobController(runtime).run(), "volcano jobs")
-        if not runtime.has("lifecycle.ttl-ignored"):
-            runtime.spawn(remove_finished(runtime), "volcano ttl")
+        runtime.spawn(remove_finished(runtime), "volcano ttl")
     if not runtime.has("scheduler.down"):
         runtime.spawn(run_scheduler(runtime), "volcano scheduler")
 
 
 def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
-    duplicates_allowed = runtime.has("admission.accepts-duplicate-tasks")
-
     def mutate(job: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001
         admission.mutate_job(
             job,
@@ -56,7 +53,8 @@ def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
 
     def validate(job: Obj, old: Obj | None, store: Store) -> Obj:
         if old is None:
-            validation.check_create(job, store, duplicates_allowed=duplicates_allowed)
+            allowed = runtime.has("admission.accepts-duplicate-tasks")
+            validation.check_create(job, store, duplicates_allowed=allowed)
         else:
             validation.check_update(job, old)
         return job

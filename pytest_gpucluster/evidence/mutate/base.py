@@ -101,7 +101,10 @@ def words(evidence: Evidence, change: Callable[[Line, dict[str, Any]], Mapping[s
             lines.append(line)
             continue
         told = change(line, copy.deepcopy(found[0]))
-        if told is not None:
+        if told == found[0]:
+            # A fact that was left alone stays as it was printed, so that it shows that nothing was changed.
+            lines.append(line)
+        elif told is not None:
             text = f"{payload.MARKER} {json.dumps(told)}"
             lines.append(dataclasses.replace(line, data={**line.data, "line": text}))
     return with_lines(evidence, lines)

@@ -17,6 +17,7 @@ from pytest_gpucluster.embedded.volcano import names
 from pytest_gpucluster.embedded.volcano.scheduler.loop import run_scheduler
 from pytest_gpucluster.embedded.volcano.shipped import SCHEDULER_CONF
 from pytest_gpucluster.plain.names import kind_key_of
+from pytest_gpucluster.plain.planted import Planted
 from tests.embedded.volcano.kubelet import SimulatedKubelet, new_node
 from tests.embedded.volcano.recorded_kubelet import RecordedKubelet
 from tests.embedded.volcano.virtual_time import run_virtually, wall
@@ -207,7 +208,7 @@ async def _play(recording: Recording, period: float, defects: tuple[str, ...]) -
     config = {"defects": [*defects, "scheduler.down"], "scheduler_period": period}
     runtime = build(config)
     runtime.store.clock = wall
-    runtime.defects = frozenset(defects)
+    runtime.defects = Planted(defects)
     played = Played()
     player = Player(runtime, recording, played)
     notes = [(line["t"], line["text"]) for line in recording.stream() if line["type"] == "NOTE"]

@@ -21,7 +21,7 @@ async def remove_finished(runtime: Runtime) -> None:
             limit = job["spec"].get("ttlSecondsAfterFinished")
             if kind == "DELETED" or limit is None or phase_of(job) not in FINISHED:
                 continue
-            if uid_of(job) in waiting:
+            if uid_of(job) in waiting or runtime.has("lifecycle.ttl-ignored"):
                 continue
             waiting.add(uid_of(job))
             since = parse_time(job["status"]["state"]["lastTransitionTime"])

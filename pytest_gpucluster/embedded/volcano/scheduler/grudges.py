@@ -13,8 +13,7 @@ class Grudges:
 
     def __init__(self, has: Callable[[str], bool]) -> None:
         """Ask which defects are on."""
-        self._starves = has("gang.starves-loser")
-        self._forgets = has("gang.forgets-room")
+        self._has = has
         self.uids: set[str] = set()
 
     def note(self, gangs: Iterable[Gang], others: Iterable[Task]) -> None:
@@ -24,7 +23,9 @@ class Grudges:
             gangs: All gangs at the end of the session.
             others: Pods that belong to no PodGroup.
         """
-        if not (self._starves or self._forgets):
+        starves, forgets = self._has("gang.starves-loser"), self._has("gang.forgets-room")
+        if not (starves or forgets):
+            self.uids.clear()
             return
         listed = list(gangs)
         self.uids &= {gang.uid for gang in listed}
@@ -35,7 +36,7 @@ class Grudges:
             placed = [g for g in rivals if g.count(State.BINDING, State.BOUND, State.RUNNING)]
             loners = [t for g in listed if g.minimum <= 1 for t in g.tasks]
             held = any(_holds(task, gang) for task in [*others, *loners])
-            if (self._starves and placed) or (self._forgets and held and not rivals):
+            if (starves and placed) or (forgets and held and not rivals):
                 self.uids.add(gang.uid)
 
 
