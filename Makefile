@@ -67,9 +67,9 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Waiting is most of what live defects take, so four run at a time, each worker on a cluster of its own; what is decided
-# from recordings stays with one worker, which reads each once.
-MATRIX = tests/defects -m "" -n 4 --dist loadgroup
+# Waiting is most of what live defects take, so six run at a time, each worker on a cluster of its own; what starts torch
+# stays with one of them, and what is decided from recordings with another, which reads each once.
+MATRIX = tests/defects -m "" -n 6 --dist loadgroup
 
 defects: $(VENV)/.ready
 	$(BIN)/python -m pytest $(MATRIX) $(PYTEST_ARGS)

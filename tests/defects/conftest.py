@@ -20,19 +20,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the defects whose rows start torch, the longest by far: at the end nobody waits for them alone."""
-    items.sort(key=lambda item: not _starts_torch(item))
-
-
-def _starts_torch(item: pytest.Item) -> bool:
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    live = item.get_closest_marker("matrix") is not None and "lab" in getattr(item, "fixturenames", ())
-    defect = params.get("defect")
-    return live and any(defect in row.defects and row.scenario.needs.torch for row in matrix.rows())
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """The cluster of this worker in which defects are switched."""

@@ -21,6 +21,12 @@ def declaring(defect: str) -> list[Requirement]:
     return [row for row in matrix.rows() if defect in row.defects]
 
 
+def together(defect: str) -> list[pytest.MarkDecorator]:
+    """Return the mark that gives defects of torch rows to one worker: two cores carry one world of ranks at a time."""
+    torch = any(row.id in TORCH for row in declaring(defect))
+    return [pytest.mark.xdist_group("torch")] if torch else []
+
+
 def chosen(defect: str, *, declared: bool) -> list[Requirement]:
     """Return the rows that are run under a defect."""
     if declared:
@@ -47,7 +53,7 @@ def healthy(rows: Collection[Requirement]) -> dict[str, str]:
     return {row.id: matrix.on_embedded(row) for row in rows}
 
 
-@pytest.mark.parametrize("defect", sorted(FLIPS))
+@pytest.mark.parametrize("defect", [pytest.param(defect, marks=together(defect)) for defect in sorted(FLIPS)])
 def test_a_defect_turns_red_exactly_its_rows(defect, lab, measured, pytestconfig):
     """The rows of the table have their verdict, every other row that was run still passes."""
     rows = chosen(defect, declared=pytestconfig.getoption("declared"))
