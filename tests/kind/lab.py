@@ -66,7 +66,7 @@ def _holds(holds: Callable[[], bool]) -> bool:
     """Report whether something holds; no while the API server does not answer, or has not got what is asked for."""
     try:
         return holds()
-    except (AssertionError, errors.GpuClusterError):
+    except (AssertionError, errors.ApiError, errors.Unreachable):
         return False
 
 

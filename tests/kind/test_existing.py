@@ -46,15 +46,21 @@ def as_account(kind_lab, folder):
     return path
 
 
+def of_runs(kind_lab):
+    """Return the namespaces of runs that nobody is removing; a fault may have kept an earlier run from doing so."""
+    found = [each["metadata"] for each in kind_lab.list("Namespace", labels="gpucluster.dev/run")]
+    return {each["name"] for each in found if "deletionTimestamp" not in each}
+
+
 def test_the_least_privileges_suffice(kind_lab, account):
     """The rows are decided, and pass, without administrator's rights; nothing is left."""
     may = kind_lab.kubectl(
         "auth", "can-i", "--list", f"--as=system:serviceaccount:default:{ACCOUNT}", "-n", "kube-system"
     )
     assert "*.*" not in may
+    before = of_runs(kind_lab)
     found = kind_lab.decide("least", ROWS, kubeconfig=account, context="least")
     assert {row: each["verdict"] for row, each in found.items()} == dict.fromkeys(
         ("GANG-001", "GANG-002", "INV-002"), "pass"
     )
-    left = kind_lab.list("Namespace", labels="gpucluster.dev/run")
-    assert [each["metadata"]["name"] for each in left if "deletionTimestamp" not in each["metadata"]] == []
+    assert of_runs(kind_lab) <= before

@@ -33,11 +33,11 @@ def restart(lab, text):
     old = {pod["metadata"]["name"] for pod in pods(lab)}
     lab.patch("ConfigMap", MAP, {"data": {KEY: text}}, NAMESPACE)
     again = {"metadata": {"annotations": {"restarted-for": hashlib.sha256(text.encode()).hexdigest()}}}
-    lab.patch("Deployment.apps", MANAGER, {"spec": {"template": again}}, NAMESPACE)
+    lab.patch("Deployment", MANAGER, {"spec": {"template": again}}, NAMESPACE)
     lease = yaml.safe_load(text)["leaderElection"]["resourceName"]
 
     def leads():
-        holder = lab.get("Lease.coordination.k8s.io", lease, NAMESPACE)["spec"]["holderIdentity"]
+        holder = lab.get("Lease", lease, NAMESPACE)["spec"]["holderIdentity"]
         new = {pod["metadata"]["name"] for pod in pods(lab)} - old
         return any(holder.startswith(name) for name in new)
 

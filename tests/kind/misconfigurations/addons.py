@@ -8,14 +8,12 @@ from tests.kind.lab import Lab, until
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 GPU = "nvidia.com/gpu"
-DEPLOYMENT = "Deployment.apps"
-CLUSTER_QUEUE = "ClusterQueue.kueue.x-k8s.io"
 
 
 @contextlib.contextmanager
 def scaled_to_zero(lab: Lab, namespace: str, deployment: str) -> Iterator[None]:
     """Let a deployment have no pod."""
-    before = lab.get(DEPLOYMENT, deployment, namespace)["spec"]["replicas"]
+    before = lab.get("Deployment", deployment, namespace)["spec"]["replicas"]
     _scale(lab, namespace, deployment, 0)
     try:
         yield
@@ -24,10 +22,10 @@ def scaled_to_zero(lab: Lab, namespace: str, deployment: str) -> Iterator[None]:
 
 
 def _scale(lab: Lab, namespace: str, deployment: str, replicas: int) -> None:
-    lab.patch(DEPLOYMENT, deployment, {"spec": {"replicas": replicas}}, namespace)
+    lab.patch("Deployment", deployment, {"spec": {"replicas": replicas}}, namespace)
 
     def settled() -> bool:
-        status = lab.get(DEPLOYMENT, deployment, namespace)["status"]
+        status = lab.get("Deployment", deployment, namespace)["status"]
         return (status.get("replicas", 0), status.get("availableReplicas", 0)) == (replicas, replicas)
 
     until(f"{deployment} has {replicas} pods", settled, 180)
@@ -67,12 +65,12 @@ def quota_changed(lab: Lab) -> Iterator[None]:
     queue = {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": QUOTA}, "spec": spec}
 
     def active() -> bool:
-        conditions = lab.get(CLUSTER_QUEUE, QUOTA).get("status", {}).get("conditions", [])
+        conditions = lab.get("ClusterQueue", QUOTA).get("status", {}).get("conditions", [])
         return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
 
     with lab.having(flavor, queue):
         until("the ClusterQueue is Active", active)
         before = lab.decide(f"{QUOTA}-before", "INV-005", changes={"kueue": {"cluster_queue": QUOTA}})
         assert before["INV-005"]["verdict"] == "pass", before
-        lab.patch(CLUSTER_QUEUE, QUOTA, {"spec": {"resourceGroups": resources(10 * has)}})
+        lab.patch("ClusterQueue", QUOTA, {"spec": {"resourceGroups": resources(10 * has)}})
         yield

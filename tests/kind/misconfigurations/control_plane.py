@@ -78,7 +78,7 @@ def without_gangs(lab: Lab) -> Iterator[None]:
 
 def leads(lab: Lab, part: str) -> bool:
     """Report whether the part that runs now holds its Lease, and not one that went before it."""
-    lease = lab.get("Lease.coordination.k8s.io", part, "kube-system")
+    lease = lab.get("Lease", part, "kube-system")
     started = [state["running"]["startedAt"] for pod in _pods(lab, part) for state in _running(pod)]
     # As moments, not as texts: "37.896170Z" comes before "37Z" in a dictionary, and is later.
     since = parse_time(lease["spec"]["acquireTime"])
