@@ -8,16 +8,18 @@ import sys
 import pytest
 
 from tests.comparison import differences, runs, table
+from tests.kind import lab
 
-pytestmark = pytest.mark.kind
+pytestmark = [pytest.mark.kind, pytest.mark.xdist_group("differential")]
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 LISTED = pathlib.Path(__file__).with_name("differences.yaml")
-PAGE = ROOT / "docs" / "reference" / "differential.md"
+PAGE = lab.ROOT / "docs" / "reference" / "differential.md"
 SCHEDULER = "native"
 """What both sides have: gangs of Kubernetes itself, with Kueue beside them where it is installed."""
-NAME = os.environ.get("GPUCLUSTER_KIND_NAME", "gpucluster-tests")
-AS_SHIPPED = "--gpucluster-set=kueue.wait_for_pods_ready=null"
+OPTIONS = {"embedded": ["--gpucluster-set=kueue.wait_for_pods_ready=null"]}
+"""The embedded cluster's Kueue waits for no pods, as the real one is shipped."""
+WORKERS = {"embedded": "2", "kind": "4"}
+"""Real scenarios are longer, and most of that is waiting for kubelets."""
 LIMIT = 1500.0
 
 RED = {
@@ -27,37 +29,58 @@ RED = {
 NOT_RED = ("pass", "not_applicable", "not_built", "not_run")
 
 
-def run_suite(folder, cluster, *options):
-    """Run the suite and return the run; whatever the verdicts are, it has to come to its end."""
+def begin(folder, cluster, *options):
+    """Begin a run of the suite."""
     command = [
-        sys.executable, "-m", "pytest", "suites", "-q", "-n", "2", "-p", "no:cacheprovider",
+        sys.executable, "-m", "pytest", "suites", "-q", "-n", WORKERS[cluster], "-p", "no:cacheprovider",
         f"--cluster={cluster}", f"--gpucluster-report-dir={folder}", f"--gpucluster-set=scheduler={SCHEDULER}",
-        *options,
+        *OPTIONS.get(cluster, ()), *options,
     ]  # fmt: skip
     # What is said of a kind cluster is refused by one that is none.
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("GPUCLUSTER_KIND")
-    }
+    named = lab.plain_environment()
     if cluster == "kind":
-        environment = {**os.environ, "GPUCLUSTER_KIND_NAME": NAME}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
-    sys.stdout.write(done.stdout + done.stderr)
-    assert done.returncode in (0, 1), f"the suite on {cluster} ended with {done.returncode}"
+        named |= {name: value for name, value in os.environ.items() if name.startswith("GPUCLUSTER_KIND")}
+        named |= {"GPUCLUSTER_KIND_NAME": lab.name(os.environ.get("PYTEST_XDIST_WORKER", "master"))}
+    folder.mkdir(parents=True)
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(command, cwd=lab.ROOT, env=named, stdout=said, stderr=said)
+
+
+def end(process, folder):
+    """Wait for a run and return it; whatever the verdicts are, it has to come to its end."""
+    try:
+        status = process.wait(LIMIT)
+    finally:
+        process.kill()
+        process.wait()
+        sys.stdout.write((folder / "said").read_text())
+    assert status in (0, 1), f"the suite in {folder} ended with {status}"
     return runs.Run.read((folder / "latest").resolve())
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    """The suite on a kind cluster that the provider makes, or finds by its name."""
-    return run_suite(tmp_path_factory.mktemp("kind"), "kind")
+def both(folder, *options):
+    """Run the suite on the embedded and on the kind cluster, side by side: waiting is most of either."""
+    folders = {cluster: folder / cluster for cluster in ("embedded", "kind")}
+    begun = {cluster: begin(each, cluster, *options) for cluster, each in folders.items()}
+    return tuple(end(process, folders[cluster]) for cluster, process in begun.items())
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory):
-    """The same on the embedded cluster; its Kueue waits for no pods, as the real one is shipped."""
-    return run_suite(tmp_path_factory.mktemp("embedded"), "embedded", AS_SHIPPED)
+def decided(kind_lab, written):
+    """Both runs: embedded, and on the kind cluster that is there."""
+    return both(written / "differential")
+
+
+@pytest.fixture(scope="module")
+def embedded(decided):
+    """The run on the embedded cluster."""
+    return decided[0]
+
+
+@pytest.fixture(scope="module")
+def real(decided):
+    """The run on real components."""
+    return decided[1]
 
 
 def test_every_row_is_decided_on_real_components(real):
@@ -67,7 +90,7 @@ def test_every_row_is_decided_on_real_components(real):
     assert sum(verdict == "pass" for verdict in real.verdicts.values()) >= 20
 
 
-def test_both_clusters_do_the_same(embedded, real, tmp_path, show):
+def test_both_clusters_do_the_same(embedded, real, written, tell):
     """Same verdicts, same states, same events; what differs is on the list, and the list holds nothing else.
 
     A moment that is not on the list has to show a second time, when its scenario is run again on both sides.
@@ -76,12 +99,9 @@ def test_both_clusters_do_the_same(embedded, real, tmp_path, show):
     reviewed = differences.review(runs.differing(embedded, real), listed, SCHEDULER)
     if reviewed.unsettled:
         rows = " or ".join(sorted({row for name in reviewed.unsettled for row in real.rows[name]}))
-        again = (
-            run_suite(tmp_path / "embedded", "embedded", AS_SHIPPED, "-k", rows),
-            run_suite(tmp_path / "kind", "kind", "-k", rows),
-        )
+        again = both(written / "differential-again", "-k", rows)
         reviewed = reviewed.beside(runs.differing(*again), runs.compared(*again))
-    show(table.markdown(embedded, real, reviewed, SCHEDULER))
+    tell("shown", table.markdown(embedded, real, reviewed, SCHEDULER))
     PAGE.write_text(table.page(embedded, real, listed, SCHEDULER), encoding="utf-8")
     assert [str(each) for each in reviewed.unknown] == []
     assert [f"{each.what} of {each.of}: {each.text}" for each in reviewed.stale] == []

@@ -21,7 +21,13 @@ def test_the_page_on_real_components(kind_lab, tmp_path):
         f"--gpucluster-profiles={folder}", f"--gpucluster-report-dir={tmp_path / 'reports'}",
     ]  # fmt: skip
     done = subprocess.run(
-        command, cwd=tmp_path, env=lab.plain_env(), capture_output=True, text=True, timeout=400, check=False
+        command,
+        cwd=tmp_path,
+        env=lab.plain_environment(),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
     sys.stdout.write(done.stdout + done.stderr)
     report = json.loads((tmp_path / "reports" / "latest" / "report.json").read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """Rows that Kueue's shipped configuration leaves not applicable, on a real Kueue that is configured for them."""
 
 import contextlib
-import json
+import hashlib
 
 import pytest
 import yaml
@@ -10,7 +10,8 @@ from tests.kind.lab import until
 
 pytestmark = pytest.mark.kind
 
-NAMESPACE = ("-n", "kueue-system")
+NAMESPACE = "kueue-system"
+KUEUE = "kueue.x-k8s.io/v1beta2"
 MAP, KEY = "kueue-manager-config", "controller_manager_config.yaml"
 MANAGER = "kueue-controller-manager"
 WAIT = 5
@@ -19,7 +20,7 @@ WAIT = 5
 @contextlib.contextmanager
 def configured(lab, change):
     """Change the configuration of Kueue's manager and start it anew; both again at the end."""
-    before = lab.get("configmap", *NAMESPACE, MAP)["data"][KEY]
+    before = lab.get("ConfigMap", MAP, NAMESPACE)["data"][KEY]
     try:
         restart(lab, yaml.safe_dump({**yaml.safe_load(before), **change}))
         yield
@@ -30,30 +31,24 @@ def configured(lab, change):
 def restart(lab, text):
     """Give the manager a configuration, and wait until the manager that has it leads and its webhook answers."""
     old = {pod["metadata"]["name"] for pod in pods(lab)}
-    lab.kubectl("patch", "configmap", *NAMESPACE, MAP, "-p", json.dumps({"data": {KEY: text}}))
-    lab.kubectl("rollout", "restart", *NAMESPACE, f"deployment/{MANAGER}")
+    lab.patch("ConfigMap", MAP, {"data": {KEY: text}}, NAMESPACE)
+    again = {"metadata": {"annotations": {"restarted-for": hashlib.sha256(text.encode()).hexdigest()}}}
+    lab.patch("Deployment", MANAGER, {"spec": {"template": again}}, NAMESPACE)
     lease = yaml.safe_load(text)["leaderElection"]["resourceName"]
 
     def leads():
-        holder = lab.get("lease", *NAMESPACE, lease)["spec"]["holderIdentity"]
+        holder = lab.get("Lease", lease, NAMESPACE)["spec"]["holderIdentity"]
         new = {pod["metadata"]["name"] for pod in pods(lab)} - old
         return any(holder.startswith(name) for name in new)
 
     until("the new manager of Kueue leads", leads, 180)
-    flavor = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": "asks"},
-    }
-    until(
-        "Kueue's webhook answers",
-        lambda: bool(lab.kubectl("create", "--dry-run=server", "-f", "-", text=json.dumps(flavor))),
-    )
+    flavor = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "asks"}}
+    until("Kueue's webhook answers", lambda: bool(lab.api.create(flavor, dry_run=True)))
 
 
 def pods(lab):
     """Return the manager's pods."""
-    return lab.get("pods", *NAMESPACE, "-l", "control-plane=controller-manager")["items"]
+    return lab.list("Pod", NAMESPACE, "control-plane=controller-manager")
 
 
 def test_a_gang_that_cannot_become_ready_is_taken_back(kind_lab):

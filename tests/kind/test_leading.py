@@ -11,12 +11,16 @@ class Told:
     def __init__(self, started, acquired):
         """Take down the two moments; one that did not start has none."""
         status = [{"ready": True, "state": {"running": {"startedAt": started}}}] if started else []
-        self.pods = {"items": [{"status": {"containerStatuses": status}}]}
+        self.pods = [{"status": {"containerStatuses": status}}]
         self.lease = {"spec": {"acquireTime": acquired}}
 
-    def get(self, kind, *_):
-        """Return what is asked for."""
-        return self.pods if kind == "pods" else self.lease
+    def list(self, *_):
+        """Return the part's pods."""
+        return self.pods
+
+    def get(self, *_):
+        """Return the part's Lease."""
+        return self.lease
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ RELEASE = "bookworm"
 
 HERE = Path(__file__).resolve().parent.parent
 PROGRAMS = HERE / "programs"
+"""A Go module, and a folder of it for each program."""
+MODULE_FILE = PROGRAMS / "go.mod"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-gpucluster" / "kind"
 ENGINE = CACHE / "engine"
 """What the Docker engine of the kit keeps and runs in, when none was there."""
@@ -18,12 +20,7 @@ ENGINE = CACHE / "engine"
 
 def kubernetes_version() -> str:
     """Return the version that the module file of the Kubernetes programs names."""
-    found = re.search(r"^(?:require)?\s+k8s\.io/kubernetes (v\S+)$", module_file("kubernetes"), re.MULTILINE)
+    found = re.search(r"^(?:require)?\s+k8s\.io/kubernetes (v\S+)$", MODULE_FILE.read_text(), re.MULTILINE)
     if found is None:
-        raise SystemExit("dev/kind/programs/kubernetes/go.mod requires no k8s.io/kubernetes")
+        raise SystemExit("dev/kind/programs/go.mod requires no k8s.io/kubernetes")
     return found[1]
-
-
-def module_file(program: str) -> str:
-    """Return the text of a program's go.mod."""
-    return (PROGRAMS / program / "go.mod").read_text()

@@ -1,4 +1,7 @@
-"""The programs of a node, from Go modules: static, pinned by the go.sum beside each, built as they are needed."""
+"""The programs of a node, from Go modules: static, pinned by a go.sum, built as they are needed.
+
+All that is ours is one module, so that a package that two programs share is one version and is compiled once.
+"""
 
 import json
 from collections.abc import Sequence
@@ -8,41 +11,46 @@ from . import places
 from .cache import Part
 from .shell import run
 
-FLAGS = ("-trimpath", "-buildvcs=false")
-STATIC = {"CGO_ENABLED": "0"}
+FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false")
+"""The linker leaves debugging tables out: they need not be written by the compiler either, a seventh of its work."""
+SETTINGS = {
+    "CGO_ENABLED": "0",
+    # A compiler that lives for seconds need not look for garbage, a quarter of its work, unless memory becomes short.
+    "GOGC": "off",
+    "GOMEMLIMIT": "1500MiB",
+}
 SMALL = "-s -w"
 """For the linker: without symbol tables."""
+SHARED = ("go.mod", "go.sum")
+"""Of the module that the programs are packages of."""
 
 
-def own(name: str, package: str = ".", ldflags: str = SMALL, also: Sequence[str] = ()) -> Part:
-    """Return the part that is one program, under one or more names, built in its module below `programs/`."""
+def compiled(name: str, package: str, folder: Path, ldflags: str, out: Path) -> None:
+    """Compile a package of a module into the program `name`."""
+    run("go", "build", *FLAGS, "-ldflags", ldflags, "-o", out / name, package, cwd=folder, env=SETTINGS)
+
+
+def own(name: str, package: str = "", ldflags: str = SMALL, also: Sequence[str] = ()) -> Part:
+    """Return the part that is one program, under one or more names: its folder below `programs/`, or a package."""
+    package = package or f"./{name}"
 
     def make(folder: Path) -> None:
-        run(
-            *("go", "build", *FLAGS, "-mod=readonly", "-ldflags", ldflags, "-o", folder / name, package),
-            cwd=places.PROGRAMS / name,
-            env=STATIC,
-        )
+        compiled(name, package, places.PROGRAMS, ldflags, folder)
         for other in also:
             (folder / other).symlink_to(name)
 
-    sources = [
-        each for pattern in ("*.go", "go.*") for each in sorted((places.PROGRAMS / name).rglob(pattern))
-    ]
-    return Part(name, make, sources=sources, says=[package, ldflags, *also])
+    sources = [places.PROGRAMS / each for each in SHARED]
+    sources += sorted((places.PROGRAMS / name).rglob("*.go"))
+    return Part(name, make, sources=sources, says=[*FLAGS, package, ldflags, *also])
 
 
 def published(name: str, module: str, version: str, package: str, ldflags: str = SMALL) -> Part:
     """Return the part that is one program built in a published module as it is."""
 
     def make(folder: Path) -> None:
-        run(
-            *("go", "build", *FLAGS, "-mod=readonly", "-ldflags", ldflags, "-o", folder / name, package),
-            cwd=module_folder(module, version),
-            env=STATIC,
-        )
+        compiled(name, package, module_folder(module, version), ldflags, folder)
 
-    return Part(name, make, says=[module, version, package, ldflags])
+    return Part(name, make, says=[*FLAGS, module, version, package, ldflags])
 
 
 def module_folder(module: str, version: str) -> Path:

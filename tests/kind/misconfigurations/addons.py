@@ -1,7 +1,6 @@
 """What is wrong with that which was installed into the cluster."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ GPU = "nvidia.com/gpu"
 @contextlib.contextmanager
 def scaled_to_zero(lab: Lab, namespace: str, deployment: str) -> Iterator[None]:
     """Let a deployment have no pod."""
-    before = lab.get("deployment", "-n", namespace, deployment)["spec"]["replicas"]
+    before = lab.get("Deployment", deployment, namespace)["spec"]["replicas"]
     _scale(lab, namespace, deployment, 0)
     try:
         yield
@@ -23,10 +22,10 @@ def scaled_to_zero(lab: Lab, namespace: str, deployment: str) -> Iterator[None]:
 
 
 def _scale(lab: Lab, namespace: str, deployment: str, replicas: int) -> None:
-    lab.kubectl("scale", "-n", namespace, f"deployment/{deployment}", f"--replicas={replicas}")
+    lab.patch("Deployment", deployment, {"spec": {"replicas": replicas}}, namespace)
 
     def settled() -> bool:
-        status = lab.get("deployment", "-n", namespace, deployment)["status"]
+        status = lab.get("Deployment", deployment, namespace)["status"]
         return (status.get("replicas", 0), status.get("availableReplicas", 0)) == (replicas, replicas)
 
     until(f"{deployment} has {replicas} pods", settled, 180)
@@ -35,18 +34,18 @@ def _scale(lab: Lab, namespace: str, deployment: str, replicas: int) -> None:
 @contextlib.contextmanager
 def webhook_down(lab: Lab) -> Iterator[None]:
     """Let Kueue's webhook lead nowhere, while its manager runs."""
-    path = ("-n", "kueue-system", "service", "kueue-webhook-service")
-    selector = lab.get(*path)["spec"]["selector"]
+    path = ("Service", "kueue-webhook-service")
+    selector = lab.get(*path, "kueue-system")["spec"]["selector"]
 
-    def patch(value: str) -> None:
-        change = f'[{{"op": "replace", "path": "/spec/selector", "value": {value}}}]'
-        lab.kubectl("patch", *path, "--type=json", "-p", change)
+    def patch(value: dict[str, str]) -> None:
+        change = [{"op": "replace", "path": "/spec/selector", "value": value}]
+        lab.patch(*path, change, "kueue-system", how="json")
 
-    patch('{"app": "nobody"}')
+    patch({"app": "nobody"})
     try:
         yield
     finally:
-        patch(json.dumps(selector))
+        patch(selector)
 
 
 QUOTA = "quota-changed"
@@ -55,27 +54,23 @@ QUOTA = "quota-changed"
 @contextlib.contextmanager
 def quota_changed(lab: Lab) -> Iterator[None]:
     """Raise the quota of the ClusterQueue that the profile names above what the nodes have, while nobody tells it."""
-    has = sum(int(node["status"]["allocatable"].get(GPU, 0)) for node in lab.get("nodes")["items"])
+    has = sum(int(node["status"]["allocatable"].get(GPU, 0)) for node in lab.list("Node"))
     flavor = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": QUOTA}}
 
-    def queue(quota: int) -> dict[str, Any]:
+    def resources(quota: int) -> list[dict[str, Any]]:
         flavors = [{"name": QUOTA, "resources": [{"name": GPU, "nominalQuota": quota}]}]
-        group = {"coveredResources": [GPU], "flavors": flavors}
-        spec = {"namespaceSelector": {}, "resourceGroups": [group]}
-        return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": QUOTA}, "spec": spec}
+        return [{"coveredResources": [GPU], "flavors": flavors}]
+
+    spec = {"namespaceSelector": {}, "resourceGroups": resources(has)}
+    queue = {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": QUOTA}, "spec": spec}
 
     def active() -> bool:
-        conditions = lab.get("clusterqueue", QUOTA).get("status", {}).get("conditions", [])
+        conditions = lab.get("ClusterQueue", QUOTA).get("status", {}).get("conditions", [])
         return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
 
-    for each in (flavor, queue(has)):
-        lab.kubectl("create", "-f", "-", text=json.dumps(each))
-    try:
+    with lab.having(flavor, queue):
         until("the ClusterQueue is Active", active)
         before = lab.decide(f"{QUOTA}-before", "INV-005", changes={"kueue": {"cluster_queue": QUOTA}})
         assert before["INV-005"]["verdict"] == "pass", before
-        lab.kubectl("apply", "-f", "-", text=json.dumps(queue(10 * has)))
+        lab.patch("ClusterQueue", QUOTA, {"spec": {"resourceGroups": resources(10 * has)}})
         yield
-    finally:
-        lab.kubectl("delete", "clusterqueue", QUOTA, "--ignore-not-found")
-        lab.kubectl("delete", "resourceflavor", QUOTA, "--ignore-not-found")

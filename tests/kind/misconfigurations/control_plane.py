@@ -1,7 +1,6 @@
 """What is wrong with the control plane: parts that were changed, stopped, killed, or told to change what comes in."""
 
 import contextlib
-import json
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -43,7 +42,7 @@ def stopped_part(lab: Lab, part: str) -> Iterator[None]:
 
 
 def _pods(lab: Lab, part: str) -> list[Any]:
-    found: list[Any] = lab.get("pods", "-n", "kube-system", "-l", f"component={part}")["items"]
+    found: list[Any] = lab.list("Pod", "kube-system", f"component={part}")
     return found
 
 
@@ -79,7 +78,7 @@ def without_gangs(lab: Lab) -> Iterator[None]:
 
 def leads(lab: Lab, part: str) -> bool:
     """Report whether the part that runs now holds its Lease, and not one that went before it."""
-    lease = lab.get("lease", "-n", "kube-system", part)
+    lease = lab.get("Lease", part, "kube-system")
     started = [state["running"]["startedAt"] for pod in _pods(lab, part) for state in _running(pod)]
     # As moments, not as texts: "37.896170Z" comes before "37Z" in a dictionary, and is later.
     since = parse_time(lease["spec"]["acquireTime"])
@@ -114,7 +113,7 @@ def api_restarts(lab: Lab) -> Iterator[None]:
     finally:
         over.set()
         killer.join(30)
-        until("the API server answers", lambda: bool(lab.get("nodes")), 180)
+        until("the API server answers", lambda: bool(lab.list("Node")), 180)
         for part in ("kube-scheduler", "kube-controller-manager"):
             until(f"{part} leads", lambda part=part: leads(lab, part), 180)  # type: ignore[misc]
 
@@ -137,16 +136,14 @@ def basic_policy(lab: Lab) -> Iterator[None]:
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": change}}],
     }
     planted = (("MutatingAdmissionPolicy", policy), ("MutatingAdmissionPolicyBinding", {"policyName": BASIC}))
-    try:
-        for kind, spec in planted:
-            made = {"apiVersion": admission, "kind": kind, "metadata": {"name": BASIC}, "spec": spec}
-            lab.kubectl("create", "-f", "-", text=json.dumps(made))
+    manifests = [
+        {"apiVersion": admission, "kind": kind, "metadata": {"name": BASIC}, "spec": spec}
+        for kind, spec in planted
+    ]
+    with lab.having(*manifests):
         until("PodGroups become basic", lambda: "basic" in _policy_of_a_gang(lab))
         yield
-    finally:
-        for kind, _ in reversed(planted):
-            lab.kubectl("delete", kind, BASIC, "--ignore-not-found")
-        until("PodGroups stay gangs", lambda: "gang" in _policy_of_a_gang(lab))
+    until("PodGroups stay gangs", lambda: "gang" in _policy_of_a_gang(lab))
 
 
 def _policy_of_a_gang(lab: Lab) -> Mapping[str, Any]:
@@ -155,6 +152,6 @@ def _policy_of_a_gang(lab: Lab) -> Mapping[str, Any]:
         "apiVersion": PODGROUP, "kind": "PodGroup", "metadata": {"name": BASIC},
         "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
     }  # fmt: skip
-    answer = lab.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", text=json.dumps(group))
-    policy: Mapping[str, Any] = json.loads(answer)["spec"]["schedulingPolicy"]
+    answer = lab.api.create(group, namespace="default", dry_run=True)
+    policy: Mapping[str, Any] = answer["spec"]["schedulingPolicy"]
     return policy

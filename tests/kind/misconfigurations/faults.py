@@ -127,7 +127,6 @@ FAULTS: tuple[Fault, ...] = (
         lambda lab: addons.scaled_to_zero(lab, "kube-system", "coredns"),
         {"RDZV-003": NOT_GREEN},
     ),
-    # The last one: its run cannot give its Lease back, and the next would wait until that has expired.
     Fault(
         "api-restarts",
         "the API server is killed every 12 s in the middle of a row",
@@ -136,3 +135,37 @@ FAULTS: tuple[Fault, ...] = (
     ),
 )
 """The table: fault -> rows and what they may say."""
+
+SIDE_BY_SIDE: tuple[tuple[str, ...], ...] = (
+    # The scheduler and a wire: pods of GANG-002 ask for slots of two nodes, and three are there.
+    ("gang-gate-off", "node-cut-off"),
+    # Admission of PodGroups, a queue's quota, and devices that only the bare pods of NUMA-006 ask for.
+    ("gang-policy-basic", "quota-changed", "plugin-without-numa"),
+    # Kubelets' choice of devices, which bare pods show, and names, which no bare pod asks for.
+    ("kubelet-policy-none", "no-dns"),
+    # The same, and queues of slots, which belong to no NUMA node.
+    ("kubelet-policy-best-effort", "kueue-does-not-wait"),
+    # A queue of slots, and what nodes say of their GPUs.
+    ("kueue-gone", "plugin-one-short"),
+    # What these are in is in every pod's way.
+    ("kueue-webhook-down",),
+    ("no-controllers",),
+    # The last one: its run cannot give its Lease back, and the next would wait until that has expired.
+    ("api-restarts",),
+)
+"""What is in the cluster at one time: faults of different parts, whose rows do not ask for what another is in."""
+
+
+def together(names: Sequence[str]) -> list[Fault]:
+    """Return the faults of these names."""
+    by_name = {fault.name: fault for fault in FAULTS}
+    return [by_name[name] for name in names]
+
+
+def changes(planted: Sequence[Fault]) -> dict[str, dict[str, Any]]:
+    """Return the keys of the profile that differ while faults are in the cluster."""
+    found: dict[str, dict[str, Any]] = {}
+    for fault in planted:
+        for key, value in fault.changes.items():
+            found.setdefault(key, {}).update(value)
+    return found

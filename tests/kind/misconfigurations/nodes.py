@@ -1,7 +1,6 @@
 """What is wrong with nodes: their kubelets, their devices, their wires."""
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 
 from pytest_gpucluster.provider.kind import gpu_plugin
@@ -30,7 +29,7 @@ def _serve(lab: Lab, gpus: int = 8) -> None:
     resource = str(lab.profile["gpu_resource"])
 
     def ready() -> bool:
-        nodes = {node["metadata"]["name"]: node["status"] for node in lab.get("nodes")["items"]}
+        nodes = {node["metadata"]["name"]: node["status"] for node in lab.list("Node")}
         return all(
             nodes[name]["allocatable"].get(resource) == str(gpus)
             and any(c["type"] == "Ready" and c["status"] == "True" for c in nodes[name]["conditions"])
@@ -46,7 +45,7 @@ def frozen_node(lab: Lab) -> Iterator[None]:
     name = lab.workers[-1]
 
     def ready(status: str) -> bool:
-        found = lab.get("node", name)["status"]["conditions"]
+        found = lab.get("Node", name)["status"]["conditions"]
         return any(c["type"] == "Ready" and c["status"] == status for c in found)
 
     lab.ask_engine("pause", name)
@@ -63,14 +62,21 @@ def devices(
     lab: Lab, settings: Callable[[Lab], gpu_plugin.Settings], settled: Callable[[Lab], None]
 ) -> Iterator[None]:
     """Let the device plugin say something else of its devices."""
-    lab.kubectl("replace", "-f", "-", text=json.dumps(gpu_plugin.settings_map(settings(lab))))
+    _tell(lab, settings(lab))
     try:
         settled(lab)
         yield
     finally:
-        old = gpu_plugin.settings_map({gpu_plugin.DEFAULT: {_gpu(lab): gpu_plugin.Devices.dealt(8)}})
-        lab.kubectl("replace", "-f", "-", text=json.dumps(old))
+        _tell(lab, {gpu_plugin.DEFAULT: {_gpu(lab): gpu_plugin.Devices.dealt(8)}})
         _serve(lab)
+
+
+def _tell(lab: Lab, settings: gpu_plugin.Settings) -> None:
+    """Give the plugin settings in place of those that it has."""
+    new = gpu_plugin.settings_map(settings)
+    about, path = new["metadata"], "/data"
+    change = [{"op": "replace", "path": path, "value": new["data"]}]
+    lab.patch("ConfigMap", about["name"], change, about["namespace"], how="json")
 
 
 def _gpu(lab: Lab) -> str:
@@ -92,7 +98,7 @@ def one_short(lab: Lab) -> contextlib.AbstractContextManager[None]:
 
     def settled(lab: Lab) -> None:
         until(
-            f"{last} offers 7", lambda: lab.get("node", last)["status"]["allocatable"].get(_gpu(lab)) == "7"
+            f"{last} offers 7", lambda: lab.get("Node", last)["status"]["allocatable"].get(_gpu(lab)) == "7"
         )
 
     return devices(lab, fewer, settled)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tests.kind.misconfigurations import faults
 
@@ -16,6 +15,10 @@ cluster as one that exists, and takes the fault out again.
 A row that *must* see the fault has to fail. Where the fault may also keep a row from being decided, what counts is
 that it does not pass; where the cluster was disturbed and is right, that it does not fail.
 """
+
+
+TOLD = "fault"
+"""What tests tell: a fault's name, and row -> verdict."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +39,10 @@ class Row:
         return all(self.said.get(row) in allowed for row, allowed in self.fault.rows.items())
 
 
-def row(fault: faults.Fault, found: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return the row of a fault."""
-    return Row(fault, {name: str(each["verdict"]) for name, each in found.items()})
+def rows(told: Sequence[tuple[str, Mapping[str, str]]]) -> list[Row]:
+    """Return the rows of what was told of faults by name, in the order of the faults."""
+    said = dict(told)
+    return [Row(fault, said[fault.name]) for fault in faults.FAULTS if fault.name in said]
 
 
 def markdown(rows: Sequence[Row]) -> str:

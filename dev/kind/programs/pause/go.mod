@@ -1,3 +1,0 @@
-module pause
-
-go 1.24.0
