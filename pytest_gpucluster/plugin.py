@@ -22,6 +22,7 @@ from pytest_gpucluster.hooks.collection import (
     pytest_make_collect_report,
     pytest_report_collectionfinish,
 )
+from pytest_gpucluster.hooks.interrupted import pytest_keyboard_interrupt
 from pytest_gpucluster.hooks.options import (
     pytest_addoption,
     pytest_configure,
@@ -56,6 +57,7 @@ __all__ = [
     "pytest_html_results_table_header",
     "pytest_html_results_table_row",
     "pytest_itemcollected",
+    "pytest_keyboard_interrupt",
     "pytest_load_initial_conftests",
     "pytest_make_collect_report",
     "pytest_report_collectionfinish",

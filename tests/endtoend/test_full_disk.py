@@ -18,7 +18,7 @@ def limited(report_dir, size, *args):
         cwd=harness.ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=480,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
     )
@@ -57,7 +57,7 @@ def test_a_full_disk_ends_the_run(tmp_path):
         cwd=harness.ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=480,
         check=False,
     )
     assert done.returncode == 2, done.stdout + done.stderr

@@ -23,7 +23,7 @@ RUN_SUFFIX = re.compile(r"-[0-9a-f]{6}\b")
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Run the suite without the torch row once; returns the report folder."""
-    return harness.run_shared(tmp_path_factory, "whole", "-m", "not torch")
+    return harness.run_shared(tmp_path_factory, "whole", "-m", "not torch", *harness.BUSY)
 
 
 @pytest.mark.long("whole")
@@ -89,7 +89,7 @@ def test_evidence_is_judged_again_without_a_cluster(whole):
 @pytest.mark.long
 def test_two_workers_run_each_scenario_once(tmp_path):
     """Under -n 2 the workers share one cluster and one store."""
-    done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG")
+    done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG", *harness.BUSY)
     assert done.returncode == 0, done.stdout[-4000:]
     report = harness.report_of(tmp_path)
     assert set(harness.verdicts(report).values()) == {"pass"}
@@ -247,7 +247,7 @@ def test_an_installed_wheel_runs_the_suite(tmp_path):
             env={**os.environ, "PYTHONPATH": str(site)},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=480,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -47,7 +47,7 @@ def run(name, *args, **env):
     """Run a payload by itself; returns exit code and what it told."""
     done = subprocess.run(
         [sys.executable, str(FOLDER / f"{name}.py"), "--cpu", *args],
-        capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1", **env},
+        capture_output=True, text=True, check=False, timeout=480, env={**os.environ, "OMP_NUM_THREADS": "1", **env},
     )  # fmt: skip
     told = [found for line in done.stdout.splitlines() for found in lines.find(line)[0]]
     assert all(len(line) < 4096 for line in done.stdout.splitlines())

@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
+import types
 
 import pytest
 
+from pytest_gpucluster.hooks import interrupted
 from tests.interrupting import LISTENS_TO_CTRL_C
 from tests.plugin.conftest import PLUGIN
 
@@ -105,3 +108,30 @@ def test_a_sigterm_that_python_swallowed_ends_the_run_before_the_next_test(proje
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.no_fnmatch_line("*the run went on*")
     assert project.report()["run"]["interrupted"]
+
+
+def _raise():
+    raise KeyboardInterrupt
+
+
+def _without_lines(function):
+    """Give a function instructions that belong to no line, as CPython 3.11 makes some: eight at most an entry."""
+    code = function.__code__
+    full, rest = divmod(len(code.co_code) // 2, 8)
+    table = bytes([0xFF] * full + ([0xF8 | (rest - 1)] if rest else []))
+    return types.FunctionType(code.replace(co_linetable=table), function.__globals__)
+
+
+def test_an_interrupt_between_two_lines_can_be_shown():
+    """Places without a line are left out of the traceback, and pytest can show the rest."""
+
+    def calls():
+        _without_lines(_raise)()
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        calls()
+    *_, last = traceback.walk_tb(caught.tb)
+    assert last[1] is None
+    interrupted.pytest_keyboard_interrupt(caught)
+    assert caught.getrepr(funcargs=True).reprcrash.path == __file__
+    assert all(line is not None for _, line in traceback.walk_tb(caught.tb))
