@@ -45,6 +45,12 @@ def run_suite(
     return done
 
 
+def shared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return the folder that all workers of this run of tests share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 def run_shared(
     tmp_path_factory: pytest.TempPathFactory, name: str, *args: str, timeout: float = 480
 ) -> pathlib.Path:
@@ -52,9 +58,7 @@ def run_shared(
 
     The first that asks runs it, the others wait; where it ended red, each of them says so.
     """
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent
+    base = shared(tmp_path_factory)
     folder, ended = base / name, base / f"{name}.ended"
     with filelock.FileLock(base / f"{name}.lock"):
         if not ended.exists():
@@ -85,24 +89,26 @@ def verdicts(report: dict[str, Any]) -> dict[str, str]:
     return {row["id"]: row["verdict"] for row in report["requirements"]}
 
 
-def wheel_site(folder: pathlib.Path) -> pathlib.Path:
-    """Build the wheel and unpack it; return the folder that a `PYTHONPATH` of an installation has."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        folder,
-        ".",
-    ]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=480)
+def wheel_site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Build the wheel once for all tests and unpack it; return what a `PYTHONPATH` of an installation has."""
+    folder = shared(tmp_path_factory) / "wheel"
     site = folder / "site"
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        wheel.extractall(site)
+    with filelock.FileLock(folder.with_suffix(".lock")):
+        if not site.exists():
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "wheel",
+                "--quiet",
+                "--no-deps",
+                "--no-build-isolation",
+                "-w",
+            ]
+            subprocess.run([*command, folder, "."], cwd=ROOT, check=True, capture_output=True, timeout=480)
+            with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+                wheel.extractall(folder / "partial")
+            (folder / "partial").rename(site)
     return site
 
 

@@ -220,9 +220,9 @@ def test_kubectl_sees_a_job_run_and_complete(tmp_path):
     assert server.returncode == 0
 
 
-def test_an_installed_wheel_runs_the_suite(tmp_path):
+def test_an_installed_wheel_runs_the_suite(tmp_path, tmp_path_factory):
     """suites, payloads and fixtures are in the wheel; --pyargs, or a cluster and no path, run them from there."""
-    site = harness.wheel_site(tmp_path)
+    site = harness.wheel_site(tmp_path_factory)
     folder = tmp_path / "empty"
     folder.mkdir()
     reports = f"--gpucluster-report-dir={tmp_path / 'reports'}"
