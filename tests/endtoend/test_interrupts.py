@@ -74,7 +74,7 @@ def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path, temporary):
             assert process.poll() is None
         time.sleep(MOMENTS[moment])
         process.send_signal(how)
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=60)
     _await_none(mark)
     assert _mounts_below(tmp_path, pathlib.Path(temporary)) == []
     assert "Traceback" not in output, output[-3000:]

@@ -105,7 +105,7 @@ def test_an_api_server_that_answers_500_is_environment(served, faulty, tmp_path)
 def test_an_api_server_that_hangs_is_environment_in_bounded_time(served, faulty, tmp_path):
     """A request without an answer ends by its own limit and names itself."""
     faulty(hang_paths=["/api"])
-    done = run(served, tmp_path, "INV-001", timeout=480)
+    done = run(served, tmp_path, "INV-001", timeout=200)
     report = harness.report_of(tmp_path)
     assert harness.verdicts(report) == {"INV-001": "environment"}, done.stdout
     assert "Traceback" not in done.stdout
