@@ -19,6 +19,7 @@ ELSEWHERE = {
     "diagnose": "runs jobs on the embedded cluster",
     "embedded": "runs control planes",
     "endtoend": "runs whole suites",
+    "fixtures": "runs the tests of a site on the embedded cluster",
     "kind": "needs kind",
     "kube": "talks to an API server of its own",
     "node": "runs pods in sandboxes",
