@@ -28,7 +28,7 @@ HELP = """usage: gpucluster COMMAND [...]
 commands:
 {commands}
 
-gpucluster COMMAND --help tells more. The suite itself is run by pytest: pytest suites --cluster=NAME
+gpucluster COMMAND --help tells more. The suite itself is run by pytest: pytest --cluster=NAME
 """
 
 

@@ -56,7 +56,11 @@ def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
     needs = case["needs"]
     known = bool(needs["seconds"] or needs["nodes"] or needs["capabilities"])
     words = [*needs["capabilities"]]
-    words += [f"{needs[what]} {what}" for what in ("nodes", "gpus") if needs[what]]
+    words += [
+        f"{needs[what]} {noun}{'s' if needs[what] != 1 else ''}"
+        for what, noun in (("nodes", "GPU node"), ("gpus", "GPU"))
+        if needs[what]
+    ]
     yield ""
     yield f"site test {nodeid}: {case['title']}"
     yield f"  needs         {', '.join(words) or ('nothing' if known else 'not declared (mark needs)')}"

@@ -66,7 +66,7 @@ class Shipped:
         )
         return (
             f"gpucluster: a cluster and no path is named, so {what} "
-            f"(name a path, such as '.', or set {table.SUITES} = false, to leave them out)"
+            f"(to leave the suites out, name a path such as '.', or set {table.SUITES} = false)"
         )
 
     @pytest.hookimpl(tryfirst=True)

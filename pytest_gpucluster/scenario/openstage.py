@@ -12,6 +12,8 @@ from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.workload import GangSpec, Role, members_of, single_pod
 
+LINES_SHOWN = 5
+"""Lines of a failed container that a failure shows."""
 NAME_LIMIT = 44
 """Longest name of what a stage makes: controllers append to it, and a host name has at most 63 characters."""
 
@@ -80,6 +82,7 @@ class OpenStage(stage.Stage):
         Raises:
             EnvironmentProblem: not permitted, no image, or the API server is in trouble.
         """
+        __tracebackhide__ = True
         self.claims_gpus(gpus)
         resources = {self.profile.gpu_resource: gpus} if gpus else {}
         return self.submit(
@@ -116,6 +119,7 @@ class OpenStage(stage.Stage):
             WorkloadError: the declared scheduler cannot express it; the test is then not applicable.
             EnvironmentProblem: as for `pod`.
         """
+        __tracebackhide__ = True
         self.claims_gpus(gpus * members)
         asked = {self.profile.gpu_resource: gpus} if gpus else {}
         spec = GangSpec(
@@ -127,6 +131,18 @@ class OpenStage(stage.Stage):
         )
         quota = {name: count * members for name, count in asked.items()}
         return self.gang(spec, dialect=programs.speaking(self, quota))
+
+    def log_lines(self, target: stage.Handle) -> tuple[str, ...]:
+        """Return what the containers of a pod, or of all members of a gang, have written so far, in order of receipt.
+
+        Raises:
+            EnvironmentProblem: logs may not be read.
+        """
+        self.logs(target)
+        uids = {live.uid_of(pod) for pod in self.live.pods_of(target)}
+        return tuple(
+            str(line.data["line"]) for line in self.evidence().logs() if line.data.get("uid") in uids
+        )
 
     def new_name(self, what: str) -> str:
         """Return a name that nothing else of the test has."""
@@ -179,7 +195,7 @@ class OpenStage(stage.Stage):
         __tracebackhide__ = True
         count = self._members(handle, members)
         what = f"not running: {_pods(handle, count)}"
-        self.expect(what, predicates.running(handle, count), budget="start", unless=predicates.failed(handle))
+        self._expect_pods(handle, what, predicates.running(handle, count), "start")
 
     def expect_success(
         self, handle: stage.Handle, *, members: int | None = None, budget: str = "run"
@@ -188,9 +204,19 @@ class OpenStage(stage.Stage):
         __tracebackhide__ = True
         count = self._members(handle, members)
         what = f"not ended well: {_pods(handle, count)}"
-        self.expect(
-            what, predicates.succeeded(handle, count), budget=budget, unless=predicates.failed(handle)
-        )
+        self._expect_pods(handle, what, predicates.succeeded(handle, count), budget)
+
+    def _expect_pods(self, handle: stage.Handle, what: str, predicate: stage.Predicate, budget: str) -> None:
+        """Wait as `expect` does; of a container that failed its last lines are shown."""
+        __tracebackhide__ = True
+        failed = predicates.failed(handle)
+        if self.wait(what, predicate, budget=budget, unless=failed):
+            return
+        why = failed(self.live)
+        last = self.log_lines(handle)[-LINES_SHOWN:] if why else ()
+        told = f"; its last lines: {' | '.join(last)}" if last else ""
+        end = f"{why}{told}" if why else f"not within {self._site.budget(budget):g} s (budget {budget})"
+        raise Unmet(f"{what}: {end}; last seen: {self._last()}")
 
     def _members(self, handle: stage.Handle, members: int | None) -> int:
         __tracebackhide__ = True

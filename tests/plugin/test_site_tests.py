@@ -110,7 +110,7 @@ def test_the_plan_counts_what_tests_take_and_touches_nothing(project):
         [
             "*1 requirements from 1 scenarios and 2 tests of the site's own, about 39 s, 280 GPU-seconds",
             "site test test_own.py::test_it: test_it",
-            "  needs         slots, 2 nodes, 8 gpus",
+            "  needs         slots, 2 GPU nodes, 8 GPUs",
             "  costs         about 30 s, 240 GPU-seconds",
             "site test test_own.py::test_free: test_free",
             "  needs         not declared (mark needs)",
