@@ -51,8 +51,6 @@ def end(process, folder):
     try:
         status = process.wait(LIMIT)
     finally:
-        process.kill()
-        process.wait()
         sys.stdout.write((folder / "said").read_text())
     assert status in (0, 1), f"the suite in {folder} ended with {status}"
     return runs.Run.read((folder / "latest").resolve())
@@ -62,7 +60,12 @@ def both(folder, *options):
     """Run the suite on the embedded and on the kind cluster, side by side: waiting is most of either."""
     folders = {cluster: folder / cluster for cluster in ("embedded", "kind")}
     begun = {cluster: begin(each, cluster, *options) for cluster, each in folders.items()}
-    return tuple(end(process, folders[cluster]) for cluster, process in begun.items())
+    try:
+        return tuple(end(process, folders[cluster]) for cluster, process in begun.items())
+    finally:
+        for process in begun.values():
+            process.terminate()
+            process.wait()
 
 
 def test_both_clusters_do_the_same(kind_lab, written, tell):
