@@ -10,7 +10,7 @@ import pytest
 from tests.comparison import differences, runs, table
 from tests.kind import lab
 
-pytestmark = [pytest.mark.kind, pytest.mark.xdist_group("differential")]
+pytestmark = pytest.mark.kind
 
 LISTED = pathlib.Path(__file__).with_name("differences.yaml")
 PAGE = lab.ROOT / "docs" / "reference" / "differential.md"
@@ -51,8 +51,6 @@ def end(process, folder):
     try:
         status = process.wait(LIMIT)
     finally:
-        process.kill()
-        process.wait()
         sys.stdout.write((folder / "said").read_text())
     assert status in (0, 1), f"the suite in {folder} ended with {status}"
     return runs.Run.read((folder / "latest").resolve())
@@ -62,39 +60,21 @@ def both(folder, *options):
     """Run the suite on the embedded and on the kind cluster, side by side: waiting is most of either."""
     folders = {cluster: folder / cluster for cluster in ("embedded", "kind")}
     begun = {cluster: begin(each, cluster, *options) for cluster, each in folders.items()}
-    return tuple(end(process, folders[cluster]) for cluster, process in begun.items())
+    try:
+        return tuple(end(process, folders[cluster]) for cluster, process in begun.items())
+    finally:
+        for process in begun.values():
+            process.terminate()
+            process.wait()
 
 
-@pytest.fixture(scope="module")
-def decided(kind_lab, written):
-    """Both runs: embedded, and on the kind cluster that is there."""
-    return both(written / "differential")
-
-
-@pytest.fixture(scope="module")
-def embedded(decided):
-    """The run on the embedded cluster."""
-    return decided[0]
-
-
-@pytest.fixture(scope="module")
-def real(decided):
-    """The run on real components."""
-    return decided[1]
-
-
-def test_every_row_is_decided_on_real_components(real):
-    """Nothing is left open, and red is only what the real thing is known not to do."""
-    red = {row: verdict for row, verdict in real.verdicts.items() if verdict not in NOT_RED}
-    assert red == dict.fromkeys(RED, "fail")
-    assert sum(verdict == "pass" for verdict in real.verdicts.values()) >= 20
-
-
-def test_both_clusters_do_the_same(embedded, real, written, tell):
+def test_both_clusters_do_the_same(kind_lab, written, tell):
     """Same verdicts, same states, same events; what differs is on the list, and the list holds nothing else.
 
-    A moment that is not on the list has to show a second time, when its scenario is run again on both sides.
+    On real components nothing is left open, and red is only what the real thing is known not to do. A moment that is
+    not on the list has to show a second time, when its scenario is run again on both sides.
     """
+    embedded, real = both(written / "differential")
     listed = differences.load(LISTED)
     reviewed = differences.review(runs.differing(embedded, real), listed, SCHEDULER)
     if reviewed.unsettled:
@@ -103,5 +83,8 @@ def test_both_clusters_do_the_same(embedded, real, written, tell):
         reviewed = reviewed.beside(runs.differing(*again), runs.compared(*again))
     tell("shown", table.markdown(embedded, real, reviewed, SCHEDULER))
     PAGE.write_text(table.page(embedded, real, listed, SCHEDULER), encoding="utf-8")
+    red = {row: verdict for row, verdict in real.verdicts.items() if verdict not in NOT_RED}
+    assert red == dict.fromkeys(RED, "fail")
+    assert sum(verdict == "pass" for verdict in real.verdicts.values()) >= 20
     assert [str(each) for each in reviewed.unknown] == []
     assert [f"{each.what} of {each.of}: {each.text}" for each in reviewed.stale] == []

@@ -163,3 +163,18 @@ def locked(name: str) -> Iterator[None]:
         raise ProviderError(
             f"--cluster=kind: another run has been making or removing the cluster {name!r} for {LOCK_LIMIT:.0f} s"
         ) from None
+
+
+@contextlib.contextmanager
+def locked_at_once(name: str) -> Iterator[bool]:
+    """Hold a name if nobody does, and give whether that is so: whoever does is making or removing the cluster."""
+    lock = filelock.FileLock(folder() / f"{name}.lock", blocking=False)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()

@@ -48,10 +48,18 @@ def remove_orphans() -> list[str]:
     for claim in claims.all_claims():
         if claim.orphaned or _gone(claim):
             try:
-                remove(claim.name)
+                _remove_unless_used(claim.name)
             except ProviderError as error:
                 failed.append(f"kind cluster {claim.name}: {error}")
     return failed
+
+
+def _remove_unless_used(name: str) -> None:
+    """Remove a cluster that nobody holds and that is still nobody's: another run may have begun to make it anew."""
+    with claims.locked_at_once(name) as held:
+        claim = claims.read(name)
+        if held and claim is not None and (claim.orphaned or _gone(claim)):
+            remove_unlocked(name)
 
 
 def _gone(claim: claims.Claim) -> bool:

@@ -94,6 +94,17 @@ def test_the_claim_on_a_cluster_that_somebody_removed_by_hand_is_forgotten(progr
     assert claims.all_claims() == ()
 
 
+def test_a_cluster_that_another_run_is_making_anew_is_not_taken_for_one_that_is_gone(programs, api, tmp_path):
+    """Between the claim and the end of `kind create` the engine does not know the name yet."""
+    with provider.start(load("kind.name=mine"), tmp_path / "one"):
+        pass
+    programs.remove_cluster("mine")
+    with claims.locked("mine"):
+        assert removal.remove_orphans() == []
+    assert [claim.name for claim in claims.all_claims()] == ["mine"]
+    assert programs.calls("kind", "delete") == []
+
+
 def test_a_kept_cluster_outlives_its_run(programs, api, tmp_path):
     """`--gpucluster-keep` leaves it; `cleanup` by the run's id finds it."""
     held = provider.obtain(load(), tmp_path / "run-1", keep=True)
