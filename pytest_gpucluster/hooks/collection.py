@@ -141,7 +141,7 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     from pytest_gpucluster.hooks import site_tests
 
     named = bool(chosen) or site_tests.is_named(config)
-    own = site_tests.find(session.items, named=named)
+    own = site_tests.find(session.items, named=bool(chosen) or site_tests.is_named(config, for_marks=True))
     if not chosen and not own:
         return
     cases = site_tests.take(config, own)

@@ -15,16 +15,19 @@ OWN: Mapping[str, tuple[str, str, tuple[str, Mapping[str, bool]]]] = {
 }
 """Verdict -> category, letter and word of the verdicts for which pytest has no outcome."""
 
+_UNDECIDED = frozenset({Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE})
 _TOLD = ("environment", "inconclusive", "waived")
 WAIVED = ("waived", "w", ("WAIVED", {"yellow": True, "bold": True}))
 FLAKY = ("flaky", "f", ("FLAKY", {"yellow": True, "bold": True}))
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the text of a verdict without a traceback.
+    """Show the text of a verdict without a traceback; a row that is red stays red, whatever its test makes of it.
+
+    Outermost, so that the last word is not that of a mark `xfail`, nor of a test that caught what settles its row.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport
     """
@@ -39,8 +42,21 @@ def pytest_runtest_makereport(
         _, _, reason = report.longrepr
         report.longrepr = (str(item.path), (item.location[1] or 0) + 1, reason)
         _record_skip(item, case, reason)
+    _keep_red(report, case)
     report.user_properties = list(item.user_properties)
     return report
+
+
+def _keep_red(report: pytest.TestReport, case: state.Case) -> None:
+    """Fail a report of a row that was decided red and whose test, or a mark on it, says otherwise."""
+    swallowed = case.verdict is Verdict.FAIL and report.when == "call" and not report.failed
+    excused = case.verdict in _UNDECIDED and report.skipped
+    if not case.settled or not (swallowed or excused):
+        return
+    report.outcome = "failed"
+    report.longrepr = case.text
+    if hasattr(report, "wasxfail"):
+        del report.wasxfail
 
 
 def _record_skip(item: pytest.Item, case: state.Case, reason: str) -> None:
@@ -70,7 +86,8 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
         return WAIVED
     if report.passed and report.when == "call" and _property(report, state.FLAKY_PROPERTY):
         return FLAKY
-    if verdict not in OWN:
+    if verdict not in OWN or (report.failed and verdict == Verdict.NOT_APPLICABLE.value):
+        # What broke after a row or a test did not apply is an error like any other.
         return None
     if report.passed:
         # A call that did not settle: its verdict is told by the teardown.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from pytest_gpucluster.hooks import settings, state
+from pytest_gpucluster.hooks import settings, site_tests, state
 
 PLUGIN = "rerunfailures"
 
@@ -27,9 +27,11 @@ def check(config: pytest.Config, told: settings.Settings, items: Iterable[pytest
         return
     for item in items:
         requirement = state.declared(item)
-        count = repeats(item) if requirement is not None else None
-        if requirement is not None and count:
+        name = requirement.id if requirement is not None else item.nodeid
+        ours = requirement is not None or site_tests.CASE in item.stash
+        count = repeats(item) if ours else None
+        if count:
             raise pytest.UsageError(
-                f"{source}: a gate run decides each row once, and pytest-rerunfailures would repeat {requirement.id} "
+                f"{source}: a gate run decides each row once, and pytest-rerunfailures would repeat {name} "
                 f"up to {count} times: leave out --reruns and flaky marks, or run with -p no:rerunfailures"
             )

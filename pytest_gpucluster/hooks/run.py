@@ -255,7 +255,7 @@ class Run:
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
-        if not suites.complete() and selection.site_tests and all(is_site(row.id) for row in REGISTRY):
+        if not suites.complete() and all(is_site(row.id) for row in REGISTRY):
             suites.load_suites()
         self.journal.declared(REGISTRY)
         for requirement, why in selection.deselected.values():

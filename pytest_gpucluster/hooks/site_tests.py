@@ -89,7 +89,7 @@ def _is_ours(item: pytest.Item, *, named: bool) -> bool:
     used = FIXTURES.intersection(getattr(item, "fixturenames", ()))
     if any(_shipped(item, name) for name in used):
         return True
-    return named and item.get_closest_marker(needs.MARK) is not None
+    return named and not needs.is_foreign(item.config) and item.get_closest_marker(needs.MARK) is not None
 
 
 def _shipped(item: pytest.Item, name: str) -> bool:
@@ -120,11 +120,17 @@ def take(config: pytest.Config, items: Sequence[pytest.Item]) -> dict[str, SiteC
         pytest.UsageError: a mark `needs` that is written wrongly.
     """
     cases: dict[str, SiteCase] = {}
+    paths: dict[str, Path] = {}
     for item in items:
         try:
             cases[item.nodeid] = item.stash[CASE] = _case(item)
         except needs.NeedsError as error:
             raise pytest.UsageError(str(error)) from None
+        if paths.setdefault(item.nodeid, item.path) != item.path:
+            raise pytest.UsageError(
+                f"two tests have the node id {item.nodeid}: {paths[item.nodeid]} and {item.path}; let the root of the "
+                "project hold both (--rootdir)"
+            )
     if cases and not config.pluginmanager.hasplugin(PLUGIN):
         config.pluginmanager.register(SiteTests(), PLUGIN)
     return cases
@@ -171,8 +177,13 @@ class SiteTests:
         case, run = item.stash.get(CASE, None), item.config.stash.get(state.RUN, None)
         if case is None or run is None:
             return (yield)
+        if int(getattr(item, "execution_count", 1) or 1) > 1 and case.outcome:
+            state.set_property(item, state.FLAKY_PROPERTY, "1")
         case.outcome = case.text = ""
         case.seconds = 0.0
+        item.user_properties[:] = [
+            (name, value) for name, value in item.user_properties if name != state.VERDICT_PROPERTY
+        ]
         with _explained(item, case):
             with full.ending_the_run(run.folder):
                 run.begin(state.selection_of(item.config))
@@ -267,7 +278,7 @@ def _note(case: SiteCase, report: pytest.TestReport, error: BaseException | None
         case.outcome = case.outcome or "skipped"
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         case.text = case.text or reason.removeprefix("Skipped: ")
-    elif report.failed and case.outcome in {"", "skipped"}:
+    elif report.failed and case.outcome in {"", "skipped", "not_applicable"}:
         asserted = report.when == "call" and isinstance(error, AssertionError | pytest.fail.Exception)
         case.outcome = "failed" if asserted else "error"
         case.text = report.longreprtext
@@ -290,14 +301,21 @@ def _record(run: "Run", case: SiteCase) -> None:
 def announce(journal: "record.Journal", selection: state.Selection) -> None:
     """Write into a journal which tests are to run, as not run until they have: a run may be killed before them."""
     for nodeid, declaration in selection.site_tests.items():
-        why = selection.site_left_out.get(nodeid, "not reached: the run stopped before it")
+        why = selection.site_left_out.get(nodeid, "it did not come to its end: the run or its worker stopped")
         journal.site_test(nodeid, "not_run", **declaration, text=why)
 
 
-def is_named(config: pytest.Config) -> bool:
-    """Report whether anybody named a cluster, or a run whose evidence is judged."""
+def is_named(config: pytest.Config, *, for_marks: bool = False) -> bool:
+    """Report whether anybody named a cluster, or a run whose evidence is judged.
+
+    Args:
+        config: pytest's configuration.
+        for_marks: whether marks alone are to be ours; a variable of a shell, which is there in every project, does not
+            make them so.
+    """
     try:
         sources = settings.resolve(config).sources
     except pytest.UsageError:
         return False
-    return "cluster" in sources or "reuse" in sources
+    named = [sources[name] for name in ("cluster", "reuse") if name in sources]
+    return any(not for_marks or not source.startswith("environment") for source in named)

@@ -58,6 +58,9 @@ def answer(report: Mapping[str, Any]) -> dict[str, Any]:
         of = " of the catalogue" if passed else ""
         # What a site asks of its cluster may be all that was run: that is said before all that was not.
         doubts = [f"no MUST row{of} passed: {beside}", *doubts] if beside else [*doubts, "no MUST row passed"]
+    status = report["run"].get("exit_status")
+    if status and not reasons and not doubts:
+        doubts.append(f"the run ended with exit status {status}")
     word = "no" if reasons else "undecided" if doubts else "yes"
     return {"word": word, "reasons": reasons + doubts}
 

@@ -158,3 +158,81 @@ def test_all_rows_may_be_mixed_with_own_tests_of_other_kinds(project):
     project.rows("GANG-001 calm passes")
     project.run("--cluster=embedded").assert_outcomes(passed=2)
     assert project.report()["site_tests"] == []
+
+
+def test_a_variable_of_the_shell_makes_no_foreign_mark_ours(project, monkeypatch):
+    """Also with a cluster named for the shell, `needs` of a project that uses no fixture of ours is its own."""
+    monkeypatch.setenv("GPUCLUSTER_CLUSTER", "nonsense")
+    project.write(test_own=of_fixture("tmp_path", mark="@pytest.mark.needs('a database', 7)"))
+    project.run().assert_outcomes(passed=1)
+
+
+def test_a_mark_that_the_project_registered_is_its_own(project):
+    """Named on the command line too: the project said what its mark means."""
+    project.write(test_own=of_fixture("tmp_path", mark="@pytest.mark.needs('a database', 7)"))
+    project.rows("GANG-001 calm passes")
+    project.run("--cluster=embedded", "-o", "markers=needs(what): ours").assert_outcomes(passed=2)
+    assert project.report()["site_tests"] == []
+
+
+def test_a_price_that_collection_could_not_see_is_not_paid(project):
+    """Under a budget a test that asks at run time is refused, and nothing is made."""
+    project.write(test_own="def test_it(request):\n    request.getfixturevalue('stage')\n")
+    project.rows("GANG-001 calm passes")
+    result = project.run("--cluster=embedded", "--gpucluster-max-gpu-seconds=1")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*budget: the test does not say what it takes*"])
+
+
+def test_a_gate_run_repeats_no_test_of_the_site(project):
+    """A test that fails and then passes is no gate's evidence."""
+    project.write(test_own=of_fixture("gpu_cluster"))
+    result = project.run_apart("--cluster=embedded", "--gpucluster-gate", "--reruns=1")
+    result.stderr.fnmatch_lines(["*pytest-rerunfailures would repeat test_own.py::test_it up to 1 times*"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_two_tests_of_one_node_id_are_refused(project):
+    """Else the second would stand in the place of the first."""
+    for name in ("a", "b"):
+        folder = project.pytester.mkdir(name)
+        (folder / "test_same.py").write_text(of_fixture("gpu_cluster"), encoding="utf-8")
+    project.pytester.syspathinsert()
+    root = project.pytester.mkdir("else")
+    result = project.run("--cluster=embedded", f"--rootdir={root}", "--import-mode=importlib", "a", "b")
+    result.stderr.fnmatch_lines(["*two tests have the node id *test_same.py::test_it: *"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_list_is_no_capability(project):
+    """A plausible slip is one line."""
+    project.write(test_own=of_fixture("stage", mark="@pytest.mark.needs(['fabric'])"))
+    result = project.run("--cluster=embedded")
+    result.stderr.fnmatch_lines(["*needs names an unknown capability [[]'fabric'*"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_what_breaks_after_a_test_did_not_apply_is_an_error(project):
+    """In the terminal and in the record; the reason does not hide it."""
+    project.write(
+        test_own="""
+        import pytest
+        from pytest_gpucluster.scenario import NotApplicable
+
+        @pytest.fixture
+        def bad():
+            yield
+            raise RuntimeError("teardown broke")
+
+        def test_it(bad, gpu_cluster_of):
+            raise NotApplicable("no such hardware")
+
+        @pytest.fixture
+        def gpu_cluster_of(scenario_evidence):
+            return scenario_evidence
+        """
+    )
+    result = project.run("--cluster=embedded")
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", "*RuntimeError: teardown broke*"])
+    (test,) = project.report()["site_tests"]
+    assert (test["outcome"], "teardown broke" in test["text"]) == ("error", True)
