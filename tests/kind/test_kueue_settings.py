@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from tests.kind.lab import until
+from tests.kind.misconfigurations import addons
 
 pytestmark = pytest.mark.kind
 
 NAMESPACE = "kueue-system"
-KUEUE = "kueue.x-k8s.io/v1beta2"
 MAP, KEY = "kueue-manager-config", "controller_manager_config.yaml"
 MANAGER = "kueue-controller-manager"
 WAIT = 5
@@ -42,8 +42,7 @@ def restart(lab, text):
         return any(holder.startswith(name) for name in new)
 
     until("the new manager of Kueue leads", leads, 180)
-    flavor = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "asks"}}
-    until("Kueue's webhook answers", lambda: bool(lab.api.create(flavor, dry_run=True)))
+    until("Kueue's webhook answers", lambda: addons.webhook_answers(lab))
 
 
 def pods(lab):

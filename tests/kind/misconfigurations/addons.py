@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_gpucluster.kube import errors
 from tests.kind.lab import Lab, until
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -35,17 +36,34 @@ def _scale(lab: Lab, namespace: str, deployment: str, replicas: int) -> None:
 def webhook_down(lab: Lab) -> Iterator[None]:
     """Let Kueue's webhook lead nowhere, while its manager runs."""
     path = ("Service", "kueue-webhook-service")
-    selector = lab.get(*path, "kueue-system")["spec"]["selector"]
+    spec = lab.get(*path, "kueue-system")["spec"]
 
     def patch(value: dict[str, str]) -> None:
         change = [{"op": "replace", "path": "/spec/selector", "value": value}]
         lab.patch(*path, change, "kueue-system", how="json")
 
+    def unreached() -> bool:
+        # What the API server has open already goes on to lead to the manager, for as long as anything is asked of it.
+        lab.inside(lab.control_plane, f"conntrack -D -p tcp -d {spec['clusterIP']} >/dev/null 2>&1 || true")
+        return not webhook_answers(lab)
+
     patch({"app": "nobody"})
     try:
+        until("nobody answers as Kueue's webhook", unreached)
         yield
     finally:
-        patch(selector)
+        patch(spec["selector"])
+        until("Kueue's webhook answers", lambda: webhook_answers(lab))
+
+
+def webhook_answers(lab: Lab) -> bool:
+    """Report whether the API server gets an answer of Kueue's webhook."""
+    flavor = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "asks"}}
+    try:
+        lab.api.create(flavor, dry_run=True)
+    except errors.ApiError:
+        return False
+    return True
 
 
 QUOTA = "quota-changed"
