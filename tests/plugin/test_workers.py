@@ -109,6 +109,6 @@ def test_only_the_worker_that_ran_a_scenario_records_it(tmp_path, ran_by, lines)
 
     source = SimpleNamespace(path=lambda _scenario: path, requests=dict, evidence=evidence)
     run = Run(None, None, tmp_path, worker="gw0")
-    run._evidence(source, SimpleNamespace(scenario=SimpleNamespace(name="calm", summary="")))
+    run._evidence(source, SimpleNamespace(name="calm", summary=""))
     journal = tmp_path / "run.jsonl"
     assert len(journal.read_text().splitlines() if journal.exists() else []) == lines
