@@ -20,6 +20,8 @@ _WORD = re.compile(r"[\w:+\-.\[\]\\/]+")
 _ARGUMENTS = re.compile(r"\([^()]*=[^()]*\)")
 """What follows the name of a marker in `-m "needs(nodes=2)"`."""
 _ID = re.compile(r"[a-z][a-z0-9]*-\d{3}", re.IGNORECASE)
+_LIKE_ID = re.compile(r"([a-z]+)[-_]?([0-9o]{1,4})", re.IGNORECASE)
+"""A word that somebody may have meant for an id: `GANG_002`, `LIFE-0O3`, `FAB-1`."""
 NOT = "not"
 _RESERVED = frozenset({"and", "or", NOT, "True", "False", "None"})
 
@@ -76,7 +78,7 @@ def _of_keywords(
             continue
         told = (
             _of_id(config, word._replace(text=word.text.upper()))
-            if _ID.fullmatch(word.text)
+            if _LIKE_ID.fullmatch(word.text)
             else _of_name(word.text, collected if nothing_selected else ())
         )
         if told:
@@ -100,7 +102,10 @@ def _of_id(config: pytest.Config, word: Word) -> str:
 def _nearest_id(word: str) -> str | None:
     """Return the id most like another; None if the area, with which it begins, is like none."""
     ids = [each.id for each in (*catalogue.rows(), *REGISTRY)]
-    prefix, _, number = word.partition("-")
+    match = _LIKE_ID.fullmatch(word)
+    if match is None:
+        return None
+    prefix, number = match[1], match[2].upper().replace("O", "0").zfill(3)[-3:]
     area = nearest(prefix, {each.partition("-")[0] for each in ids}, NEAR)
     if area is None:
         return None
