@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import Any
 
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import job_ended, phase
 from pytest_gpucluster.scenario.programs import image, speaking
@@ -160,15 +160,21 @@ def run(stage: Stage) -> None:
     if short is not None and stage.wait(f"{short.name} has ended", _ended_or_gone(short), budget="run"):
         stage.wait(
             f"{short.name} is removed",
-            lambda live: not live.exists(short) and not live.pods_of(short) and not _groups(live, short),
+            lambda live: not live.exists(short) and not live.pods_of(short) and not _others(live, short),
             budget="finish",
         )
 
 
-def _groups(live: Live, handle: Handle) -> list[str]:
-    """Return the PodGroups that were made for a Job; Kubernetes holds its own until their pods are gone."""
-    named = (group["metadata"]["name"] for kind in GROUPS for group in live.objects(kind))
-    return [name for name in named if name.startswith(f"{handle.name}-")]
+def _others(live: Live, handle: Handle) -> list[str]:
+    """Return what else was made for a Job and is held for a while.
+
+    PodGroups by Kubernetes until their pods are gone, Workloads by Kueue's own finalizer.
+    """
+    named = [str(group["metadata"]["name"]) for kind in GROUPS for group in live.objects(kind)]
+    workloads = live.objects(names.KUEUE_WORKLOAD, owner_uid=handle.uid)
+    return [name for name in named if name.startswith(f"{handle.name}-")] + [
+        str(workload["metadata"]["name"]) for workload in workloads
+    ]
 
 
 def _ended_or_gone(handle: Handle) -> Callable[[Live], bool]:
