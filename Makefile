@@ -52,7 +52,7 @@ everything: lint conformance defects
 	$(MAKE) --no-print-directory test-kind
 
 test-kind: $(VENV)/.ready
-	@$(KIND_ENV); $(BIN)/python -m pytest tests/kind/test_*.py tests/kind/misconfigurations -m kind -p no:randomly -n 2 --dist loadgroup --durations=0 --durations-min=20 $(PYTEST_ARGS)
+	@$(KIND_ENV); $(BIN)/python -m pytest tests/kind/test_*.py tests/kind/misconfigurations -m kind -p no:randomly --durations=0 --durations-min=20 $(PYTEST_ARGS)
 
 # Debian and root only, see dev/kind/README.md; who has Docker needs neither.
 kind-lab:
