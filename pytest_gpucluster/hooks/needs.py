@@ -55,6 +55,7 @@ class SiteNeeds:
             "nodes": self.nodes,
             "gpus": self.gpus,
             "seconds": self.seconds,
+            "declared": self.declared,
         }
 
     def text(self) -> str:

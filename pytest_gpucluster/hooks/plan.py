@@ -54,7 +54,7 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
 
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
     needs = case["needs"]
-    known = bool(needs["seconds"] or needs["nodes"] or needs["capabilities"])
+    known = bool(needs["declared"])
     words = [*needs["capabilities"]]
     words += [
         f"{needs[what]} {noun}{'s' if needs[what] != 1 else ''}"

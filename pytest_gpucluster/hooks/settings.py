@@ -127,9 +127,12 @@ def ini(config: pytest.Config, name: str) -> Any:
     """
     try:
         return config.getini(name)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, pytest.UsageError) as error:
         where = config.inipath.name if config.inipath else "-o"
-        raise pytest.UsageError(str(error) if name in str(error) else f"{where}: {name}: {error}") from None
+        allowed = ", allowed are true and false" if "truth value" in str(error) else ""
+        raise pytest.UsageError(
+            str(error) if name in str(error) else f"{where}: {name}: {error}{allowed}"
+        ) from None
 
 
 def ini_names(config: pytest.Config) -> Collection[str]:

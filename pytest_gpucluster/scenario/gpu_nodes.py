@@ -41,12 +41,19 @@ def read(api: objects.Objects, resource: str) -> tuple[GpuNode, ...]:
 
 def usable(node: Mapping[str, Any], resource: str) -> int:
     """Return how much of a resource a node offers to pods; 0 for one that is cordoned or not Ready."""
-    status = node.get("status") or {}
-    conditions = status.get("conditions") or []
+    return offered(node, resource) if takes_pods(node) else 0
+
+
+def takes_pods(node: Mapping[str, Any]) -> bool:
+    """Report whether a node is Ready and not cordoned."""
+    conditions = (node.get("status") or {}).get("conditions") or []
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-    if not ready or (node.get("spec") or {}).get("unschedulable"):
-        return 0
-    return quantities.whole((status.get("allocatable") or {}).get(resource))
+    return ready and not (node.get("spec") or {}).get("unschedulable")
+
+
+def offered(node: Mapping[str, Any], resource: str) -> int:
+    """Return how much of a resource a node has to offer (allocatable), whatever state it is in."""
+    return quantities.whole(((node.get("status") or {}).get("allocatable") or {}).get(resource))
 
 
 def _name(node: Mapping[str, Any]) -> str:

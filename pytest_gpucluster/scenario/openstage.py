@@ -179,8 +179,7 @@ class OpenStage(stage.Stage):
             return found
 
         if not self.wait(what, predicate, budget=budget, unless=vain):
-            end = why[0] if why else f"not within {self._site.budget(budget):g} s (budget {budget})"
-            raise Unmet(f"{what}: {end}; last seen: {self._last()}")
+            raise self._unmet(what, why[0] if why else "", budget)
 
     def expect_running(self, handle: stage.Handle, *, members: int | None = None) -> None:
         """Wait until a pod, or all members of a gang, run with all containers ready, or have ended well.
@@ -214,9 +213,12 @@ class OpenStage(stage.Stage):
             return
         why = failed(self.live)
         last = self.log_lines(handle)[-LINES_SHOWN:] if why else ()
-        told = f"; its last lines: {' | '.join(last)}" if last else ""
-        end = f"{why}{told}" if why else f"not within {self._site.budget(budget):g} s (budget {budget})"
-        raise Unmet(f"{what}: {end}; last seen: {self._last()}")
+        lines = f"; its last lines: {' | '.join(last)}" if last else ""
+        raise self._unmet(what, f"{why}{lines}" if why else "", budget)
+
+    def _unmet(self, what: str, why: str, budget: str) -> Unmet:
+        end = why or f"not within {self._site.budget(budget):g} s (budget {budget})"
+        return Unmet(f"{what}: {end}; last seen: {self._last()}")
 
     def _members(self, handle: stage.Handle, members: int | None) -> int:
         __tracebackhide__ = True

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.scenario import Handle, Live, Needs, NotApplicable, Scenario, Stage
+from pytest_gpucluster.scenario.gpu_nodes import offered, takes_pods
 from pytest_gpucluster.scenario.predicates import phase
 from pytest_gpucluster.scenario.programs import image, payloads_of
 
@@ -70,18 +71,10 @@ def sizes(stage: Stage, nodes: int) -> Sizes:
 
 def gpu_nodes(stage: Stage, free: int) -> list[Pod]:
     """Return the nodes that take pods and offer at least so many GPUs, by name."""
-    found = [node for node in stage.live.objects("Node") if usable(node, stage.profile.gpu_resource, free)]
+    resource = stage.profile.gpu_resource
+    nodes = stage.live.objects("Node")
+    found = [node for node in nodes if takes_pods(node) and offered(node, resource) >= free]
     return sorted(found, key=lambda node: str(node["metadata"]["name"]))
-
-
-def usable(node: Pod, resource: str, free: int) -> bool:
-    """Report whether a node is Ready, not cordoned, and offers at least so many devices."""
-    status = node.get("status") or {}
-    ready = any(
-        c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or []
-    )
-    offered = str((status.get("allocatable") or {}).get(resource, "0"))
-    return ready and not (node.get("spec") or {}).get("unschedulable") and int(offered or 0) >= free
 
 
 def pod(

@@ -267,6 +267,12 @@ def test_a_wrong_setting_is_one_line(here, line, told):
     one_line(result, f"ERROR: *pytest.toml: {told}")
 
 
+def test_a_wrong_value_on_the_command_line_is_one_line(here):
+    """`-o` says where it stands, whose setting it is and what is allowed."""
+    told = "ERROR: -o: gpucluster_suites: invalid truth value 'maybe', allowed are true and false"
+    one_line(here.run("--cluster=embedded", "-o", "gpucluster_suites=maybe"), told)
+
+
 def test_settings_of_others_are_theirs(here):
     """A setting that somebody declares is known, and one like none of ours is pytest's to tell."""
     own(here)

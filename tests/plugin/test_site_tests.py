@@ -103,17 +103,20 @@ def test_the_plan_counts_what_tests_take_and_touches_nothing(project):
     project.write(
         test_own=of_fixture("stage", mark="@pytest.mark.needs('slots', nodes=2, gpus=8, seconds=30)")
         + "\n\ndef test_free(stage):\n    pass\n"
+        + "\n\n@pytest.mark.needs()\ndef test_modest(stage):\n    pass\n"
     )
     project.rows("GANG-002 greedy passes")
     result = project.run("--cluster=embedded", "--gpucluster-plan")
     result.stdout.fnmatch_lines(
         [
-            "*1 requirements from 1 scenarios and 2 tests of the site's own, about 39 s, 280 GPU-seconds",
+            "*1 requirements from 1 scenarios and 3 tests of the site's own, about 39 s, 280 GPU-seconds",
             "site test test_own.py::test_it: test_it",
             "  needs         slots, 2 GPU nodes, 8 GPUs",
             "  costs         about 30 s, 240 GPU-seconds",
             "site test test_own.py::test_free: test_free",
             "  needs         not declared (mark needs)",
+            "site test test_own.py::test_modest: test_modest",
+            "  needs         nothing",
         ]
     )
     assert project.log == []
