@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Mapping
 
+from docs import settings
 from pytest_gpucluster.evidence.mutate import MUTANTS
 from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
@@ -92,7 +93,12 @@ def _by_row() -> list[str]:
 def pages() -> dict[str, str]:
     """Return file name -> text of every generated page."""
     load_suites()
-    return {"requirements.md": requirements_page(), "defects.md": defects_page()}
+    return {
+        "requirements.md": requirements_page(),
+        "defects.md": defects_page(),
+        "profile.md": settings.profile_page(),
+        "options.md": settings.options_page(),
+    }
 
 
 def main() -> None:
