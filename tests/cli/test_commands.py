@@ -35,7 +35,7 @@ def test_describe_shows_one_row_in_full(call: Call, sample_suites: None) -> None
 def test_describe_counts_the_rows(call: Call, sample_suites: None) -> None:
     """The table ends with how many rows have a test."""
     _, out, _ = call("describe", "requirements")
-    assert out.splitlines()[-1] == "9 of 133 rows have a test"
+    assert out.splitlines()[-1] == "9 of 142 rows have a test"
 
 
 def test_describe_defects_names_the_rows_they_flip(

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpucluster.evidence.mutate import MUTANTS
 from pytest_gpucluster.report.suites import load_suites
-from pytest_gpucluster.requirement import REGISTRY, Verdict
+from pytest_gpucluster.requirement import REGISTRY, Verdict, catalogue
 from suites.defects import FLIPS, MUTANT_FLIPS
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "endtoend" / "golden.json"
@@ -63,3 +63,9 @@ def test_the_generated_reference_is_fresh():
         assert (root / "docs" / "reference" / name).read_text(encoding="utf-8") == text, (
             f"docs/reference/{name} is stale: run python -m docs.generate"
         )
+
+
+def test_the_readme_counts_the_rows(rows):
+    """How much of the catalogue is built stands in the README, and is so."""
+    readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"- {len(rows)} of {len(catalogue.rows())} rows are built" in readme
