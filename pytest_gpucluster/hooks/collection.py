@@ -94,7 +94,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     config = session.config
     selection = state.selection_of(config)
-    chosen = [found for item in session.items if (found := state.declared(item)) is not None]
+    items = [(item, found) for item in session.items if (found := state.declared(item)) is not None]
+    chosen = [requirement for _, requirement in items]
     selection.selected = list(dict.fromkeys(requirement.id for requirement in chosen))
     # A parametrized or repeated test may be deselected in part.
     for requirement in chosen:
@@ -104,6 +105,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         _check_words(config, everything, nothing_selected=True)
     if config.getoption("collectonly"):
         return
+    if chosen:
+        from pytest_gpucluster.hooks import asked
+
+        selection.asked = asked.areas(config, items)
     try:
         _prepare(session, chosen)
     except pytest.UsageError as error:

@@ -253,6 +253,7 @@ class Run:
             sources=known["sources"],
             defects=self.settings.defects,
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
+            asked=selection.asked,
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
         if not suites.complete() and all(is_site(row.id) for row in REGISTRY):
@@ -324,30 +325,6 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
             worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
         )
     return Run(told, loaded, naming.new_folder(told))
-
-
-def finish(
-    folder: Path, *, exit_status: int, interrupted: bool, selected: list[str], stopped: str
-) -> list[Path]:
-    """End the record of a run and write what is made from it; return the files.
-
-    Args:
-        folder: the run's folder.
-        exit_status: pytest's.
-        interrupted: by Ctrl-C or SIGTERM.
-        selected: ids of the requirements that were to run.
-        stopped: why those that were not reached were not.
-    """
-    from pytest_gpucluster.report import write
-
-    journal = record.Journal(folder / record.JOURNAL)
-    with full.telling(journal.path):
-        with contextlib.suppress(record.RecordError):
-            for row in record.fold(journal.path)["not_run"]:
-                if row["id"] in selected:
-                    journal.write("not-run", **{**row, "why": stopped})
-        journal.run_end(exit_status=exit_status, interrupted=interrupted)
-    return write.write_all(folder)
 
 
 def _check_writable(report_dir: Path, source: str) -> None:

@@ -111,10 +111,22 @@ class _Fold:
             self._take(entry)
 
     def _take(self, entry: Mapping[str, Any]) -> None:
+        misplaced = self._misplaced(entry["event"])
+        known = len(self.problems)
         try:
             self._take_checked(entry)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             self.problems.append(f"an event {entry['event']!r} is incomplete and was left out: {error!r}")
+        if misplaced and len(self.problems) == known:
+            self.problems.append(f"an event {entry['event']!r} stands {misplaced}")
+
+    def _misplaced(self, event: str) -> str:
+        """Return where an event stands if no run writes it there, "" for a good place."""
+        if self.end is not None:
+            return "after the end of the run"
+        if (event == "run-start") == (self.start is not None):
+            return "after the start of the run" if self.start is not None else "before the start of the run"
+        return ""
 
     def _take_checked(self, entry: Mapping[str, Any]) -> None:
         match entry["event"]:
@@ -186,6 +198,7 @@ class _Fold:
             "versions": dict(start.get("versions") or {}),
             "command": [str(word) for word in start.get("command") or []],
             "defects": [str(word) for word in start.get("defects") or []],
+            "asked": [str(word) for word in start.get("asked") or []],
             "started": start.get("at"),
             "ended": (end or self.entries[-1]).get("at"),
             "interrupted": end is None or bool(end.get("interrupted")),
