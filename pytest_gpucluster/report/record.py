@@ -55,6 +55,8 @@ def load(run_folder: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    if path.exists() and not path.is_file():
+        raise RecordError(f"{path}: cannot be read: it is no regular file")
     try:
         raw = path.read_bytes()
     except OSError as error:
