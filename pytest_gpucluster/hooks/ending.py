@@ -54,6 +54,7 @@ def end(
     A run that pytest would end green is red where its answer is no yes.
     """
     from pytest_gpucluster import provider
+    from pytest_gpucluster.hooks import answering
     from pytest_gpucluster.report import record, scope, write
 
     config = session.config
@@ -77,11 +78,14 @@ def end(
     agreed = _agreed(report, exit_status, gate=settings.resolve(config).gate)
     if agreed != exit_status:
         session.exitstatus = pytest.ExitCode(agreed)
-    left = (*left_overs, *stayed)
-    config.stash[ENDED] = Ended(folder, tuple(files), left)
+    ended = Ended(folder, tuple(files), (*left_overs, *stayed))
     if report is not None:
-        word, reasons = report["answer"]["word"], tuple(map(str, report["answer"]["reasons"]))
-        config.stash[ENDED] = Ended(folder, tuple(files), left, word, scope.banner(report), reasons)
+        told = report["answer"]
+        ended = dataclasses.replace(
+            ended, word=told["word"], banner=scope.banner(report), reasons=tuple(map(str, told["reasons"]))
+        )
+    config.stash[ENDED] = ended
+    config.pluginmanager.register(answering.Answer(ended), answering.NAME)
 
 
 def _say_what_was_not_reached(
@@ -93,7 +97,7 @@ def _say_what_was_not_reached(
     why = "the run was interrupted before it" if interrupted else "not reached: the run stopped before it"
     with contextlib.suppress(record.RecordError):
         for row in record.fold(journal.path)["not_run"]:
-            if row["id"] in selected:
+            if row["id"] in selected and row["why"] == record.KILLED:
                 journal.write("not-run", **{**row, "why": why})
 
 

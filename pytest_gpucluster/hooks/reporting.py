@@ -17,9 +17,6 @@ OWN: Mapping[str, tuple[str, str, tuple[str, Mapping[str, bool]]]] = {
 
 _UNDECIDED = frozenset({Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE})
 _TOLD = ("environment", "inconclusive", "waived")
-_REASONS = 3
-"""Reasons that stand beside the answer; the page has all."""
-_COLOURS: Mapping[str, Mapping[str, bool]] = {"yes": {"green": True}, "no": {"red": True}}
 WAIVED = ("waived", "w", ("WAIVED", {"yellow": True, "bold": True}))
 FLAKY = ("flaky", "f", ("FLAKY", {"yellow": True, "bold": True}))
 
@@ -189,38 +186,6 @@ def _print_end(terminal: Any, config: pytest.Config) -> None:
     kept = run is not None and _kept(run, ended.folder, keep=settings.resolve(config).keep)
     if kept:
         terminal.write_line(f"kept      {kept}")
-    _print_answer(terminal, config, ended)
-
-
-def _print_answer(terminal: Any, config: pytest.Config, ended: Any) -> None:
-    """Say the answer as the last of our lines; what makes it no yes stands in the line of counts, too."""
-    cut = state.selection_of(config).beyond_budget()
-    told = ended.reasons[:_REASONS] if len(ended.reasons) > 1 else ()
-    for number, reason in enumerate(told):
-        terminal.write_line(f"{'because' if number == 0 else '':<10}{reason}")
-    if len(ended.reasons) > _REASONS:
-        terminal.write_line(f"{'':<10}and {len(ended.reasons) - _REASONS} more, on the page")
-    head = ended.banner or "Undecided: the record of the run cannot be read"
-    if ended.word == "undecided" and cut:
-        rows = "1 row was" if len(cut) == 1 else f"{len(cut)} rows were"
-        head = f"Undecided: {rows} cut off by the budget of GPU-seconds"
-    terminal.write_line(f"answer    {head}", bold=True, **_COLOURS.get(ended.word, {"yellow": True}))
-    _count(terminal, "cut off by the budget", len(cut))
-    _count(terminal, "left over", len(ended.left_overs))
-
-
-def _count(terminal: Any, category: str, count: int) -> None:
-    """Put a number into pytest's last line, which else would speak of passed rows alone."""
-    if count:
-        terminal.stats.setdefault(category, []).extend(_Counted() for _ in range(count))
-        # The colour is that of what was counted so far.
-        terminal._set_main_color()  # noqa: SLF001 - pytest has no public way to count something of one's own
-
-
-class _Counted:
-    """Stands for something in pytest's counts that is no report of a test."""
-
-    count_towards_summary = True
 
 
 def _kept(run: Any, folder: Any, *, keep: bool) -> str:

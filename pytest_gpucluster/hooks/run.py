@@ -40,6 +40,7 @@ class Run:
         folder: the run's folder, shared by all processes of the run; made when the first test needs it.
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
+        note: what could not be checked before the first row, in one line; "" for nothing.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Run:
         self.folder = folder
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
+        self.note = ""
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None

@@ -18,6 +18,9 @@ __all__ = ["JOURNAL", "REPORT", "SCHEMA", "Journal", "RecordError", "fold", "jud
 
 REPORT = "report.json"
 
+KILLED = "the run was killed before it"
+"""Why a row was not run of which nobody says anything, in a record without an end."""
+
 _UNSAID = Finding(Verdict.INCONCLUSIVE, "", "").as_dict()
 """What a finding says where an older record does not have the field."""
 
@@ -218,7 +221,7 @@ class _Fold:
 
     def _why_not(self) -> str:
         if self.end is None:
-            return "the run was killed before it"
+            return KILLED
         return "the run was interrupted before it" if self.end.get("interrupted") else "not selected"
 
     def _not_built(self) -> list[dict[str, Any]]:

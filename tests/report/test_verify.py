@@ -125,7 +125,7 @@ def test_another_version_compares_verdicts_only(written: Path) -> None:
     assert "made by version 0.0.1" in found.notes[0]
     assert "page and JUnit are not made again" in found.notes[0]
     assert found.rendered == ()
-    assert found.files == 10
+    assert found.files == 9
 
 
 def test_a_row_that_no_suite_declares_cannot_be_verified(written: Path) -> None:
