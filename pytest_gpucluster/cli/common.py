@@ -18,8 +18,8 @@ USAGE = 2
 """Exit status of a mistake of the user."""
 
 
-ANSWER_STATUS = """exit status: 0 the answer is yes, 1 it is no or undecided, 2 mistake of the caller, 3 a record that cannot
-be read, was tampered with, or could not be written"""
+ANSWER_STATUS = """exit status: 0 the answer is yes, 1 it is no or undecided, 2 mistake of the caller, 3 a record that
+cannot be read, was tampered with, or could not be written"""
 """What the exit status of each command says that tells the answer of a run."""
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from pytest_gpucluster.cli import common
 
 DESCRIPTION = """Fold the journal of a run, also of one that was killed, write report.json, report.html, junit.xml and
-SHA256SUMS into its folder, and tell the answer. Where the folder was sealed before, its other files must be as they were:
-new sums would hide what was changed.
+SHA256SUMS into its folder, and tell the answer. Where the folder was sealed before, its other files must be as they
+were: new sums would hide what was changed.
 """
 
 
@@ -24,7 +24,9 @@ def run(arguments: Sequence[str]) -> int:
         wrong = seal.check(folder.resolve(), but=write.forms())
         for name, what in wrong.items():
             if name not in write.forms():
-                raise common.CliError(f"{folder / name}: {what}: the reports are not made again", verify.TAMPERED)
+                raise common.CliError(
+                    f"{folder / name}: {what}: the reports are not made again", verify.TAMPERED
+                )
     problems: list[str] = []
     for path in write.write_all(folder, say=problems.append):
         common.say(str(path))

@@ -9,10 +9,11 @@ from pytest_gpucluster.cli import common
 if TYPE_CHECKING:
     from pytest_gpucluster.report.verify import Verification
 
-DESCRIPTION = """Check every file in the folder of a run against its SHA-256, decide every row again from the evidence, make
-report, page and JUnit again from the journal, and tell the answer. No cluster is touched; links are not followed. A file
-that is missing, changed or added and a verdict that is not reached again are one line each. Requirements of a site's own
-are decided again by their module, named with --module; plain tests of a site are asserted, and not decided again.
+DESCRIPTION = """Check every file in the folder of a run against its SHA-256, decide every row again from the evidence,
+make report, page and JUnit again from the journal, and tell the answer. No cluster is touched; links are not followed.
+A file that is missing, changed or added and a verdict that is not reached again are one line each. Requirements of a
+site's own are decided again by their module, named with --module; plain tests of a site are asserted, and not decided
+again.
 """
 
 
@@ -50,9 +51,13 @@ def _say_result(found: "Verification") -> None:
     forms = f"made again and the same: {', '.join(found.rendered) or 'nothing'}"
     common.say(f"verified: {again}, {sealed}; {forms}")
     if found.problems:
-        common.say(f"answer: none: the record does not hold: {common.counted(len(found.problems), 'difference')}")
+        common.say(
+            f"answer: none: the record does not hold: {common.counted(len(found.problems), 'difference')}"
+        )
     elif found.unnamed:
         rows = common.counted(len(found.unnamed), "row")
-        common.say(f"answer: not verified: {rows} could not be decided again; it was recorded as: {found.banner}")
+        common.say(
+            f"answer: not verified: {rows} could not be decided again; it was recorded as: {found.banner}"
+        )
     else:
         common.say(f"answer: {found.banner}")

@@ -29,7 +29,9 @@ def sweep(folder: Path) -> list[str]:
     if cluster is None:
         if not report["scenarios"]:
             return []  # no cluster was had
-        return [f"what a worker that died left on the cluster: where the cluster is, is not known any more; {hint}"]
+        return [
+            f"what a worker that died left on the cluster: where the cluster is, is not known any more; {hint}"
+        ]
     lent = report["profile"]["values"].get("namespace")
     try:
         opened = connection.Connection.open(cluster.kubeconfig, cluster.context)

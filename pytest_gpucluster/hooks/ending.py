@@ -117,8 +117,8 @@ def _agreed(report: Mapping[str, Any] | None, exit_status: int, *, gate: bool) -
     """Return the exit status that agrees with the answer: what is not known to be good is red.
 
     A run in which no MUST row of the catalogue was asked for has no answer but undecided, such as one of a site's own
-    tests alone. Outside gate runs it is as green as its tests, unless it left something behind, was cut off, or its record
-    is damaged.
+    tests alone. Outside gate runs it is as green as its tests, unless it left something behind, was cut off, or its
+    record is damaged.
 
     Args:
         report: the record so far, None where it cannot be read.

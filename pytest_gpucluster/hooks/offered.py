@@ -1,4 +1,4 @@
-"""Whether any node offers the declared GPU resource: asked once before the first row, since all that run pods need it."""
+"""Whether any node offers the declared GPU resource: asked once, before the first row."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -37,14 +37,15 @@ def check(run: "Run") -> str:
         nodes = objects.Objects(opened).list(objects.NODE)
     except errors.GpuClusterError as error:
         text = " ".join(str(error).split())
-        return f"the nodes could not be read, so whether one offers {profile.gpu_resource} is not known: {text}"
+        return (
+            f"the nodes could not be read, so whether one offers {profile.gpu_resource} is not known: {text}"
+        )
     offered = gpu_nodes.offered(nodes)
     if profile.gpu_resource in offered:
         return ""
     where = run.loaded.sources.get("gpu_resource") or str(run.loaded.file or profile.name)
-    raise pytest.UsageError(
-        f"{where}: gpu_resource = {profile.gpu_resource!r}: no node offers it{_said(profile.gpu_resource, offered, len(nodes))}"
-    )
+    said = _said(profile.gpu_resource, offered, len(nodes))
+    raise pytest.UsageError(f"{where}: gpu_resource = {profile.gpu_resource!r}: no node offers it{said}")
 
 
 def _said(name: str, offered: Mapping[str, int], nodes: int) -> str:

@@ -1,7 +1,8 @@
 """Which keys a pod may have, for the overlay that a profile lays onto every pod.
 
-`pod_fields.json` holds them as the Kubernetes API declares them: type -> field -> type of its value ("" for a plain one,
-"*" for a mapping with keys of one's own). `UPDATE_GOLDEN=1 pytest tests/profile` writes it from the installed client.
+`pod_fields.json` holds them as the Kubernetes API declares them: type -> field -> type of its value ("" for a plain
+one, "*" for a mapping with keys of one's own). `UPDATE_GOLDEN=1 pytest tests/profile` writes it from the installed
+client.
 """
 
 import functools

@@ -90,9 +90,7 @@ def verify(run_folder: Path, *, registry: Registry | None = None, read: Read | N
         if (folder / name).is_symlink():
             raise record.RecordError(f"{run_folder / name}: is a link: links are not followed")
     report = record.load(folder)
-    check = _Check(
-        folder, report, suites.load_suites() if registry is None else registry, read or _reader()
-    )
+    check = _Check(folder, report, suites.load_suites() if registry is None else registry, read or _reader())
     return check.run()
 
 

@@ -150,8 +150,10 @@ def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, r
     status, out, _ = call("verify", run)
     assert status == 1
     assert out.splitlines()[-2:] == [
-        "verified: 8 verdicts decided again from evidence, 9 files as sealed; made again and the same: report.json, "
-        "report.html, junit.xml",
+        (
+            "verified: 8 verdicts decided again from evidence, 9 files as sealed; made again and the same: "
+            "report.json, report.html, junit.xml"
+        ),
         "answer: No: GANG-002 is violated: No member starts until all can (and 7 more)",
     ]
     (run / "evidence" / "fabric.jsonl").unlink()

@@ -2,7 +2,6 @@
 
 import pytest
 
-
 pytest_plugins = ["pytester"]
 
 GATE = pytest.mark.parametrize("gate", [(), ("--gpucluster-gate",)], ids=["tried", "gate"])
@@ -33,7 +32,9 @@ def test_an_area_that_was_asked_for_and_does_not_apply_is_red(project, gate, how
     project.rows("KUE-001 calm does_not_apply", "KUE-002 calm does_not_apply", module="test_kueue")
     result = project.run(how, *gate)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert answer_line(result).startswith("Undecided: kueue was asked for, and no row of it applies: the profile")
+    assert answer_line(result).startswith(
+        "Undecided: kueue was asked for, and no row of it applies: the profile"
+    )
     assert project.report()["answer"]["word"] == "undecided"
     assert project.report()["run"]["exit_status"] == 1
 
@@ -73,7 +74,10 @@ def test_left_overs_make_the_run_red(project, monkeypatch, gate, workers):
 def test_a_budget_that_cut_rows_off_does_not_end_in_passed_alone(project, gate, workers):
     """The last lines say that rows were cut off, and that the answer is undecided; so does the exit status."""
     project.rows(
-        "GANG-001 calm passes", "GANG-002 calm passes", "LIFE-001 greedy passes", "REF-007 greedy passes level='should'"
+        "GANG-001 calm passes",
+        "GANG-002 calm passes",
+        "LIFE-001 greedy passes",
+        "REF-007 greedy passes level='should'",
     )
     result = project.run_apart("--gpucluster-max-gpu-seconds=39", *gate, *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -117,7 +121,9 @@ def test_answer_and_status_agree_where_a_row_is_decided(project, gate, judge):
     """0 and yes, or 1 and no."""
     project.rows(f"GANG-001 calm {judge}")
     result = project.run(*gate)
-    assert (result.ret, answer_line(result).partition(" ")[0]) == ((0, "Yes") if judge == "passes" else (1, "No:"))
+    assert (result.ret, answer_line(result).partition(" ")[0]) == (
+        (0, "Yes") if judge == "passes" else (1, "No:")
+    )
 
 
 def test_a_run_without_a_must_is_as_green_as_its_tests_unless_it_is_a_gate(project):
@@ -137,13 +143,13 @@ def test_planted_defects_are_no_yes(project):
     assert answer_line(result) == "Undecided: defects were planted: scheduler.down"
 
 
-
-
 @pytest.mark.parametrize("word", ["volcanoo", "slurm"])
 def test_an_unknown_scheduler_ends_the_run_before_anything_is_touched(project, word):
     """Status 4 and one line with what is allowed."""
     project.rows("GANG-001 calm passes")
     result = project.run(f"--gpucluster-set=scheduler={word}", "--gpucluster-gate")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: option --gpucluster-set: scheduler = '{word}': is not known*allowed: *"])
+    result.stderr.fnmatch_lines(
+        [f"ERROR: option --gpucluster-set: scheduler = '{word}': is not known*allowed: *"]
+    )
     assert project.log == []

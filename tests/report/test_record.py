@@ -161,7 +161,15 @@ def test_a_journal_that_is_not_there_is_named(tmp_path: Path) -> None:
         record.load(tmp_path)
 
 
-CLEAN = ("damaged", "left over", "no clean-up", "planted", "exit status", "an event after the end", "a second start")
+CLEAN = (
+    "damaged",
+    "left over",
+    "no clean-up",
+    "planted",
+    "exit status",
+    "an event after the end",
+    "a second start",
+)
 
 
 @pytest.mark.parametrize("what", CLEAN)
@@ -215,12 +223,12 @@ def answered(folder: Path, rows: Mapping[str, Verdict], **start: Any) -> dict[st
 def test_a_yes_says_for_what(tmp_path: Path) -> None:
     """What passed, what the profile does not declare, what does not apply, what nobody asked for, what has no test."""
     rows = {"GANG-001": Verdict.PASS, "LIFE-001": Verdict.PASS, "HLT-004": Verdict.NOT_APPLICABLE}
-    rows |= {row: Verdict.NOT_APPLICABLE for row in ("FAB-001", "MFU-001", "NUMA-001", "KUE-001")}
+    rows |= dict.fromkeys(("FAB-001", "MFU-001", "NUMA-001", "KUE-001"), Verdict.NOT_APPLICABLE)
     profile = {"fabric": None, "kueue": None, "numa": None}
     report = answered(tmp_path, rows, profile=profile)
     assert report["answer"] == {"word": "yes", "reasons": []}
     assert scope.banner(report).startswith(
-        "Yes for scheduling and lifecycle; Kueue, NUMA, fabric and speed are not declared; devices are not applicable here; "
+        "Yes for scheduling and lifecycle; Kueue, NUMA, fabric and speed are not declared; devices are not applicable "
     )
     declared = answered(tmp_path / "b", rows, profile={**profile, "fabric": {"device": "gpu"}})
     assert "fabric and devices are not applicable here" in scope.banner(declared)
