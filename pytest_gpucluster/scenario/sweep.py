@@ -79,7 +79,7 @@ def sweep(
         for obj in _listed(api, info, labels):
             _one(api, info, obj, run_id=run_id, older_than=older_than, now=when, tally=tally)
     for info in kinds.TABLE if namespace else ():
-        if info.namespaced and info is not leases.LEASE:
+        if info.namespaced and info.key != leases.LEASE.key:
             for obj in _listed(api, info, labels, namespace):
                 # What a controller made goes with its owner.
                 if not obj["metadata"].get("ownerReferences"):

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_gpucluster.report import record, scope
+from pytest_gpucluster.report import html, junit, record, scope
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
 from tests.report import sample
 
@@ -232,6 +232,8 @@ def test_a_yes_says_for_what(tmp_path: Path) -> None:
     )
     declared = answered(tmp_path / "b", rows, profile={**profile, "fabric": {"device": "gpu"}})
     assert "fabric and devices are not applicable here" in scope.banner(declared)
+    assert scope.banner(report) in html.render(report)
+    assert f'value="{scope.banner(report)}"' in junit.render(report)
 
 
 def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:
