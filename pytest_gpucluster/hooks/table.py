@@ -91,7 +91,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "--gpucluster-gate", "gate", "flag", NO,
-        "A gate run: each row is decided once, so that nothing may repeat a row that failed, and only a yes ends with 0",
+        "A gate run: each row is decided once, so nothing may repeat a row that failed, and only a yes ends with 0",
         None, "GPUCLUSTER_GATE",
     ),
     Option(
