@@ -18,6 +18,11 @@ USAGE = 2
 """Exit status of a mistake of the user."""
 
 
+ANSWER_STATUS = """exit status: 0 the answer is yes, 1 it is no or undecided, 2 mistake of the caller, 3 a record that
+cannot be read, was tampered with, or could not be written"""
+"""What the exit status of each command says that tells the answer of a run."""
+
+
 class CliError(Exception):
     """A mistake of the user or of a file; the text is one line.
 
@@ -163,6 +168,11 @@ def load_profile(name: str, folders: Sequence[Path], overrides: Sequence[str] = 
         return profile.load(name, search, os.environ, (), overrides)
     except profile.ProfileError as error:
         raise CliError(str(error)) from None
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it is not one."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def say(text: str = "") -> None:

@@ -2,37 +2,62 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_gpucluster.cli import common
 
-DESCRIPTION = """Check every file of a run against its recorded SHA-256 and decide every row again from the
-evidence. No cluster is touched. A file that is missing or changed and a verdict that is not reached again are
-one line each. Requirements of a site's own are decided again by their module, named with --module; plain tests of a
-site are asserted, and not decided again.
+if TYPE_CHECKING:
+    from pytest_gpucluster.report.verify import Verification
+
+DESCRIPTION = """Check every file in the folder of a run against its SHA-256, decide every row again from the evidence,
+make report, page and JUnit again from the journal, and tell the answer. No cluster is touched; links are not followed.
+A file that is missing, changed or added and a verdict that is not reached again are one line each. Requirements of a
+site's own are decided again by their module, named with --module; plain tests of a site are asserted, and not decided
+again.
 """
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
-    parser = common.Parser(
-        "verify", description=DESCRIPTION, epilog="exit status: 0 verified, 1 something differs, 2 mistake"
-    )
+    parser = common.Parser("verify", description=DESCRIPTION, epilog=common.ANSWER_STATUS)
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
     common.add_module_option(parser)
     options = parser.parse_args(arguments)
     folder = common.existing(options.run, "run folder")
-    from pytest_gpucluster.report import record, verify
+    from pytest_gpucluster.report import record, verify, write
 
+    if not any((folder / name).exists() for name in (record.JOURNAL, record.REPORT, write.SUMS)):
+        raise common.CliError(
+            f"{folder / record.JOURNAL}: cannot be read: No such file or directory: {folder} is no folder of a run"
+        )
     try:
         found = verify.verify(folder, registry=common.registry(options.module))
     except record.RecordError as error:
-        raise common.CliError(str(error)) from None
+        raise common.CliError(str(error), status=verify.TAMPERED) from None
     for note in found.notes:
         common.say(f"note: {note}")
     for problem in found.problems:
         common.say(f"differs: {problem}")
-    common.say(
-        f"{found.decided_again} verdicts decided again from evidence: "
-        + ("all as recorded" if found.ok else f"{len(found.problems)} differences")
-    )
-    return 0 if found.ok else 1
+    for row in found.unnamed:
+        common.say(f"not verified: {row}")
+    _say_result(found)
+    return found.status
+
+
+def _say_result(found: "Verification") -> None:
+    """Say what was verified, and the answer if all was."""
+    again = f"{common.counted(found.decided_again, 'verdict')} decided again from evidence"
+    sealed = f"{common.counted(found.files, 'file')} as sealed"
+    forms = f"made again and the same: {', '.join(found.rendered) or 'nothing'}"
+    common.say(f"verified: {again}, {sealed}; {forms}")
+    if found.problems:
+        common.say(
+            f"answer: none: the record does not hold: {common.counted(len(found.problems), 'difference')}"
+        )
+    elif found.unnamed:
+        rows = common.counted(len(found.unnamed), "row")
+        common.say(
+            f"answer: not verified: {rows} could not be decided again; it was recorded as: {found.banner}"
+        )
+    else:
+        common.say(f"answer: {found.banner}")

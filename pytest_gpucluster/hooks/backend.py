@@ -1,6 +1,8 @@
 """Where evidence comes from in this process: a session on a cluster, or the folder of an earlier run."""
 
 import contextlib
+import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -38,17 +40,24 @@ class Backend(Protocol):
 
 
 class Reused:
-    """Evidence of an earlier run; no cluster."""
+    """Evidence of an earlier run, copied into the folder of this one, which is a record of its own; no cluster."""
 
-    def __init__(self, run_folder: Path) -> None:
-        """Take the folder of that run."""
+    def __init__(self, run_folder: Path, own: Path) -> None:
+        """Take the folder of that run, and of this one."""
         self.run_folder = run_folder
+        self._own = own
 
     def evidence(self, scenario: "ScenarioLike") -> "Evidence":
         """Read the evidence; where there is none, return evidence that says so."""
         from pytest_gpucluster.evidence import Evidence, ingest
 
-        path = self.path(scenario)
+        path, source = self.path(scenario), evidence_path(self.run_folder, scenario.name)
+        if source.is_file() and not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Whole or not at all: other workers judge the same evidence.
+            partial = path.with_name(f".{path.name}.{os.getpid()}")
+            shutil.copyfile(source, partial)
+            partial.replace(path)
         if path.is_file():
             return ingest.read(path)
         text = f"the run {self.run_folder} holds no evidence of the scenario {scenario.name}"
@@ -57,8 +66,8 @@ class Reused:
         )
 
     def path(self, scenario: "ScenarioLike") -> Path:
-        """Return the file in the earlier run's folder."""
-        return evidence_path(self.run_folder, scenario.name)
+        """Return the file in this run's folder."""
+        return evidence_path(self._own, scenario.name)
 
     def identity(self) -> Mapping[str, Any]:
         """Return what the earlier run said of its cluster."""
@@ -142,4 +151,4 @@ class Live:
 
 def open_backend(run: "Run") -> Backend:
     """Return the backend that a run asks for."""
-    return Reused(run.settings.reuse) if run.settings.reuse is not None else Live(run)
+    return Reused(run.settings.reuse, run.folder) if run.settings.reuse is not None else Live(run)

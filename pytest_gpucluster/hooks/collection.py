@@ -94,7 +94,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     config = session.config
     selection = state.selection_of(config)
-    chosen = [found for item in session.items if (found := state.declared(item)) is not None]
+    items = [(item, found) for item in session.items if (found := state.declared(item)) is not None]
+    chosen = [requirement for _, requirement in items]
     selection.selected = list(dict.fromkeys(requirement.id for requirement in chosen))
     # A parametrized or repeated test may be deselected in part.
     for requirement in chosen:
@@ -104,6 +105,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         _check_words(config, everything, nothing_selected=True)
     if config.getoption("collectonly"):
         return
+    if chosen:
+        from pytest_gpucluster.hooks import asked
+
+        selection.asked = asked.areas(config, items)
     try:
         _prepare(session, chosen)
     except pytest.UsageError as error:
@@ -147,11 +152,12 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     cases = site_tests.take(config, own)
     if not named:
         return  # each of them says so itself; nobody else's tests are in the way
-    from pytest_gpucluster.hooks import budget, reruns, run
+    from pytest_gpucluster.hooks import budget, offered, reruns, run
 
     playing = {case.scenario for case in cases.values() if case.plays}
     made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
     reruns.check(config, made.settings, session.items)
+    made.note = offered.check(made)
     config.stash[state.RUN] = made
     state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
     if made.settings.max_gpu_seconds is not None:
@@ -182,6 +188,7 @@ def pytest_report_collectionfinish(
         *_hidden(items),
         *settings.header_lines(run.loaded.overridden()),
         *waivers.lines(run.loaded),
+        *([f"gpucluster: {run.note}"] if run.note else []),
     ]
     if told.reuse is not None:
         lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")

@@ -17,16 +17,25 @@ def sweep(folder: Path) -> list[str]:
     from pytest_gpucluster import provider
     from pytest_gpucluster.kube import connection, errors
     from pytest_gpucluster.plain import names
+    from pytest_gpucluster.report import record
     from pytest_gpucluster.scenario import sweep as sweep_run
 
-    cluster = provider.attach(folder)
-    if cluster is None:
-        return []
-    run_id = names.safe_name(folder.name)
     hint = f"remove it with: gpucluster cleanup {folder}"
     try:
+        report = record.fold(folder / record.JOURNAL)
+    except record.RecordError:
+        return []  # no worker had begun the run
+    cluster = provider.attach(folder)
+    if cluster is None:
+        if not report["scenarios"]:
+            return []  # no cluster was had
+        return [
+            f"what a worker that died left on the cluster: where the cluster is, is not known any more; {hint}"
+        ]
+    lent = report["profile"]["values"].get("namespace")
+    try:
         opened = connection.Connection.open(cluster.kubeconfig, cluster.context)
-        swept = sweep_run(opened, run_id=run_id)
+        swept = sweep_run(opened, run_id=names.safe_name(folder.name), namespace=lent)
     except errors.GpuClusterError as error:
         return [f"what a worker that died left on the cluster: {' '.join(str(error).split())}; {hint}"]
     return [f"{item}; {hint}" for item in swept.failed]

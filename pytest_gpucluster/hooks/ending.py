@@ -1,14 +1,21 @@
 """The end of a run, in the process that owns it."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpucluster.hooks import state
+from pytest_gpucluster.hooks import full, settings, state
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.report import record
 
 INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
+
+_GREEN = frozenset({int(pytest.ExitCode.OK), int(pytest.ExitCode.NO_TESTS_COLLECTED)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,43 +26,120 @@ class Ended:
         folder: the run's folder.
         files: what was written.
         left_overs: what is still on the cluster.
+        word: the answer, "" where no record could be read.
+        banner: the answer in one line.
+        reasons: why it is no yes.
     """
 
     folder: Path
     files: tuple[Path, ...]
     left_overs: tuple[str, ...]
+    word: str = ""
+    banner: str = ""
+    reasons: tuple[str, ...] = ()
 
 
 ENDED = pytest.StashKey[Ended]()
 
 
-def never_green(session: pytest.Session, exit_status: int, left_out: Mapping[str, str]) -> int:
-    """Return the exit status of a run, made red where selected rows were not run: not measured is never a pass."""
-    empty = {int(pytest.ExitCode.OK), int(pytest.ExitCode.NO_TESTS_COLLECTED)}
-    if left_out and int(exit_status) in empty and not session.config.option.collectonly:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    return int(session.exitstatus if left_out else exit_status)
-
-
 def end(
-    config: pytest.Config,
+    session: pytest.Session,
     folder: Path,
     *,
     exit_status: int,
     left_overs: list[str],
 ) -> None:
-    """Stop what was started for the run, end its record, write the reports."""
-    from pytest_gpucluster import provider
-    from pytest_gpucluster.hooks import run as runs
+    """Stop what was started for the run, end its record, write the reports, and let exit status and answer agree.
 
-    left_overs = left_overs + provider.stop(folder)
-    if not (folder / "run.jsonl").exists():
+    A run that pytest would end green is red where its answer is no yes.
+    """
+    from pytest_gpucluster import provider
+    from pytest_gpucluster.hooks import answering
+    from pytest_gpucluster.report import record, scope, write
+
+    config = session.config
+    stayed = provider.stop(folder)
+    journal = record.Journal(folder / record.JOURNAL)
+    if not journal.path.exists():
         # Nothing was reached: no folder was made, so there is nothing to tell.
         return
-    interrupted = exit_status == INTERRUPTED
-    stopped = "the run was interrupted before it" if interrupted else "not reached: the run stopped before it"
-    selection = state.selection_of(config)
-    files = runs.finish(
-        folder, exit_status=exit_status, interrupted=interrupted, selected=selection.selected, stopped=stopped
+    with full.telling(journal.path, stayed):
+        if stayed:
+            journal.cleanup(stayed)
+        interrupted = exit_status == INTERRUPTED
+        _say_what_was_not_reached(journal, state.selection_of(config).selected, interrupted=interrupted)
+        agreed = _agreed(_so_far(journal.path), exit_status, gate=settings.resolve(config).gate)
+        journal.run_end(exit_status=agreed, interrupted=interrupted)
+    files = write.write_all(folder)
+    try:
+        report = record.fold(journal.path)
+    except record.RecordError:
+        report = None
+    agreed = _agreed(report, exit_status, gate=settings.resolve(config).gate)
+    if agreed != exit_status:
+        session.exitstatus = pytest.ExitCode(agreed)
+    ended = Ended(folder, tuple(files), (*left_overs, *stayed))
+    if report is not None:
+        told = report["answer"]
+        ended = dataclasses.replace(
+            ended, word=told["word"], banner=scope.banner(report), reasons=tuple(map(str, told["reasons"]))
+        )
+    config.stash[ENDED] = ended
+    config.pluginmanager.register(answering.Answer(ended), answering.NAME)
+
+
+def _say_what_was_not_reached(
+    journal: "record.Journal", selected: Sequence[str], *, interrupted: bool
+) -> None:
+    """Write down which of the selected rows were not run, and why."""
+    from pytest_gpucluster.report import record
+
+    why = "the run was interrupted before it" if interrupted else "not reached: the run stopped before it"
+    with contextlib.suppress(record.RecordError):
+        for row in record.fold(journal.path)["not_run"]:
+            if row["id"] in selected and row["why"] == record.KILLED:
+                journal.write("not-run", **{**row, "why": why})
+
+
+def _so_far(journal: Path) -> Mapping[str, Any] | None:
+    """Return the report of a run that is about to end, with the answer that it has if it ends well."""
+    from pytest_gpucluster.report import answer, record
+
+    try:
+        report = record.fold(journal)
+    except record.RecordError:
+        return None
+    ended = {**report, "run": {**report["run"], "interrupted": False, "killed": False, "exit_status": 0}}
+    return {**ended, "answer": answer.answer(ended)}
+
+
+def _agreed(report: Mapping[str, Any] | None, exit_status: int, *, gate: bool) -> int:
+    """Return the exit status that agrees with the answer: what is not known to be good is red.
+
+    A run in which no MUST row of the catalogue was asked for has no answer but undecided, such as one of a site's own
+    tests alone. Outside gate runs it is as green as its tests, unless it left something behind, was cut off, or its
+    record is damaged.
+
+    Args:
+        report: the record so far, None where it cannot be read.
+        exit_status: pytest's own.
+        gate: whether the result decides something.
+    """
+    if exit_status not in _GREEN:
+        return exit_status
+    red = int(pytest.ExitCode.TESTS_FAILED)
+    if report is None:
+        return red
+    from pytest_gpucluster.report import answer
+    from pytest_gpucluster.requirement import is_site
+
+    asked = [*report["requirements"], *filter(answer.is_asked, report["not_run"])]
+    of_catalogue = [row for row in asked if not is_site(row["id"])]
+    if gate or any(row["level"] == "must" for row in of_catalogue):
+        return int(pytest.ExitCode.OK) if report["answer"]["word"] == "yes" else red
+    nothing = of_catalogue and not any(row.get("verdict") == "pass" for row in of_catalogue)
+    cut = any(map(answer.is_cut_off, report["not_run"])) or any(
+        str(test["text"]).startswith(answer.BUDGET) for test in report["site_tests"]
     )
-    config.stash[ENDED] = Ended(folder, tuple(files), tuple(left_overs))
+    bad = report["answer"]["word"] == "no" or answer.distrust(report) or nothing or cut
+    return red if bad else exit_status

@@ -40,6 +40,7 @@ class Run:
         folder: the run's folder, shared by all processes of the run; made when the first test needs it.
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
+        note: what could not be checked before the first row, in one line; "" for nothing.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Run:
         self.folder = folder
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
+        self.note = ""
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None
@@ -196,6 +198,9 @@ class Run:
             left = source.close()
         except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
+        if self.settings.keep and self.loaded.profile.provider == "existing":
+            # On purpose, and all the same something that is not as the run found it.
+            left = [*left, f"all that {self.worker} made: kept on purpose (--gpucluster-keep)"]
         with full.telling(self.journal.path, left):
             self.journal.cleanup(left, _more(source.requests(), self._told))
         return left
@@ -253,6 +258,7 @@ class Run:
             sources=known["sources"],
             defects=self.settings.defects,
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
+            asked=selection.asked,
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
         if not suites.complete() and all(is_site(row.id) for row in REGISTRY):
@@ -324,30 +330,6 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
             worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
         )
     return Run(told, loaded, naming.new_folder(told))
-
-
-def finish(
-    folder: Path, *, exit_status: int, interrupted: bool, selected: list[str], stopped: str
-) -> list[Path]:
-    """End the record of a run and write what is made from it; return the files.
-
-    Args:
-        folder: the run's folder.
-        exit_status: pytest's.
-        interrupted: by Ctrl-C or SIGTERM.
-        selected: ids of the requirements that were to run.
-        stopped: why those that were not reached were not.
-    """
-    from pytest_gpucluster.report import write
-
-    journal = record.Journal(folder / record.JOURNAL)
-    with full.telling(journal.path):
-        with contextlib.suppress(record.RecordError):
-            for row in record.fold(journal.path)["not_run"]:
-                if row["id"] in selected:
-                    journal.write("not-run", **{**row, "why": stopped})
-        journal.run_end(exit_status=exit_status, interrupted=interrupted)
-    return write.write_all(folder)
 
 
 def _check_writable(report_dir: Path, source: str) -> None:

@@ -176,10 +176,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if settings.wants_plan(config):
         return
     selection = state.selection_of(config)
-    out = selection.beyond_budget()
-    if out and not run.begun:
+    if selection.beyond_budget() and not run.begun:
         run.begin(selection, touch=False)
-    ending.end(config, run.folder, exit_status=ending.never_green(session, exitstatus, out), left_overs=left)
+    ending.end(session, run.folder, exit_status=int(exitstatus), left_overs=left)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

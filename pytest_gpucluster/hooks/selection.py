@@ -58,7 +58,7 @@ def _of_markers(
     ours = options.markers()
     known = {*ours, *(re.split(r"[:(]", line)[0].strip() for line in config.getini("markers"))}
     known |= {mark.name for item in collected for mark in item.iter_markers()}
-    for word, _ in _words(expression):
+    for word, _ in words(expression):
         if word in known:
             continue
         if _ID.fullmatch(word):
@@ -71,9 +71,9 @@ def _of_keywords(
     config: pytest.Config, collected: Sequence[pytest.Item], nothing_selected: bool
 ) -> Iterator[str]:
     expression = config.getoption("keyword")
-    words = list(_words(expression))
-    names = _names(collected) if words else set()
-    for word in words:
+    told_words = list(words(expression))
+    names = _names(collected) if told_words else set()
+    for word in told_words:
         if any(word.text.lower() in name for name in names):
             continue
         told = (
@@ -119,7 +119,8 @@ def _of_name(word: str, collected: Sequence[pytest.Item]) -> str:
     return f"no test has {word!r} in its name or its markers; did you mean {near!r}?" if near else ""
 
 
-def _words(expression: str) -> Iterator[Word]:
+def words(expression: str) -> Iterator[Word]:
+    """Yield the words of an expression of `-m` or `-k`."""
     negated = False
     for found in _WORD.findall(_ARGUMENTS.sub("", expression)):
         if found not in _RESERVED:

@@ -61,6 +61,7 @@ class Selection:
         left_out: requirement -> why it is not run although it was selected: the budget.
         site_tests: node id of a test of the site's own that is to run -> what is known of it, as plain data.
         site_left_out: node id -> why it is not run although it was selected.
+        asked: areas that were asked for by name.
     """
 
     selected: list[str] = dataclasses.field(default_factory=list)
@@ -70,6 +71,7 @@ class Selection:
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     site_tests: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     site_left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    asked: tuple[str, ...] = ()
 
     def beyond_budget(self) -> dict[str, str]:
         """Return all that a budget leaves out: id of a row, or node id of a site's own test -> why."""

@@ -91,7 +91,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "--gpucluster-gate", "gate", "flag", NO,
-        "A gate run: each row is decided once, so that nothing may repeat a row that failed", None, "GPUCLUSTER_GATE",
+        "A gate run: each row is decided once, so nothing may repeat a row that failed, and only a yes ends with 0",
+        None, "GPUCLUSTER_GATE",
     ),
     Option(
         "--gpucluster-kind-image", "kind_image", "text", None,

@@ -114,14 +114,7 @@ class Controller:
             return
         if self.folder is not None and self.folder.exists():
             left = self._after_a_crash(self.folder)
-            ending.end(
-                self.config,
-                self.folder,
-                exit_status=ending.never_green(
-                    session, exitstatus, state.selection_of(self.config).beyond_budget()
-                ),
-                left_overs=left,
-            )
+            ending.end(session, self.folder, exit_status=int(exitstatus), left_overs=left)
 
     def _after_a_crash(self, folder: Path) -> list[str]:
         """Clean up for a worker that could not; what it kept on purpose stays."""

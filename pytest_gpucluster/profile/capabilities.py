@@ -3,10 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.profile.load import SECTIONS
 from pytest_gpucluster.profile.model import Profile
-
-_SECTIONS = ("fabric", "kueue", "mfu", "numa", "secondary")
-"""Sections of a profile that are there where the thing is."""
 
 
 def _section(name: str) -> Callable[[Profile], bool]:
@@ -18,7 +16,7 @@ def _scheduler(name: str) -> Callable[[Profile], bool]:
 
 
 CAPABILITIES: Mapping[str, tuple[Callable[[Profile], bool], str]] = {
-    **{name: (_section(name), f"the profile does not declare `{name}`") for name in _SECTIONS},
+    **{name: (_section(name), f"the profile does not declare `{name}`") for name in SECTIONS},
     **{
         name: (_scheduler(name), f"the profile declares another scheduler than {name}")
         for name in (schedulers.VOLCANO, schedulers.NATIVE)

@@ -27,6 +27,8 @@ class Layers:
         """Start empty."""
         self.data: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
+        self.places: dict[str, str] = {}
+        """Dotted path -> place in the profile file, also of what lies inside a leaf, such as an entry of a list."""
 
     def lay(self, data: Mapping[str, Any], source: str | Callable[[str], str]) -> None:
         """Lay a layer on top: mappings are merged, everything else is replaced."""
@@ -55,7 +57,9 @@ class Layers:
         at = path
         while at:
             if at in self.sources:
-                return self.sources[at]
+                source = self.sources[at]
+                # A leaf that is still the file's: what lies inside it has a line of its own.
+                return self.places.get(path, source) if source == self.places.get(at) else source
             at = at.rpartition(".")[0]
         return next((s for leaf, s in self.sources.items() if leaf.startswith(f"{path}.")), None)
 

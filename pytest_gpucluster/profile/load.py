@@ -8,16 +8,18 @@ from typing import Any
 import pydantic
 
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.profile import defaults
+from pytest_gpucluster.profile import defaults, keys, pod_fields, translate
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.layers import Layers, from_environment, from_texts
 from pytest_gpucluster.profile.model import Profile
 from pytest_gpucluster.profile.reading import Document, read_mapping
-from pytest_gpucluster.profile.translate import translate
 
 BUILT_IN = tuple(defaults.BUILT_IN)
 REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
 """Keys that the file of a cluster that exists must state; all else has a default."""
+
+SECTIONS = ("fabric", "kueue", "mfu", "numa", "secondary")
+"""Keys whose mapping, also an empty one, declares that the cluster has something."""
 
 Given = tuple[tuple[str, ...], Any, str]
 """Path of a leaf, its value, and who says so."""
@@ -91,11 +93,14 @@ def load(
     ]
     layers = _layers(name, file, document, overrides)
     if file is not None and layers.data.get("provider") not in defaults.MADE:
-        _require(layers.data, file)
+        _require(layers, file)
+    _check_sections(layers, document)
+    where = str(file or f"profile {name}")
     try:
         profile = Profile.model_validate(layers.data)
     except pydantic.ValidationError as error:
-        raise translate(error, layers, str(file or f"profile {name}")) from None
+        raise translate.translate(error, layers, where) from None
+    _check_overlay(profile, layers, where)
     return LoadedProfile(profile, dict(layers.sources), file)
 
 
@@ -131,7 +136,8 @@ def _layers(
             layers.lay(defaults.OF_ADDONS[addon], f"add-on {addon}")
     if document is not None:
         lines = document.lines
-        layers.lay(own, lambda path: f"{file}:{lines[path]}" if path in lines else str(file))
+        layers.places = {path: f"{file}:{line}" for path, line in lines.items()}
+        layers.lay(own, lambda path: layers.places.get(path, str(file)))
     elif name not in defaults.MADE:
         layers.lay(own, f"profile {name}")
     for path, value, source in overrides:
@@ -200,14 +206,46 @@ def _read(path: Path) -> Document:
     return document
 
 
-def _require(data: Mapping[str, Any], file: Path) -> None:
-    for key in REQUIRED:
-        if data.get(key) in (None, "", {}):
-            raise ProfileError(str(file), key, f"is missing (required: {', '.join(REQUIRED)})")
-    connection = data["connection"]
-    for key in ("kubeconfig", "context") if isinstance(connection, dict) else ():
-        if connection.get(key) in (None, ""):
-            raise ProfileError(str(file), f"connection.{key}", "is missing (required: kubeconfig, context)")
+def _require(layers: Layers, file: Path) -> None:
+    """Check that what must be declared is, before all else: whoever begins a profile is told what it takes."""
+    _require_keys(layers, file, (), REQUIRED)
+    if isinstance(layers.data["connection"], dict):
+        _require_keys(layers, file, ("connection",), ("kubeconfig", "context"))
+
+
+def _require_keys(layers: Layers, file: Path, path: tuple[str, ...], required: tuple[str, ...]) -> None:
+    data = layers.data
+    for key in path:
+        data = data[key]
+    for key in required:
+        if data.get(key) not in (None, "", {}):
+            continue
+        inner = ".".join([*path, key])
+        word = keys.misspelt(key, data, path) if key not in data else None
+        if word is not None:
+            source = layers.source_of(".".join([*path, word])) or str(file)
+            raise translate.misspelt(word, key, path, source)
+        raise ProfileError(str(file), inner, f"is missing (required: {', '.join(required)})")
+
+
+def _check_sections(layers: Layers, document: Document | None) -> None:
+    """Refuse `numa:` without a value: it reads as if it declared NUMA, and YAML makes it nothing."""
+    for key in SECTIONS:
+        if document is not None and key in document.data and document.data[key] is None:
+            problem = f"is empty: write `{key}: {{}}` to declare it, or leave the key out"
+            raise ProfileError(layers.places[key], key, problem)
+
+
+def _check_overlay(profile: Profile, layers: Layers, where: str) -> None:
+    """Check that what is laid onto every pod is what a pod has: the API server would drop the rest in silence."""
+    for place in pod_fields.unknown(profile.overlay):
+        path = ("overlay", *place)
+        raise ProfileError(
+            layers.source_of(".".join(path)) or where,
+            ".".join(path),
+            "unknown key of a pod",
+            allowed=keys.allowed(path[:-1]),
+        )
 
 
 def _looks_like_profile(path: Path) -> bool:

@@ -59,6 +59,7 @@ ResourceName = Annotated[
     ),
 ]
 Range = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_range)]
+SchedulerName = Literal["volcano", "native", "kueue", "default-scheduler"]
 FurtherScheduler = Literal["volcano", "native"]
 
 
@@ -132,7 +133,7 @@ class Profile(Frozen):
     connection: Connection | None = Field(
         default=None, description="How it is reached; none for embedded, host and kind"
     )
-    scheduler: Text = Field(
+    scheduler: SchedulerName = Field(
         description="What places gangs, and how the rows write theirs: volcano, native (PodGroups of Kubernetes "
         "itself), kueue, or default-scheduler, which knows no gangs"
     )

@@ -1,29 +1,13 @@
 """Turn a validation error into the one line of a profile error."""
 
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pydantic
 
-from pytest_gpucluster.plain import components
+from pytest_gpucluster.profile import keys
 from pytest_gpucluster.profile.errors import ProfileError
-from pytest_gpucluster.profile.fabric import Fabric, Floor
-from pytest_gpucluster.profile.kueue import Kueue
 from pytest_gpucluster.profile.layers import Layers
-from pytest_gpucluster.profile.mfu import Format, Mfu, ProductFloor, Training
-from pytest_gpucluster.profile.model import (
-    ADDONS,
-    BUDGETS,
-    IMAGES,
-    OVERLAY,
-    Addon,
-    Connection,
-    Kind,
-    Mount,
-    Profile,
-    Waiver,
-)
-from pytest_gpucluster.profile.numa import Numa
-from pytest_gpucluster.profile.secondary import Secondary
 
 _WHOLE = {"[key]"}
 VARIABLES = (["fabric", "settings"], ["fabric", "env"])
@@ -50,10 +34,16 @@ _BOUNDS = {"greater_than_equal": "must be {ge:g} or greater", "less_than_equal":
 
 
 def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> ProfileError:
-    """Return the first problem of a validation error in our words; the number of others is told."""
+    """Return the first problem of a validation error in our words; the number of others is told.
+
+    A key that is missing because it is misspelt is told as that.
+    """
     problems = error.errors(include_url=False, include_context=True)
+    told = _misspelt(problems, layers, where)
+    if told is not None:
+        return told
     first = problems[0]
-    loc = [str(part) for part in first["loc"] if str(part) not in _WHOLE] or _SUBJECT.get(first["type"], [])
+    loc = _place(first)
     path = ".".join(loc)
     source = layers.source_of(path) or where
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -61,7 +51,7 @@ def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> Pr
     if "[key]" in map(str, first["loc"]) and loc[:2] in VARIABLES:
         return ProfileError(source, path, f"is no name of a variable, such as NCCL_IB_HCA{more}")
     if kind == "extra_forbidden" or "[key]" in map(str, first["loc"]):
-        return ProfileError(source, path, f"unknown key{more}", allowed=_keys_at(loc[:-1]))
+        return ProfileError(source, path, f"unknown key{more}", allowed=keys.allowed(loc[:-1]))
     allowed: tuple[str, ...] = ()
     problem = _BOUNDS.get(kind, "").format(**first.get("ctx", {})) or _WORDS.get(kind, first["msg"].lower())
     if kind == "literal_error":
@@ -69,56 +59,53 @@ def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> Pr
     return ProfileError(source, path, problem + more, value=_value(layers.data, loc), allowed=allowed)
 
 
+def misspelt(key: str, missing: str, path: Sequence[str], source: str) -> ProfileError:
+    """Return the error of a key that must be there and stands under a name that is almost its own.
+
+    Args:
+        key: the key as it stands.
+        missing: the key that was meant.
+        path: the place of the mapping that holds it.
+        source: the file with line, variable or option that says so.
+    """
+    problem = f"unknown key: {missing!r} is required, and misspelt here"
+    return ProfileError(source, ".".join([*path, key]), problem, allowed=keys.allowed(path))
+
+
+def _misspelt(problems: Sequence[Any], layers: Layers, where: str) -> ProfileError | None:
+    for each in problems:
+        *path, missing = _place(each) or [""]
+        inside = _inside(layers.data, path)
+        if each["type"] != "missing" or not isinstance(inside, Mapping):
+            continue
+        key = keys.misspelt(missing, inside, path)
+        if key is not None:
+            return misspelt(key, missing, path, layers.source_of(".".join([*path, key])) or where)
+    return None
+
+
+def _place(problem: Any) -> list[str]:
+    return [str(part) for part in problem["loc"] if str(part) not in _WHOLE] or _SUBJECT.get(
+        problem["type"], []
+    )
+
+
 def _allowed(problem: Any) -> tuple[str, ...]:
     expected = str(problem.get("ctx", {}).get("expected", ""))
     return tuple(part.strip(" '") for part in expected.replace(" or ", ",").split(",") if part.strip(" '"))
 
 
-def _keys_at(path: list[str]) -> tuple[str, ...]:
-    models: dict[str, type[pydantic.BaseModel]] = {
-        "": Profile,
-        "connection": Connection,
-        "waivers": Waiver,
-        "kueue": Kueue,
-        "kind": Kind,
-        "addons": Addon,
-        "numa": Numa,
-        "fabric": Fabric,
-        "secondary": Secondary,
-        "mfu": Mfu,
-    }
-    if path == ["addons"]:
-        return ADDONS
-    if path[:2] == ["kind", "mounts"]:
-        return tuple(Mount.model_fields)
-    if path[:2] == ["fabric", "floors"]:
-        return tuple(Floor.model_fields)
-    if path[:2] == ["mfu", "floors"]:
-        return tuple(ProductFloor.model_fields)
-    if path[:2] == ["mfu", "training"]:
-        return tuple(Training.model_fields)
-    if path[:2] == ["mfu", "peaks"]:
-        return get_args(Format)
-    if path[:1] == ["budgets"]:
-        return BUDGETS
-    if path[:1] == ["images"]:
-        return IMAGES
-    if path[:1] == ["overlay"]:
-        return OVERLAY
-    if path[:1] == ["versions"]:
-        return components.NAMES
-    if path[:1] == ["namespaces"]:
-        return tuple(components.NAMESPACES)
-    model = models.get(path[0] if path else "", Profile)
-    return tuple(key for key in model.model_fields if key != "name")
+def _value(data: Any, loc: Sequence[str]) -> Any:
+    found = _inside(data, loc)
+    return found if isinstance(found, str | int | float | bool) else None
 
 
-def _value(data: Any, loc: list[str]) -> Any:
+def _inside(data: Any, loc: Sequence[str]) -> Any:
     for key in loc:
-        if isinstance(data, dict) and key in data:
+        if isinstance(data, Mapping) and key in data:
             data = data[key]
-        elif isinstance(data, list) and key.isdigit() and int(key) < len(data):
+        elif isinstance(data, list | tuple) and key.isdigit() and int(key) < len(data):
             data = data[int(key)]
         else:
             return None
-    return data if isinstance(data, str | int | float | bool) else None
+    return data

@@ -6,6 +6,12 @@ from typing import Any
 from pytest_gpucluster.report import site
 from pytest_gpucluster.requirement import is_site
 
+UNASKED = ("deselected", "not selected")
+"""How the reason of a row begins that nobody asked for: it narrows what a yes is for, and leaves nothing open."""
+
+BUDGET = "budget:"
+"""How the reason of a row begins that was selected and left out for want of GPU-seconds."""
+
 
 def counts(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return how many rows got which verdict, by level, how many got none, and how the site's own tests ended."""
@@ -37,32 +43,74 @@ def is_flaky(row: Mapping[str, Any]) -> bool:
 def answer(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether the cluster may be trusted: `yes`, `no` or `undecided`, each with its reasons.
 
-    One violated MUST is a no, and so is one failed MUST test of the site's own. Yes needs every MUST row that has a
-    test to pass or not to apply, and one at least that a document stands behind to pass, in a run that came to its
-    end on its own; a waiver, a repeated attempt, a row that was not run or a site's test that asserts nothing leaves
-    it undecided.
+    One violated MUST is a no, and so is one failed MUST test of the site's own. Yes needs every MUST row that was asked
+    for to pass or not to apply, one at least that a document stands behind to pass, no area that was asked for by name
+    to be wholly not applicable, a run that came to its end on its own and cleaned up, and a record that is whole; a
+    waiver, a repeated attempt, a row that was not run or a site's test that asserts nothing leaves it undecided. What a
+    yes is for is told by `scope`.
     """
     musts = [row for row in report["requirements"] if row["level"] == "must"]
     failed = [row for row in musts if row["verdict"] == "fail" and not row["waiver"]]
     reasons = [f"{row['id']} is violated: {row['title']}" for row in failed]
     reasons += site.failures(report["site_tests"])
-    doubts = [*_doubts(musts), *site.doubts(report["site_tests"])]
-    doubts += [
-        f"{row['id']} was not run: {row['why']}" for row in report["not_run"] if row["level"] == "must"
-    ]
+    doubts = [*_doubts(musts), *site.doubts(report["site_tests"]), *_not_run(report["not_run"])]
     if report["run"]["interrupted"]:
         doubts.append("the run did not come to its end")
+    doubts += _nothing_applies(report)
     passed = {row["id"] for row in musts if row["verdict"] == "pass"}
     if not any(not is_site(row_id) for row_id in passed):
         beside = site.says_nothing(report)
         of = " of the catalogue" if passed else ""
         # What a site asks of its cluster may be all that was run: that is said before all that was not.
         doubts = [f"no MUST row{of} passed: {beside}", *doubts] if beside else [*doubts, "no MUST row passed"]
+    doubts += distrust(report)
     status = report["run"].get("exit_status")
     if status and not reasons and not doubts:
         doubts.append(f"the run ended with exit status {status}")
     word = "no" if reasons else "undecided" if doubts else "yes"
     return {"word": word, "reasons": reasons + doubts}
+
+
+def distrust(report: Mapping[str, Any]) -> list[str]:
+    """Return why a record is not to be trusted, or its run not to be green, whatever its rows say."""
+    found = [f"the record is damaged: {problem}" for problem in report["problems"]]
+    cleanup = report["cleanup"]
+    left = cleanup["left_overs"]
+    if left:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        found.append(f"the run left something on the cluster: {left[0]}{more}")
+    touched = report["scenarios"] or any(row["verdict"] == "pass" for row in report["requirements"])
+    if touched and not cleanup["done"]:
+        found.append("no clean-up is recorded: what the run made may still be on the cluster")
+    planted = dict.fromkeys([*report["run"]["defects"], *map(str, report["cluster"].get("defects") or ())])
+    if planted:
+        found.append(f"defects were planted: {', '.join(planted)}")
+    return found
+
+
+def is_asked(row: Mapping[str, Any]) -> bool:
+    """Report whether a row that was not run was asked for: nobody deselected it."""
+    return not str(row["why"]).startswith(UNASKED)
+
+
+def is_cut_off(row: Mapping[str, Any]) -> bool:
+    """Report whether a row was selected and left out for want of GPU-seconds."""
+    return str(row["why"]).startswith(BUDGET)
+
+
+def _not_run(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what was asked for and not run; a budget leaves the answer open whatever the level of what it cut off."""
+    for row in rows:
+        if is_cut_off(row) or (row["level"] == "must" and is_asked(row)):
+            yield f"{row['id']} was not run: {row['why']}"
+
+
+def _nothing_applies(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the areas that were asked for by name and of which no row applies."""
+    for area in report["run"].get("asked") or ():
+        rows = [row for row in report["requirements"] if row["area"] == area]
+        if rows and all(row["verdict"] == "not_applicable" for row in rows):
+            yield f"{area} was asked for, and no row of it applies: {rows[0]['finding']['observed']}"
 
 
 def _doubts(musts: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from pytest_gpucluster.report import answer, modules, site, text
+from pytest_gpucluster.report import answer, modules, scope, site, text
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
 
 LABELS: Mapping[str, str] = {
@@ -27,11 +27,8 @@ LABELS: Mapping[str, str] = {
 ASSERTED: Mapping[str, str] = {name: name.replace("_", " ") for name in (*site.OUTCOMES, "flaky")}
 """Word shown for the outcome of a test of the site's own; its shape is an outline, so that it looks like no verdict."""
 
-ANSWERS: Mapping[str, str] = {
-    "yes": "Yes, for what was tested",
-    "no": "No",
-    "undecided": "Undecided",
-}
+ANSWERS: Mapping[str, str] = {"no": "No", "undecided": "Undecided"}
+"""Word shown for an answer that is no yes; a yes says for what."""
 
 _ANSWER_MARK: Mapping[str, str] = {"yes": "pass", "no": "fail", "undecided": "inconclusive"}
 _REASONS_SHOWN = 12
@@ -69,7 +66,7 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "report": report,
         "run": report["run"],
         "cluster": {"name": "", "provider": "", "versions": {}, "nodes": [], **report["cluster"]},
-        "answer": ANSWERS[report["answer"]["word"]],
+        "answer": ANSWERS.get(report["answer"]["word"]) or scope.banner(report),
         "answer_mark": _ANSWER_MARK[report["answer"]["word"]],
         "reasons": reasons[:_REASONS_SHOWN],
         "more_reasons": max(0, len(reasons) - _REASONS_SHOWN),

@@ -75,6 +75,7 @@ class Journal:
         sources: Mapping[str, str],
         defects: Sequence[str] = (),
         versions: Mapping[str, str] | None = None,
+        asked: Sequence[str] = (),
     ) -> None:
         """Record the start: what ran, against which cluster, and what was declared about it.
 
@@ -88,6 +89,7 @@ class Journal:
             sources: dotted leaf of the profile to where its value comes from.
             defects: planted defects, for a run that is meant to fail.
             versions: versions of pytest, Python and so on.
+            asked: areas that were asked for by name; one of which no row applies is no yes.
         """
         self.write(
             "run-start",
@@ -100,6 +102,7 @@ class Journal:
             sources=dict(sources),
             defects=list(defects),
             versions=dict(versions or {}),
+            asked=list(asked),
         )
 
     def declared(self, requirements: Iterable[Requirement]) -> None:

@@ -10,10 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from pytest_gpucluster.report import answer, site
-
-BUDGET = "budget:"
-"""How the reason of a row begins that was selected and left out for want of GPU-seconds."""
+from pytest_gpucluster.report import answer, scope, site
 
 _UNPRINTABLE = re.compile(r"[^\x09\x0a\x0d\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold; logs of containers can."""
@@ -29,7 +26,7 @@ def render(report: Mapping[str, Any]) -> str:
         case = _case(suite, row, 0.0)
         message = _text(f"not run: {row['why']}")
         # Selected and left out is never green; what nobody selected is skipped.
-        if str(row["why"]).startswith(BUDGET):
+        if answer.is_cut_off(row):
             ET.SubElement(case, "error", type="not run", message=message)
         else:
             ET.SubElement(case, "skipped", message=message)
@@ -53,6 +50,7 @@ def _suite_properties(report: Mapping[str, Any]) -> dict[str, str]:
         "gpucluster.cluster": str(cluster.get("name", "")),
         "gpucluster.provider": str(cluster.get("provider", "")),
         "gpucluster.answer": report["answer"]["word"],
+        "gpucluster.answer_text": scope.banner(report),
         "gpucluster.not_built": " ".join(row["id"] for row in report["not_built"]),
         "gpucluster.defects": " ".join(report["run"]["defects"]),
     }

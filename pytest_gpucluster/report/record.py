@@ -18,6 +18,9 @@ __all__ = ["JOURNAL", "REPORT", "SCHEMA", "Journal", "RecordError", "fold", "jud
 
 REPORT = "report.json"
 
+KILLED = "the run was killed before it"
+"""Why a row was not run of which nobody says anything, in a record without an end."""
+
 _UNSAID = Finding(Verdict.INCONCLUSIVE, "", "").as_dict()
 """What a finding says where an older record does not have the field."""
 
@@ -55,6 +58,8 @@ def load(run_folder: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    if path.exists() and not path.is_file():
+        raise RecordError(f"{path}: cannot be read: it is no regular file")
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -111,10 +116,22 @@ class _Fold:
             self._take(entry)
 
     def _take(self, entry: Mapping[str, Any]) -> None:
+        misplaced = self._misplaced(entry["event"])
+        known = len(self.problems)
         try:
             self._take_checked(entry)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             self.problems.append(f"an event {entry['event']!r} is incomplete and was left out: {error!r}")
+        if misplaced and len(self.problems) == known:
+            self.problems.append(f"an event {entry['event']!r} stands {misplaced}")
+
+    def _misplaced(self, event: str) -> str:
+        """Return where an event stands if no run writes it there, "" for a good place."""
+        if self.end is not None:
+            return "after the end of the run"
+        if (event == "run-start") == (self.start is not None):
+            return "after the start of the run" if self.start is not None else "before the start of the run"
+        return ""
 
     def _take_checked(self, entry: Mapping[str, Any]) -> None:
         match entry["event"]:
@@ -186,6 +203,7 @@ class _Fold:
             "versions": dict(start.get("versions") or {}),
             "command": [str(word) for word in start.get("command") or []],
             "defects": [str(word) for word in start.get("defects") or []],
+            "asked": [str(word) for word in start.get("asked") or []],
             "started": start.get("at"),
             "ended": (end or self.entries[-1]).get("at"),
             "interrupted": end is None or bool(end.get("interrupted")),
@@ -203,7 +221,7 @@ class _Fold:
 
     def _why_not(self) -> str:
         if self.end is None:
-            return "the run was killed before it"
+            return KILLED
         return "the run was interrupted before it" if self.end.get("interrupted") else "not selected"
 
     def _not_built(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.plain import redact
-from pytest_gpucluster.report import deciding, modules, record, suites, write
+from pytest_gpucluster.report import deciding, modules, record, scope, seal, suites, write
 from pytest_gpucluster.requirement import (
     DeclarationError,
     Finding,
@@ -25,24 +25,52 @@ _UNDECIDED = frozenset({Verdict.ENVIRONMENT.value, Verdict.INCONCLUSIVE.value})
 Read = Callable[[Path], Evidence]
 
 
+YES, NO, OPEN_MODULE, TAMPERED = 0, 1, 2, 3
+"""Exit statuses of all that tells the answer of a run; see docs/how-to/verify-a-run.md."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Verification:
     """What became of a verification.
 
     Attributes:
-        problems: one line for each file that is missing or changed and each verdict that is not reached again.
+        problems: one line for each file that is missing, changed or added and each verdict that is not reached again.
         notes: what could not be checked, and does not speak against the run.
         decided_again: how many verdicts were reached again.
+        unnamed: one line for each row that could not be decided again, since its module was not named.
+        files: how many files are as they were sealed.
+        rendered: names of the forms that were made again from the journal and are the same.
+        word: the answer of the journal.
+        banner: it in one line.
     """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     decided_again: int
+    unnamed: tuple[str, ...] = ()
+    files: int = 0
+    rendered: tuple[str, ...] = ()
+    word: str = ""
+    banner: str = ""
 
     @property
     def ok(self) -> bool:
-        """Report whether nothing speaks against the run."""
-        return not self.problems
+        """Report whether all was verified, whatever the answer is."""
+        return not self.problems and not self.unnamed
+
+    @property
+    def status(self) -> int:
+        """Return the exit status: that of the answer where all was verified."""
+        if self.problems:
+            return TAMPERED
+        if self.unnamed:
+            return OPEN_MODULE
+        return status_of(self.word)
+
+
+def status_of(word: str) -> int:
+    """Return the exit status of an answer; what is undecided is no yes."""
+    return YES if word == "yes" else NO
 
 
 def verify(run_folder: Path, *, registry: Registry | None = None, read: Read | None = None) -> Verification:
@@ -57,10 +85,12 @@ def verify(run_folder: Path, *, registry: Registry | None = None, read: Read | N
         RecordError: the folder holds no record that can be read.
         SuiteError: a module of the suites cannot be imported.
     """
-    report = record.load(run_folder)
-    check = _Check(
-        run_folder, report, suites.load_suites() if registry is None else registry, read or _reader()
-    )
+    folder = run_folder.resolve()
+    for name in (record.REPORT, record.JOURNAL):
+        if (folder / name).is_symlink():
+            raise record.RecordError(f"{run_folder / name}: is a link: links are not followed")
+    report = record.load(folder)
+    check = _Check(folder, report, suites.load_suites() if registry is None else registry, read or _reader())
     return check.run()
 
 
@@ -82,12 +112,16 @@ class _Check:
         self.changed: set[str] = set()
         self.evidence: dict[str, Evidence | None] = {}
         self.again = 0
+        self.unnamed: list[str] = []
+        self.rendered: list[str] = []
+        self.folded: Mapping[str, Any] | None = None
 
     def run(self) -> Verification:
         if not self.same_version:
             self.notes.append(
                 f"made by version {self.report['run'].get('plugin')}, "
-                f"checked by {pytest_gpucluster.__version__}: verdicts are compared, wording is not"
+                f"checked by {pytest_gpucluster.__version__}: sums and verdicts are compared, wording is not; "
+                "page and JUnit are not made again"
             )
         for item in (*self.report["scenarios"], *self.report["requirements"], *self.report["site_tests"]):
             self._file(item)
@@ -95,15 +129,22 @@ class _Check:
             self._row(row)
         self._site_tests()
         self._journal()
-        self._sums()
-        return Verification(tuple(self.problems), tuple(self.notes), self.again)
+        sealed = self._sums()
+        self._forms()
+        answered = self.folded or self.report
+        return Verification(
+            tuple(self.problems), tuple(self.notes), self.again, tuple(self.unnamed), sealed,
+            tuple(self.rendered), answered["answer"]["word"], scope.banner(answered),
+        )  # fmt: skip
 
     def _file(self, item: Mapping[str, Any]) -> None:
         name, recorded = item["evidence"], item["sha256"]
         if not name or name in self.changed:
             return
         path = self.folder / name
-        if not path.is_file():
+        if not seal.plain(self.folder, name):
+            self.problems.append(f"{name}: leads out of the run's folder, or over a link: not read")
+        elif not path.is_file():
             self.problems.append(f"{name}: the file is missing")
         elif record.sha256(path) != recorded:
             self.problems.append(f"{name}: the file was changed: its SHA-256 is not the recorded one")
@@ -125,7 +166,8 @@ class _Check:
         try:
             declared = self.registry.get(row_id)
         except DeclarationError:
-            self.problems.append(f"{row_id}: cannot be decided again: {_not_declared(row)}")
+            unknown = self.unnamed if catalogue.row(row_id) is None else self.problems
+            unknown.append(f"{row_id}: cannot be decided again: {_not_declared(row)}")
             return
         if is_site(row_id) and _function(declared.where) != _function(row["where"]):
             self.notes.append(f"{row_id}: recorded of {row['where']}, decided again by {declared.where}")
@@ -152,7 +194,8 @@ class _Check:
         if name not in self.evidence:
             path = self.folder / name
             try:
-                self.evidence[name] = self.read(path) if path.is_file() else None
+                readable = seal.plain(self.folder, name) and path.is_file()
+                self.evidence[name] = self.read(path) if readable else None
             except Exception as error:  # noqa: BLE001 - whatever a changed file does to the reader is one line
                 self.problems.append(f"{name}: cannot be read: {type(error).__name__}: {error}")
                 self.evidence[name] = None
@@ -172,13 +215,13 @@ class _Check:
             yield f"{row['id']}: the verdict is reached again, its {', '.join(fields)} is not"
 
     def _journal(self) -> None:
-        """Compare the report with the journal that it was made from, where both are there."""
-        if not (self.folder / record.REPORT).is_file():
-            return
+        """Compare the report with the journal that it was made from."""
         try:
-            folded = record.fold(self.folder / record.JOURNAL)
+            self.folded = folded = record.fold(self.folder / record.JOURNAL)
         except record.RecordError as error:
             self.problems.append(str(error))
+            return
+        if not (self.folder / record.REPORT).is_file():
             return
         now, then = _words(folded), _words(self.report)
         for row_id in sorted({*now, *then}):
@@ -187,23 +230,39 @@ class _Check:
                     f"{row_id}: {record.REPORT} says {then.get(row_id, 'nothing')}, "
                     f"{record.JOURNAL} says {now.get(row_id, 'nothing')}"
                 )
-        if self.same_version and now == then and json.loads(json.dumps(folded, default=str)) != self.report:
+        if self.same_version and now == then and not self._is_report(folded):
             self.problems.append(f"{record.REPORT}: is not what {record.JOURNAL} comes to")
+            self.changed.add(record.REPORT)
 
-    def _sums(self) -> None:
-        path = self.folder / write.SUMS
-        if not path.is_file():
-            self.notes.append(f"{write.SUMS}: not there: the other files were not checked")
+    def _is_report(self, folded: Mapping[str, Any]) -> bool:
+        return bool(json.loads(json.dumps(folded, default=str)) == self.report)
+
+    def _sums(self) -> int:
+        """Compare all files of the folder with the sums; return how many are as they were sealed."""
+        wrong = seal.check(self.folder)
+        named = self.changed - {record.REPORT}
+        self.problems += [f"{name}: {what}" for name, what in wrong.items() if name not in named]
+        self.changed |= {*wrong}
+        return sum(name not in wrong for name in seal.covered(self.folder))
+
+    def _forms(self) -> None:
+        """Make the forms again from the journal: sums alone can be made anew by whoever changed a file."""
+        if self.folded is None or not self.same_version:
             return
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            recorded, _, name = line.partition("  ")
-            if not name or name in self.changed:
+        for name, render in write.forms().items():
+            path = self.folder / name
+            if name in self.changed or not path.is_file():
                 continue
-            file = self.folder / name
-            if not file.is_file():
-                self.problems.append(f"{name}: the file is missing")
-            elif record.sha256(file) != recorded:
-                self.problems.append(f"{name}: the file was changed since the run")
+            # What a report means counts; a record from before a field was added reads as if it had it.
+            same = (
+                self._is_report(self.folded)
+                if name == record.REPORT
+                else path.read_text(encoding="utf-8", errors="surrogateescape") == render(self.folded)
+            )
+            if same:
+                self.rendered.append(name)
+            else:
+                self.problems.append(f"{name}: is not what {record.JOURNAL} comes to")
 
 
 def _words(report: Mapping[str, Any]) -> dict[str, str]:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.report import junit, record
+from pytest_gpucluster.report import junit, record, seal
 
 PAGE = "report.html"
 JUNIT = "junit.xml"
-SUMS = "SHA256SUMS"
+SUMS = seal.SUMS
+
+Render = Callable[[Mapping[str, Any]], str]
 
 
 def write_all(run_folder: Path, *, say: Callable[[str], None] | None = None) -> list[Path]:
@@ -27,13 +29,8 @@ def write_all(run_folder: Path, *, say: Callable[[str], None] | None = None) -> 
     except record.RecordError as error:
         tell(f"no report: {error}")
         return []
-    writers: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
-        (record.REPORT, _json),
-        (PAGE, _page),
-        (JUNIT, junit.render),
-    )
     written: list[Path] = []
-    for name, render in writers:
+    for name, render in forms().items():
         path = run_folder / name
         try:
             _write(path, render(report))
@@ -42,12 +39,17 @@ def write_all(run_folder: Path, *, say: Callable[[str], None] | None = None) -> 
         else:
             written.append(path)
     try:
-        _write(run_folder / SUMS, _sums(run_folder, report, written))
+        _write(run_folder / SUMS, seal.text(run_folder))
     except OSError as error:
         tell(f"{run_folder / SUMS}: not written: {error}")
     else:
         written.append(run_folder / SUMS)
     return written
+
+
+def forms() -> dict[str, Render]:
+    """Return what is made from a report alone: name of the file -> what renders it."""
+    return {record.REPORT: _json, PAGE: _page, JUNIT: junit.render}
 
 
 def _json(report: Mapping[str, Any]) -> str:
@@ -59,15 +61,6 @@ def _page(report: Mapping[str, Any]) -> str:
     from pytest_gpucluster.report import html  # noqa: PLC0415
 
     return html.render(report)
-
-
-def _sums(run_folder: Path, report: Mapping[str, Any], written: list[Path]) -> str:
-    """Return lines as `sha256sum --check` reads them: journal, forms, and every evidence file."""
-    kept = (*report["requirements"], *report["scenarios"], *report["site_tests"])
-    files = [item["evidence"] for item in kept if item["evidence"]]
-    named = [run_folder / record.JOURNAL, *written, *(run_folder / name for name in files)]
-    unique = [path for path in dict.fromkeys(named) if path.is_file()]
-    return "".join(f"{record.sha256(path)}  {os.path.relpath(path, run_folder)}\n" for path in unique)
 
 
 def _write(path: Path, text: str) -> None:

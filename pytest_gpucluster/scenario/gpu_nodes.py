@@ -1,11 +1,11 @@
 """GPU nodes of a cluster, as they are now."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_gpucluster.kube import errors, objects
-from pytest_gpucluster.plain import quantities
+from pytest_gpucluster.plain import names, quantities
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +54,20 @@ def takes_pods(node: Mapping[str, Any]) -> bool:
 def offered(node: Mapping[str, Any], resource: str) -> int:
     """Return how much of a resource a node has to offer (allocatable), whatever state it is in."""
     return quantities.whole(((node.get("status") or {}).get("allocatable") or {}).get(resource))
+
+
+def offered(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return what nodes tell of devices: extended resource -> how many nodes name it.
+
+    A resource of which a node has none left is named, too: that its devices are gone is for the rows to judge.
+    """
+    found: dict[str, int] = {}
+    for node in nodes:
+        status = node.get("status") or {}
+        for resource in {*(status.get("capacity") or {}), *(status.get("allocatable") or {})}:
+            if "/" in resource and not resource.startswith(names.SLOT_PREFIX):
+                found[resource] = found.get(resource, 0) + 1
+    return found
 
 
 def _name(node: Mapping[str, Any]) -> str:

@@ -51,6 +51,7 @@ def sweep(
     older_than: dt.timedelta | None = None,
     now: dt.datetime | None = None,
     seconds: float = 60.0,
+    namespace: str | None = None,
 ) -> Swept:
     """Remove namespaces, cluster-scoped objects and slots of a run, or of all runs whose time has passed.
 
@@ -63,6 +64,7 @@ def sweep(
         older_than: also remove what was created longer ago than this.
         now: the present time; for tests.
         seconds: how long to wait, by watch, for namespaces to be really gone.
+        namespace: one that is lent to runs and stays: what a run made in it is removed.
 
     Raises:
         EnvironmentProblem: the API server cannot be reached, or does not let us list namespaces or nodes.
@@ -71,9 +73,17 @@ def sweep(
     when = now or times.now()
     tally = _Tally()
     labels = names.LABEL_RUN if run_id is None else f"{names.LABEL_RUN}={names.safe_name(run_id)}"
-    for info in (objects.NAMESPACE, *(objects.table_row(key) for key in CLUSTER_SCOPED)):
+    # Who lends a namespace grants no more: no other was made.
+    made = () if namespace else (objects.NAMESPACE,)
+    for info in (*made, *(objects.table_row(key) for key in CLUSTER_SCOPED)):
         for obj in _listed(api, info, labels):
             _one(api, info, obj, run_id=run_id, older_than=older_than, now=when, tally=tally)
+    for info in kinds.TABLE if namespace else ():
+        if info.namespaced and info.key != leases.LEASE.key:
+            for obj in _listed(api, info, labels, namespace):
+                # What a controller made goes with its owner.
+                if not obj["metadata"].get("ownerReferences"):
+                    _one(api, info, obj, run_id=run_id, older_than=older_than, now=when, tally=tally)
     _slots(api, run_id, tally)
     if tally.going:
         _await(api, tally, seconds)
@@ -83,9 +93,11 @@ def sweep(
     return Swept(tuple(tally.removed), tuple(tally.kept), tuple(tally.failed))
 
 
-def _listed(api: objects.Objects, info: kinds.KindInfo, labels: str) -> list[dict[str, Any]]:
+def _listed(
+    api: objects.Objects, info: kinds.KindInfo, labels: str, namespace: str | None = None
+) -> list[dict[str, Any]]:
     try:
-        return api.list(info, labels=labels)
+        return api.list(info, namespace, labels=labels)
     except errors.ApiError as error:
         if info is objects.NAMESPACE:
             raise errors.EnvironmentProblem(str(error)) from error

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import pytest_gpucluster
 from pytest_gpucluster.cli import cleanup
 from pytest_gpucluster.kube.connection import Ask
-from pytest_gpucluster.report import suites
-from pytest_gpucluster.requirement import catalogue
+from pytest_gpucluster.report import record, suites
+from pytest_gpucluster.requirement import Finding, Verdict, catalogue
 from tests.cli.conftest import Call
 from tests.report import sample
 
@@ -112,32 +113,90 @@ def test_evidence_that_cannot_be_read_is_a_mistake(call: Call, run: Path) -> Non
 
 
 def test_report_writes_all_forms_again(call: Call, run: Path) -> None:
-    """The forms are made anew from the journal and named one a line."""
+    """The forms are made anew from the journal and named one a line; the answer comes last, and is the status."""
     (run / "report.html").unlink()
     status, out, _ = call("report", run)
-    assert status == 0
-    assert [Path(line).name for line in out.splitlines()] == [
+    assert status == 1
+    assert [Path(line).name for line in out.splitlines()[:-1]] == [
         "report.json", "report.html", "junit.xml", "SHA256SUMS"
     ]  # fmt: skip
+    assert out.splitlines()[-1].startswith("answer: No: GANG-002 is violated: ")
+
+
+@pytest.mark.parametrize("name", ["evidence/fabric.jsonl", "run.jsonl", "more.txt"])
+def test_report_does_not_seal_what_was_changed(call: Call, run: Path, name: str) -> None:
+    """New sums over changed files would hide the change: status 3, one line, and nothing is written."""
+    before = (run / "SHA256SUMS").read_bytes()
+    with (run / name).open("a") as file:
+        file.write("\n")
+    status, out, err = call("report", run)
+    assert (status, out) == (3, "")
+    assert err.startswith(f"gpucluster: {run / name}: the file was ")
+    assert err.endswith(": the reports are not made again\n")
+    assert (run / "SHA256SUMS").read_bytes() == before
 
 
 def test_report_says_what_it_could_not_write(call: Call, run: Path) -> None:
-    """Status 1 and one line when a form is missing."""
+    """Status 3 and one line when a form is missing."""
     (run / "report.html").unlink()
     (run / "report.html").mkdir()
     status, _, err = call("report", run)
-    assert status == 1
+    assert status == 3
     assert "report.html: not written" in err
 
 
 def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, run: Path) -> None:
-    """0 for an untouched run, 1 with one line for each thing that differs."""
-    status, out, _ = call("verify", run)
-    assert (status, out.splitlines()[-1]) == (0, "8 verdicts decided again from evidence: all as recorded")
-    (run / "evidence" / "fabric.jsonl").unlink()
+    """That of the answer for an untouched run, 3 with one line for each thing that differs, and then no answer."""
     status, out, _ = call("verify", run)
     assert status == 1
+    assert out.splitlines()[-2:] == [
+        (
+            "verified: 8 verdicts decided again from evidence, 9 files as sealed; made again and the same: "
+            "report.json, report.html, junit.xml"
+        ),
+        "answer: No: GANG-002 is violated: No member starts until all can (and 7 more)",
+    ]
+    (run / "evidence" / "fabric.jsonl").unlink()
+    status, out, _ = call("verify", run)
+    assert status == 3
     assert "differs: evidence/fabric.jsonl: the file is missing" in out
+    assert out.splitlines()[-1] == "answer: none: the record does not hold: 1 difference"
+
+
+ANSWERS = {"yes": (Verdict.PASS, 0), "no": (Verdict.FAIL, 1), "undecided": (Verdict.INCONCLUSIVE, 1)}
+
+
+@pytest.mark.parametrize("word", ANSWERS)
+def test_verify_and_report_end_as_the_answer_does(
+    call: Call, tmp_path: Path, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One table: 0 for yes, 1 for no and undecided, and the last line says which."""
+    verdict, expected = ANSWERS[word]
+    suite = sample.Suite()
+    finding = Finding(verdict, "-", "-", violation=verdict is Verdict.FAIL)
+    suite.declare("GANG-001", sample.constant(finding), title="It holds", text="It MUST.", scenario="x")
+    monkeypatch.setattr(suites, "load_suites", lambda _extra=(): suite.registry)
+    evidence = sample.write_evidence(tmp_path / "evidence" / "x.jsonl", sample.evidence_lines("x"))
+    journal = record.Journal(tmp_path / record.JOURNAL)
+    journal.run_start(
+        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={}
+    )
+    journal.requirement(suite.registry.get("GANG-001"), finding, evidence=evidence)
+    journal.cleanup([])
+    journal.run_end(exit_status=0 if word == "yes" else 1, interrupted=False)
+    for command in ("report", "verify"):
+        status, out, _ = call(command, tmp_path)
+        assert status == expected
+        assert out.splitlines()[-1].lower().startswith(f"answer: {word}")
+
+
+def test_verify_tells_a_record_that_cannot_be_read(call: Call, run: Path) -> None:
+    """Status 3, one line that names the file; a folder that is no run is a mistake of the caller."""
+    (run / "report.json").write_text("poem")
+    status, out, err = call("verify", run)
+    assert (status, out) == (3, "")
+    assert "report.json: cannot be read" in err
+    assert call("verify", run / "evidence")[0] == 2
 
 
 def test_cleanup_of_the_embedded_cluster_has_nothing_to_do(call: Call) -> None:

@@ -64,6 +64,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         nodeid="checks/test_own_rack.py::test_own_rack",
     )  # fmt: skip
     journal.site_test("checks/test_own.py::test_x", "passed", title="x")
+    journal.cleanup([])
     journal.run_end(exit_status=0, interrupted=False)
     write.write_all(tmp_path / "run")
     REGISTRY._by_id.clear()
@@ -73,17 +74,24 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_verify_says_how_to_name_the_module(call: Call, site: Path) -> None:
-    """Nothing is taken on trust: without its module the row is a difference, in one line that says what to do."""
+    """Nothing is taken on trust: without its module the row is not verified, in one line that says what to do."""
     status, out, _ = call("verify", "run")
     assert (status, out.splitlines()) == (
-        1,
+        2,
         [
             "note: 1 test of the site's own: asserted, not decided again",
             (
-                "differs: SITE-001: cannot be decided again: declared in checks/test_own_rack.py; "
+                "not verified: SITE-001: cannot be decided again: declared in checks/test_own_rack.py; "
                 "name it with --module checks/test_own_rack.py"
             ),
-            "0 verdicts decided again from evidence: 1 differences",
+            (
+                "verified: 0 verdicts decided again from evidence, 5 files as sealed; made again and the same: "
+                "report.json, report.html, junit.xml"
+            ),
+            (
+                "answer: not verified: 1 row could not be decided again; it was recorded as: Undecided: no MUST row of "
+                "the catalogue passed: 1 requirement and 1 test of the site's own say nothing of the documents"
+            ),
         ],
     )
 
@@ -91,11 +99,13 @@ def test_verify_says_how_to_name_the_module(call: Call, site: Path) -> None:
 def test_verify_decides_with_the_module(call: Call, site: Path) -> None:
     """The verdict is reached again, and one that was changed is found."""
     status, out, _ = call("verify", "run", "--module", "checks/test_own_rack.py")
-    assert (status, out.splitlines()[-1]) == (0, "1 verdicts decided again from evidence: all as recorded")
+    assert status == 1
+    assert "verified: 1 verdict decided again from evidence, 5 files as sealed" in out
+    assert out.splitlines()[-1].startswith("answer: Undecided: no MUST row of the catalogue passed")
     path = site / "run" / "report.json"
     path.write_text(path.read_text().replace('"verdict": "pass"', '"verdict": "fail"'))
     status, out, _ = call("verify", "run", "--module", "checks/test_own_rack.py")
-    assert status == 1
+    assert status == 3
     assert "differs: SITE-001: the record says fail, the evidence says pass" in out
 
 
@@ -180,5 +190,6 @@ def test_the_shipped_suites_and_a_sites_module_go_together(site: Path) -> None:
         ],
         cwd=site, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("1 verdicts decided again from evidence: all as recorded\n")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "verified: 1 verdict decided again from evidence, 5 files as sealed" in done.stdout
+    assert "differs" not in done.stdout

@@ -114,7 +114,7 @@ def test_roles_lie_only_in_namespaces_that_the_cluster_has(capsys, tmp_path, dec
         (["--service-account", "a/b/c"], "'b/c' is no name"),
         (["--namespace", "Team_A"], "'Team_A' is no name"),
         (["--cluster", "embeded"], "did you mean 'embedded'"),
-        (["--set", "scheduler=slurm"], "no way to write a gang for scheduler 'slurm'"),
+        (["--set", "scheduler=slurm"], "scheduler = 'slurm': is not known (allowed: default-scheduler,"),
     ],
 )
 def test_mistakes_are_one_line(words, line):

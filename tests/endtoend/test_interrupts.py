@@ -83,5 +83,6 @@ def test_a_run_may_be_ended_at_any_moment(moment, how, tmp_path, temporary):
     journals = list(tmp_path.glob("*/run.jsonl"))
     for journal in journals:
         folded = harness.gpucluster("report", str(journal.parent))
-        assert folded.returncode == 0, folded.stderr
+        # Written; an interrupted run answers nothing.
+        assert folded.returncode == 1, folded.stderr
         assert (journal.parent / "report.html").is_file()

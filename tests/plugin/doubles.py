@@ -129,7 +129,7 @@ def install() -> None:
 
     def open_backend(run: Any) -> Any:
         if run.settings.reuse is not None:
-            return backend.Reused(run.settings.reuse)
+            return backend.Reused(run.settings.reuse, run.folder)
         if os.environ.get("FAKE_REFUSES"):
             from pytest_gpucluster.provider import ProviderError
 

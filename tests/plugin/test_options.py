@@ -133,7 +133,11 @@ def test_later_layers_win_and_the_header_names_the_source(site, monkeypatch):
             "gpucluster: budgets.run = 10.0 (option --gpucluster-set)",
         ]
     )
-    assert result.ret == 0
+    # What was kept on purpose is left on the cluster all the same: no yes.
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["answer    Undecided: the run left something on the cluster: all that main made: kept on *"]
+    )
     assert (site.pytester.path / "env-reports" / "latest" / "report.json").exists()
     site.run("--cluster=embedded", "--gpucluster-report-dir=cli").stdout.fnmatch_lines(
         ["gpucluster: cluster = embedded (option --cluster)"]

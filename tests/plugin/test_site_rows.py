@@ -78,5 +78,7 @@ def test_the_line_that_is_shown_judges_it_again(own, monkeypatch, capsys):
     monkeypatch.setattr(suites, "location", lambda: None)
     assert cli.main(shlex.split(line)[1:]) == 1
     assert "VIOLATION SITE-001" in capsys.readouterr().out
-    assert cli.main(["verify", str(project.latest), "--module", "checks/test_own_rack.py"]) == 0
-    assert "1 verdicts decided again from evidence: all as recorded" in capsys.readouterr().out
+    assert cli.main(["verify", str(project.latest), "--module", "checks/test_own_rack.py"]) == 1
+    out = capsys.readouterr().out
+    assert "verified: 1 verdict decided again from evidence" in out
+    assert "\nanswer: No: SITE-001 is violated" in out

@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import jsonschema
 import pytest
 import yaml
 
 from pytest_gpucluster import profile
-from pytest_gpucluster.profile import schema
+from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.profile import model, schema
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures" / "profiles"
 
@@ -196,6 +198,42 @@ def test_each_required_key_is_missed_by_name(write, key):
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [
+        ("connection", "conection"), ("scheduler", "schedular"), ("scheduler", "schedulers"), ("queue", "Queue"),
+        ("gpu_resource", "gpu-resource"), ("gpus_per_node", "gpu_per_node"), ("gpus_per_node", "gpus_pernode"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_required_key_is_not_called_missing(write, key, word):
+    """Where it stands, what it was meant for, what is allowed; whoever reads `is missing` looks in vain."""
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write(text=COMPLETE.replace(f"{key}:", f"{word}:"))])
+    text = str(caught.value)
+    assert f": {word}: unknown key: {key!r} is required, and misspelt here; did you mean {key!r}?" in text
+    assert "prod-a.yaml:" in text
+    assert "is missing" not in text
+
+
+@pytest.mark.parametrize("word", ["volcanoo", "Volcano", "vulcano", "kueu", "nativ", "slurm", "default"])
+def test_an_unknown_scheduler_is_an_error(write, word):
+    """A scheduler that no row knows would leave all of them without an object, and no row red."""
+    folder = write(text=COMPLETE.replace("scheduler: volcano", f"scheduler: {word}"))
+    allowed = "(allowed: default-scheduler, kueue, native, volcano)"
+    with pytest.raises(profile.ProfileError, match=f"scheduler = '{word}': is not known") as caught:
+        profile.load("prod-a", [folder])
+    assert str(caught.value).startswith(f"{folder}/prod-a.yaml:4: ")
+    assert str(caught.value).endswith(allowed)
+    with pytest.raises(profile.ProfileError, match="option --gpucluster-set: scheduler = "):
+        profile.load("embedded", cli=[f"scheduler={word}"])
+
+
+def test_the_schedulers_of_the_model_are_those_that_a_gang_can_be_written_for():
+    """One list for the profile and one for the dialects: the same words."""
+    assert set(get_args(model.SchedulerName)) == set(schedulers.NAMES)
+    assert set(get_args(model.FurtherScheduler)) < set(schedulers.NAMES)
+
+
 def test_later_layers_win_and_each_leaf_knows_its_source(write):
     """Default, profile, environment, ini and command line, each above the one before."""
     folder = write("budgets: {bind: 11, run: 12, start: 13, finish: 14}\n")
@@ -339,6 +377,39 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
         ("numa: {nodes: 0}\n", "numa.nodes = 0:"),
         ("numa: {cpus: half}\n", "numa.cpus = 'half':"),
         ("a: !!python/object:os.system x\n", "no YAML:"),
+        (
+            "fabric: {intra_node: NVL}\n",
+            "prod-a.yaml:8: fabric.intra_node = 'NVL': is not known; did you mean",
+        ),
+        ("fabric: {transport: IB}\n", "fabric.transport = 'IB': is not known; did you mean 'NET/IB'?"),
+        (
+            "host: {node: 1}\n",
+            "host.node: unknown key; did you mean 'nodes'? (allowed: environment, gpus, nodes)",
+        ),
+        ("numa:\n", "prod-a.yaml:8: numa: is empty: write `numa: {}` to declare it, or leave the key out"),
+        ("kueue: ~\n", "kueue: is empty: write `kueue: {}`"),
+        (
+            "overlay:\n  spec:\n    tolerations:\n    - {ky: a}\n",
+            "prod-a.yaml:11: overlay.spec.tolerations.0.ky: unknown key of a pod; did you mean 'key'?",
+        ),
+        ("overlay: {spec: {nodeSelecter: {a: b}}}\n", "unknown key of a pod; did you mean 'nodeSelector'?"),
+        ("overlay: {metadata: {annotation: {a: b}}}\n", "unknown key of a pod; did you mean 'annotations'?"),
+        (
+            "overlay: {spec: {securityContext: {runAsRoot: true}}}\n",
+            "overlay.spec.securityContext.runAsRoot: unknown",
+        ),
+        (
+            "fabric: {floors: [{colective: all_reduce, size: 1, busbw: 1.0, origin: us}]}\n",
+            "fabric.floors.0.colective: unknown key: 'collective' is required, and misspelt here; did you mean",
+        ),
+        (
+            "waivers:\n- {id: GANG-001, reson: r, owner: o, expires: 2027-01-01}\n",
+            "prod-a.yaml:9: waivers.0.reson: unknown key: 'reason' is required, and misspelt here",
+        ),
+        (
+            "secondary: {interfaces: net1}\n",
+            "secondary.interfaces: unknown key: 'interface' is required, and misspelt",
+        ),
     ],
 )
 def test_mistakes_are_told_with_place_path_value_and_what_is_allowed(write, more, told):

@@ -1,15 +1,16 @@
 """A journal folds into one report in which nothing is left out."""
 
+import dataclasses
 import importlib.resources
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from pytest_gpucluster.report import record
+from pytest_gpucluster.report import html, junit, record, scope
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
 from tests.report import sample
 
@@ -158,3 +159,118 @@ def test_a_journal_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The error names the file."""
     with pytest.raises(record.RecordError, match=r"run\.jsonl: cannot be read: No such file"):
         record.load(tmp_path)
+
+
+CLEAN = (
+    "damaged",
+    "left over",
+    "no clean-up",
+    "planted",
+    "exit status",
+    "an event after the end",
+    "a second start",
+)
+
+
+@pytest.mark.parametrize("what", CLEAN)
+def test_nothing_beside_the_rows_lets_a_yes_stand(tmp_path: Path, what: str) -> None:
+    """All rows passed, and the run or its record is not in order: the answer says what, and is no yes."""
+    made = journal(tmp_path, defects=["gang.binds-partially"] if what == "planted" else [])
+    made.requirement(sample.make_suite().registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
+    if what == "a second start":
+        made.run_start(run="r", plugin="1", command=[], cluster={}, profile={}, sources={})
+    if what != "no clean-up":
+        made.cleanup(["Pod/x in ns-1", "Pod/y in ns-1"] if what == "left over" else [])
+    made.run_end(exit_status=3 if what == "exit status" else 0, interrupted=False)
+    if what == "an event after the end":
+        made.cleanup([])
+    if what == "damaged":
+        with made.path.open("a") as file:
+            file.write('{"event":"require')
+    report = folded(tmp_path)
+    assert report["answer"]["word"] == "undecided"
+    (reason,) = report["answer"]["reasons"]
+    said = {
+        "left over": "the run left something on the cluster: Pod/x in ns-1 and 1 more",
+        "no clean-up": "no clean-up is recorded",
+        "planted": "defects were planted: gang.binds-partially",
+        "exit status": "the run ended with exit status 3",
+    }
+    assert said.get(what, "the record is damaged: ") in reason
+    assert scope.banner(report).startswith("Undecided: ")
+
+
+def test_evidence_of_a_cluster_with_planted_defects_is_no_yes(tmp_path: Path) -> None:
+    """A run that judges it again plants none itself, and its cluster says so."""
+    made = journal(tmp_path, cluster={"name": "c", "facts": {"defects": ["scheduler.down"]}})
+    made.requirement(sample.make_suite().registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
+    made.cleanup([])
+    made.run_end(exit_status=0, interrupted=False)
+    assert folded(tmp_path)["answer"]["reasons"] == ["defects were planted: scheduler.down"]
+
+
+def answered(folder: Path, rows: Mapping[str, Verdict], **start: Any) -> dict[str, Any]:
+    """Return the report of a run that ended well, with one row of each given id."""
+    made = journal(folder, **start)
+    row = sample.make_suite().registry.get("GANG-001")
+    for row_id, verdict in rows.items():
+        made.requirement(dataclasses.replace(row, id=row_id), Finding(verdict, "-", "no `kueue` is declared"))
+    made.cleanup([])
+    made.run_end(exit_status=0, interrupted=False)
+    return folded(folder)
+
+
+def test_a_yes_says_for_what(tmp_path: Path) -> None:
+    """What passed, what the profile does not declare, what does not apply, what nobody asked for, what has no test."""
+    rows = {"GANG-001": Verdict.PASS, "LIFE-001": Verdict.PASS, "HLT-004": Verdict.NOT_APPLICABLE}
+    rows |= dict.fromkeys(("FAB-001", "MFU-001", "NUMA-001", "KUE-001"), Verdict.NOT_APPLICABLE)
+    profile = {"fabric": None, "kueue": None, "numa": None}
+    report = answered(tmp_path, rows, profile=profile)
+    assert report["answer"] == {"word": "yes", "reasons": []}
+    assert scope.banner(report).startswith(
+        "Yes for scheduling and lifecycle; Kueue, NUMA, fabric and speed are not declared; devices are not applicable "
+    )
+    declared = answered(tmp_path / "b", rows, profile={**profile, "fabric": {"device": "gpu"}})
+    assert "fabric and devices are not applicable here" in scope.banner(declared)
+    assert scope.banner(report) in html.render(report)
+    assert f'value="{scope.banner(report)}"' in junit.render(report)
+
+
+def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:
+    """Rows that nobody asked for leave nothing open, and the one line counts them."""
+    made = journal(tmp_path)
+    suite = sample.make_suite()
+    made.requirement(suite.registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
+    made.not_run(suite.registry.get("GANG-002"), "deselected by -k GANG-001")
+    made.not_run(suite.registry.get("PLG-003"), "deselected by -k GANG-001")
+    made.cleanup([])
+    made.run_end(exit_status=0, interrupted=False)
+    banner = scope.banner(folded(tmp_path))
+    assert banner.startswith("Yes for scheduling (1 of 2 MUST rows); job plugins are not asked for; ")
+
+
+def test_a_row_that_was_skipped_or_cut_off_is_no_yes(tmp_path: Path) -> None:
+    """It was asked for; a budget leaves the answer open even if it cuts off no MUST."""
+    for number, (row_id, why) in enumerate(
+        [("GANG-002", "skipped: not today"), ("GANG-007", "budget: scenario x takes 40 GPU-seconds")]
+    ):
+        made = journal(tmp_path / str(number))
+        suite = sample.make_suite()
+        made.requirement(suite.registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
+        made.not_run(suite.registry.get(row_id), why)
+        made.cleanup([])
+        made.run_end(exit_status=0, interrupted=False)
+        answer = folded(tmp_path / str(number))["answer"]
+        assert answer == {"word": "undecided", "reasons": [f"{row_id} was not run: {why}"]}
+
+
+def test_an_area_that_was_asked_for_and_does_not_apply_is_no_yes(tmp_path: Path) -> None:
+    """Asked for by name, and not one row of it applies: whoever asked is told, and by what."""
+    rows = {"GANG-001": Verdict.PASS, "KUE-001": Verdict.NOT_APPLICABLE, "KUE-002": Verdict.NOT_APPLICABLE}
+    assert answered(tmp_path / "a", rows)["answer"]["word"] == "yes"
+    assert answered(tmp_path / "b", rows, asked=["kueue"])["answer"] == {
+        "word": "undecided",
+        "reasons": ["kueue was asked for, and no row of it applies: no `kueue` is declared"],
+    }
+    rows["KUE-002"] = Verdict.PASS
+    assert answered(tmp_path / "c", rows, asked=["kueue"])["answer"]["word"] == "yes"

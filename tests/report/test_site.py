@@ -28,6 +28,7 @@ def run_of(folder: Path, *outcomes: str, rows: Sequence[tuple[str, Verdict]] = (
         made.requirement(suite.registry.get(row_id), Finding(verdict, "-", "-"))
     for outcome in outcomes:
         made.site_test(NODE, outcome, **{"title": "It works", **more})
+    made.cleanup([])
     made.run_end(exit_status=0, interrupted=False)
     return folded(folder)
 

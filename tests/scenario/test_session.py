@@ -300,6 +300,28 @@ def test_second_interrupt_leaves_with_the_command_that_cleans_up(cluster, profil
     assert slots_on(cluster) == []
 
 
+def test_sweep_takes_what_a_dead_run_made_in_a_namespace_that_is_lent(cluster):
+    """The namespace stays, and so do what others made in it and what goes with its owner."""
+    opened = connection.Connection.at(cluster.url)
+    api = objects.Objects(opened)
+    for name, run in (("ours", "run-lent1"), ("theirs", "run-lent2"), ("foreign", None)):
+        labels = {"gpucluster.dev/run": run} if run else {}
+        meta = {"name": name, "namespace": "default", "labels": labels}
+        api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+        api.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta})
+    swept = sweep(opened, run_id="run-lent1", namespace="default")
+    assert swept.removed == (
+        "ConfigMap/ours in default (of run run-lent1)",
+        "Secret/ours in default (of run run-lent1)",
+    )
+    assert swept.failed == ()
+    left = {each["metadata"]["name"] for each in api.list(objects.table_row("ConfigMap"), "default")}
+    assert {"theirs", "foreign"} <= left
+    assert "ours" not in left
+    assert sweep(opened, run_id="run-lent1").removed == ()
+    opened.close()
+
+
 def test_sweep_takes_what_expired_and_keeps_the_rest(cluster, profile, tmp_path):
     """Without a run named, only runs whose time has passed lose their namespace and slots."""
     opened = connection.Connection.at(cluster.url)

@@ -1,0 +1,65 @@
+"""The last lines of the terminal: the answer of the run, and why it is no yes."""
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import pytest
+
+from pytest_gpucluster.hooks import ending, state
+
+NAME = "gpucluster-answer"
+"""Name of the plugin that is there from the end of a run on."""
+
+_REASONS = 3
+"""Reasons that stand above the answer; the page has all."""
+
+_COLOURS: Mapping[str, Mapping[str, bool]] = {"yes": {"green": True}, "no": {"red": True}}
+
+
+class Answer:
+    """Says the answer after all that pytest and other plugins say, directly above pytest's line of counts."""
+
+    def __init__(self, ended: ending.Ended) -> None:
+        """Take what the run came to."""
+        self._ended = ended
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> Generator[None]:
+        """Say the reasons, then the answer.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
+        """
+        result = yield
+        ended = self._ended
+        told = ended.reasons[:_REASONS] if len(ended.reasons) > 1 else ()
+        for number, reason in enumerate(told):
+            terminalreporter.write_line(f"{'because' if number == 0 else '':<10}{reason}")
+        if len(ended.reasons) > len(told) > 0:
+            terminalreporter.write_line(f"{'':<10}and {len(ended.reasons) - len(told)} more, on the page")
+        cut = len(state.selection_of(config).beyond_budget())
+        colour = _COLOURS.get(ended.word, {"yellow": True})
+        terminalreporter.write_line(f"answer    {_head(ended, cut)}", bold=True, **colour)
+        _count(terminalreporter, "cut off by the budget", cut)
+        _count(terminalreporter, "left over", len(ended.left_overs))
+        return result
+
+
+def _head(ended: ending.Ended, cut: int) -> str:
+    if ended.word == "undecided" and cut:
+        rows = "1 row was" if cut == 1 else f"{cut} rows were"
+        return f"Undecided: {rows} cut off by the budget of GPU-seconds"
+    return ended.banner or "Undecided: the record of the run cannot be read"
+
+
+def _count(terminal: Any, category: str, count: int) -> None:
+    """Put a number into pytest's last line, which else would speak of passed rows alone."""
+    if count:
+        terminal.stats.setdefault(category, []).extend(_Counted() for _ in range(count))
+        # The colour is that of what was counted so far.
+        terminal._set_main_color()  # noqa: SLF001 - pytest has no public way to count something of one's own
+
+
+class _Counted:
+    """Stands for something in pytest's counts that is no report of a test."""
+
+    count_towards_summary = True

@@ -1,0 +1,100 @@
+"""What an answer is for, in one line: the areas that passed, and those about which it says nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_gpucluster.report.answer import is_asked
+from pytest_gpucluster.requirement import AREAS, is_site
+
+SUBJECTS: Mapping[str, str] = {
+    "inventory": "inventory",
+    "gang": "scheduling",
+    "refusal": "scheduling",
+    "trainer": "scheduling",
+    "plugins": "job plugins",
+    "lifecycle": "lifecycle",
+    "rendezvous": "rendezvous",
+    "elastic": "elasticity",
+    "kueue": "Kueue",
+    "numa": "NUMA",
+    "fabric": "fabric",
+    "mfu": "speed",
+    "checkpoint": "checkpoints",
+    "health": "devices",
+    "site": "the site's own rows",
+}
+"""Area -> what it is called where a person reads the answer."""
+
+SECTIONS = ("fabric", "kueue", "mfu", "numa")
+"""Areas that a profile declares by a section of that name."""
+
+_REASON = 200
+"""Characters of a reason that the one line shows."""
+
+
+def banner(report: Mapping[str, Any]) -> str:
+    """Return the answer in one line: for what a yes is, or the first reason of any other."""
+    found = report["answer"]
+    if found["word"] == "yes":
+        return "; ".join(_parts(report))
+    head = "No" if found["word"] == "no" else "Undecided"
+    reasons = found["reasons"]
+    if not reasons:
+        return head
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    first = str(reasons[0])
+    return f"{head}: {first if len(first) <= _REASON else first[: _REASON - 3] + '...'}{more}"
+
+
+def _parts(report: Mapping[str, Any]) -> Iterator[str]:
+    subjects = {name: _Subject(report, name) for name in dict.fromkeys(SUBJECTS.values())}
+    yield f"Yes for {_listed([one.told for one in subjects.values() if one.passed])}"
+    for state, words in (
+        ("not declared", "not declared"),
+        ("not applicable", "not applicable here"),
+        ("not asked", "not asked for"),
+        ("not built", "without a test"),
+    ):
+        named = [name for name, one in subjects.items() if one.state == state]
+        if named:
+            one = len(named) == 1 and not named[0].endswith("s")
+            yield f"{_listed(named)} {'is' if one else 'are'} {words}"
+
+
+class _Subject:
+    """What a report has of the areas of one name."""
+
+    def __init__(self, report: Mapping[str, Any], name: str) -> None:
+        areas = [area for area, subject in SUBJECTS.items() if subject == name]
+        rows = [row for row in report["requirements"] if row["area"] in areas and row["level"] != "control"]
+        self.name = name
+        self.passed = any(row["verdict"] == "pass" for row in rows)
+        self.left = [row for row in report["not_run"] if row["area"] in areas and not is_asked(row)]
+        self.run = sum(row["level"] == "must" for row in rows)
+        self.state = "" if self.passed else self._state(report, areas, rows)
+
+    def _state(
+        self, report: Mapping[str, Any], areas: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> str:
+        if rows:
+            values = report["profile"]["values"]
+            undeclared = all(area in SECTIONS and values.get(area) is None for area in areas)
+            return "not declared" if undeclared else "not applicable"
+        if self.left:
+            return "not asked"
+        return "not built" if any(_area(row) in areas for row in report["not_built"]) else ""
+
+    @property
+    def told(self) -> str:
+        """Return the name, with how many MUST rows were asked for where it was not all of them."""
+        left = sum(row["level"] == "must" for row in self.left)
+        return f"{self.name} ({self.run} of {self.run + left} MUST rows)" if left else self.name
+
+
+def _area(row: Mapping[str, Any]) -> str:
+    row_id = str(row["id"])
+    return "site" if is_site(row_id) else AREAS.get(row_id.partition("-")[0], ("", ""))[0]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

@@ -1,0 +1,109 @@
+"""A GPU resource that no node offers is an error before the first row, with what the nodes offer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gpucluster.kube import errors, objects
+from tests.plugin.conftest import Project
+
+pytest_plugins = ["pytester"]
+
+PROFILE = """\
+connection: {{kubeconfig: kubeconfig, context: there}}
+scheduler: volcano
+queue: default
+gpu_resource: {resource}
+gpus_per_node: {gpus}
+"""
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: there, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: me, user: {}}]
+contexts: [{name: there, context: {cluster: there, user: me}}]
+"""
+
+
+def node(**amounts: str) -> dict[str, Any]:
+    """Return a node that offers something beside CPUs."""
+    return {
+        "metadata": {"name": "n"},
+        "status": {"capacity": {"cpu": "8", **amounts}, "allocatable": {"cpu": "8"}},
+    }
+
+
+NODES = (
+    node(**{"nvidia.com/gpu.shared": "8", "hugepages-2Mi": "0", "slots.gpucluster.dev/x.1": "2"}),
+    node(**{"nvidia.com/gpu.shared": "8", "nvidia.com/mig-1g.10gb": "7"}),
+    node(**{"amd.com/gpu": "8"}),
+)
+
+
+@pytest.fixture
+def there(project: Project, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Give a project whose profile `there` names a cluster with some nodes."""
+    folder = project.pytester.path
+
+    def make(resource: str, nodes: Any = NODES, gpus: int = 8) -> Project:
+        def listed(_api: object, info: Any, *_args: object, **_more: object) -> list[Mapping[str, Any]]:
+            assert info is objects.NODE
+            if isinstance(nodes, Exception):
+                raise nodes
+            return list(nodes)
+
+        monkeypatch.setattr(objects.Objects, "list", listed)
+        (folder / "there.yaml").write_text(PROFILE.format(resource=resource, gpus=gpus), encoding="utf-8")
+        (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+        project.rows("GANG-001 calm passes")
+        return project
+
+    return make
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "amd.com/gpu"])
+def test_any_name_that_a_node_offers_is_good(there: Any, resource: str) -> None:
+    """Shared, a slice, another vendor's: what is declared and what is offered agree."""
+    assert there(resource).run("--cluster=there").ret == 0
+
+
+def test_a_name_that_no_node_offers_ends_the_run_before_the_first_row(there: Any) -> None:
+    """Status 4, one line: where it stands, the nearest, what the nodes offer; nothing is touched."""
+    project = there("nvidia.com/gpu")
+    result = project.run("--cluster=there")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [each for each in result.stderr.lines if each.startswith("ERROR: ")]
+    assert line.removeprefix("ERROR: ") == (
+        f"{Path(project.pytester.path, 'there.yaml')}:4: gpu_resource = 'nvidia.com/gpu': no node offers it; did you "
+        "mean 'nvidia.com/gpu.shared'? (of 3 nodes, offered: amd.com/gpu on 1, nvidia.com/gpu.shared on 2, "
+        "nvidia.com/mig-1g.10gb on 1)"
+    )
+    assert project.log == []
+
+
+@pytest.mark.parametrize(("nodes", "count"), [((), "0 nodes"), ((node(),), "1 node")])
+def test_nodes_without_any_device_are_told(there: Any, nodes: Any, count: str) -> None:
+    """Nothing is offered at all: the plugin is asked for, not the spelling."""
+    result = there("nvidia.com/gpu", nodes).run("--cluster=there")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [f"*no node offers it (the cluster has {count}, and none offers any device: does *"]
+    )
+
+
+def test_nodes_that_cannot_be_read_are_told(there: Any) -> None:
+    """The rows go on: they have more patience, and say themselves what they cannot see."""
+    result = there("nvidia.com/gpu", errors.EnvironmentProblem("nodes is forbidden")).run("--cluster=there")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["gpucluster: the nodes could not be read, so whether one offers nvidia.com/gpu is not *"]
+    )
+
+
+@pytest.mark.parametrize("more", [("--gpucluster-plan",), ()], ids=["plan", "no GPUs"])
+def test_nobody_is_asked_who_need_not_be(there: Any, more: tuple[str, ...]) -> None:
+    """A plan sends no request, and a cluster without GPUs offers none."""
+    project = there("nvidia.com/gpu", AssertionError("asked"), gpus=8 if more else 0)
+    assert project.run("--cluster=there", *more).ret == 0
