@@ -5,6 +5,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.evidence import capacity, fields, gates, owners
 from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.model import Evidence, Line
@@ -40,6 +41,12 @@ class Situation:
     def now(self) -> float:
         """Return the time of the diagnosis."""
         return self.evidence.end
+
+    @property
+    def proven(self) -> float:
+        """Return the latest time that the evidence itself proves; a dump without a time may have been made later."""
+        told = self.evidence.header.get("proven")
+        return float(told) if isinstance(told, int | float) else self.now
 
     @property
     def silent(self) -> float:
@@ -321,7 +328,7 @@ class Situation:
         for line in reversed(self.logs.get(pod.name, ())):
             text = str(line.data.get("line") or "").strip()
             if text and not text.startswith("GPUCONF1"):
-                return text[:200]
+                return words.short(text)
         return ""
 
 

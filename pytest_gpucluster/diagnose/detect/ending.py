@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect.crashing import crash_words, culprits, ended_badly, gpus_held
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -110,14 +111,18 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
             f"a policy ended the job: {acted[-1][1]}",
             "look at spec.policies and at what happened to its pods",
         )
-        yield fault("ended-by-policy", Stage.END, cause, acted[-1][0].message, LIKELY, evidence=keys)
+        yield fault(
+            "ended-by-policy", Stage.END, cause, words.short(acted[-1][0].message), LIKELY, evidence=keys
+        )
     elif s.phase in ("Terminated", "Terminating"):
         cause = Cause(
             "the controller gave the job up after repeated errors (quota, volumes, API)",
             "look at the Warning events of the Job, correct what they name, and submit it anew",
         )
         said = [x for x in s.said_of_job if x.type == "Warning"]
-        seen = said[-1].message[:240] if said else f"phase {s.phase} without a failed member or a policy"
+        seen = (
+            words.short(said[-1].message) if said else f"phase {s.phase} without a failed member or a policy"
+        )
         yield fault("given-up", Stage.END, cause, seen, LIKELY, evidence=tuple(x.key for x in said[-1:]))
 
 

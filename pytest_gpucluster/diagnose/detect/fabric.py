@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect.hardware import gpu_errors
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -38,7 +40,7 @@ def nccl(s: Situation) -> Iterator[Suspect]:
             if RDMA.search(text):
                 good.add(pod)
             if STALL.search(text):
-                stalled.setdefault(pod, (text.strip()[:200], line.key))
+                stalled.setdefault(pod, (words.short(text), line.key))
     only = [pod for pod in sockets if pod not in good]
     asked = _asks_rdma(s)
     if only:
@@ -78,5 +80,6 @@ def nccl(s: Situation) -> Iterator[Suspect]:
         )
         keys = tuple(key for _, key in stalled.values())[:4]
         yield fault(
-            "nccl-stall", Stage.FABRIC, cause, f"{pod}: {text!r}", LIKELY, evidence=keys, rows=("FAB-011",)
-        )
+            "nccl-stall", Stage.FABRIC, cause, f"{pod}: {text!r}", LIKELY, evidence=keys, rows=("FAB-011",),
+            symptom=bool(gpu_errors(s)),
+        )  # fmt: skip
