@@ -136,10 +136,11 @@ def states(obj: Object) -> Iterator[tuple[datetime | None, Object]]:
 
 
 def base_of(objects: Sequence[Object]) -> datetime | None:
-    """Return the time that counts as 0: when the first Job, PodGroup or pod was made."""
+    """Return the time that counts as 0: when the first Job, PodGroup or pod was made; without one the first object."""
+    first = ("Job", "PodGroup", "Pod") if any(o.get("kind") in ("Job", "Pod") for o in objects) else ()
     made = [
         t for obj in objects
-        if obj.get("kind") in ("Job", "PodGroup", "Pod")
+        if (obj.get("kind") in first if first else fields.text(obj, "metadata", "namespace"))
         and (t := when(fields.text(obj, "metadata", "creationTimestamp"))) is not None
     ]  # fmt: skip
     return min(made, default=None)

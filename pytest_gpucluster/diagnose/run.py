@@ -275,7 +275,7 @@ def missing(s: Situation) -> tuple[str, ...]:
     found += [str(note) for note in reading] if isinstance(reading, list) else []
     collected = s.evidence.header.get("looked")
     if not isinstance(collected, Mapping):
-        absent = [word for kind, word in NEEDED if not s.evidence.of_kind(kind)]
+        absent = [word for kind, word in NEEDED if not any(k.partition(".")[0] == kind for k in s.evidence.kinds)]
         absent += [] if s.logs else ["logs"]
         if absent:
             found.append(f"the evidence has no {', no '.join(absent)}")

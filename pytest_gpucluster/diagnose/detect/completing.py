@@ -51,6 +51,7 @@ def never_made(s: Situation) -> Iterator[Suspect]:
     )
     maker = _maker(s)
     room, _ = room_words(s)
+    made = f"only {have}" if have else "none"
     count = (
         f"{say.count(lack, 'member')} {'was' if lack == 1 else 'were'} never made"
         if have
@@ -58,7 +59,8 @@ def never_made(s: Situation) -> Iterator[Suspect]:
     )
     cause = Cause(
         f"{count}: the gang needs {stated}, and {say.count(have, 'pod')} exist{'s' if have == 1 else ''}",
-        f"see why {maker} made only {have}: its status, its events and its log; or make the minimum what there is",
+        f"see why {maker} made {made}: its status, its events and its log; "
+        "or make the minimum what there is",
     )
     seen = f"nothing was made for {s.now - since:.0f} s" + (f"; {room}" if room else "")
     yield fault(

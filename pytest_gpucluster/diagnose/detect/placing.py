@@ -218,7 +218,7 @@ def _lost_member(s: Situation, base: str, text: str, keys: tuple[str, ...]) -> S
     took = _takers(s)
     more = f"; {say.listed(took, 4)} took the place" if took else ""
     more += f"; cordoned: {say.listed(shut, 4)}" if shut else ""
-    if not shut and "unschedulable" in text:
+    if not shut and "were unschedulable" in text:
         more += "; a node is cordoned, which the evidence does not name"
     cause = Cause(
         f"the gang lost a member and there is no place for its replacement {gone}{more}",

@@ -318,6 +318,9 @@ def _others_in_the_way(
             look=say.repeat(s.gang) if s.gang else (),
         )
         return
+    closed = nodes.shut(s)
+    if closed is not None and closed[2]:
+        return  # with nodes that are closed it would fit: another detector names them
     cause = Cause(
         f"the gang asks for {want}, more than its queue or the cluster gives it",
         "reduce replicas or minAvailable, add nodes, or raise the queue's capability; the gang scheduler is right to "

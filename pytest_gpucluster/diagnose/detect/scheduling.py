@@ -146,7 +146,7 @@ def stopped(s: Situation) -> Iterator[Suspect]:
 
 def room_words(s: Situation) -> tuple[str, bool]:
     """Return what is free of what the gang asks for, in words, and whether its members fit by that."""
-    needed = machines.lacking(s)
+    needed = machines.lacking(s) or [p.last for p in s.unbound]
     parts, fit = [], bool(needed)
     asked = machines.scarce(s)
     for resource in asked:
@@ -155,7 +155,7 @@ def room_words(s: Situation) -> tuple[str, bool]:
             fit = False
             continue
         free, all_ = sum(n.free for n in nodes), sum(n.allocatable for n in nodes)
-        wants = sum(fields.requested(spec, resource) for spec in needed)
+        wants = sum(fields.requested(spec, resource) for spec in needed) if needed else s.wanted.get(resource, 0)
         parts.append(
             f"{float(free):g} of {float(all_):g} {resource} are free, {float(wants):g} are asked for"
         )

@@ -68,6 +68,7 @@ DETECTORS: tuple[Detector, ...] = (
     resolving.members_missing,
     reaching.address_in_use,
     reaching.port_unreached,
+    resolving.rendezvous_closed,
     resolving.rendezvous_timeout,
     resolving.rank_zero_elsewhere,
     crashing.restart_in_place,
