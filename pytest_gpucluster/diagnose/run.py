@@ -271,6 +271,14 @@ def missing(s: Situation) -> tuple[str, ...]:
             status = fields.sub(line.data, "status")
             words = fields.text(status, "message") or f"HTTP {line.data.get('code')}"
             found.append(f"{line.data.get('request')}: {words}")
+    wanted = {
+        str(ref["name"])
+        for pod in s.pods for box in fields.containers(pod.last) for entry in fields.items(box, "env")
+        if (ref := fields.sub(entry, "valueFrom", "configMapKeyRef")).get("name") and not ref.get("optional")
+    }  # fmt: skip
+    absent_maps = sorted(name for name in wanted if s.object("ConfigMap", name, s.namespace) is None)
+    if absent_maps:
+        found.append(f"ConfigMaps {say.listed(absent_maps, 4)}: what pods take from them is not in the evidence")
     reading = s.evidence.header.get("reading")
     found += [str(note) for note in reading] if isinstance(reading, list) else []
     collected = s.evidence.header.get("looked")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from pytest_gpucluster.diagnose import words
-from pytest_gpucluster.diagnose.detect.hardware import gpu_errors
+from pytest_gpucluster.diagnose.detect.hardware import gpu_failed
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -71,7 +71,7 @@ def nccl(s: Situation) -> Iterator[Suspect]:
             yield fault("nccl-sockets", Stage.FABRIC, cause, seen, LIKELY, **more)
         else:
             yield note("nccl-sockets", Stage.FABRIC, cause, seen, **more)
-    if stalled and s.phase != "Completed":
+    if stalled and s.phase != "Completed" and not any(gpu_failed(s)):  # they only waited for that rank
         pod, (text, _) = next(iter(stalled.items()))
         cause = Cause(
             f"a collective stalled or failed in {say.listed(sorted(stalled), 4)}",
@@ -81,5 +81,4 @@ def nccl(s: Situation) -> Iterator[Suspect]:
         keys = tuple(key for _, key in stalled.values())[:4]
         yield fault(
             "nccl-stall", Stage.FABRIC, cause, f"{pod}: {text!r}", LIKELY, evidence=keys, rows=("FAB-011",),
-            symptom=bool(gpu_errors(s)),
         )  # fmt: skip

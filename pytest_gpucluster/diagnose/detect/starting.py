@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from pytest_gpucluster.diagnose import machines, words
-from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, fault
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import containers, fields
@@ -202,6 +202,7 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
         said = [x for x in s.said_of_pod(pod) if x.type == "Warning"]
         why = f"{said[-1].reason}: {words.short(said[-1].message)}" if said else "no event says why"
         init = _init_running(pod)
+        certainty = LIKELY
         if init:
             cause = Cause(
                 f"its init container {init} has not ended",
@@ -213,6 +214,7 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
                 f"look at the node: kubectl describe node {pod.node}",
             )
         elif said and (absent := ABSENT.search(said[-1].message)) is not None:
+            certainty = SURE
             cause = Cause(
                 f"the {_kind(absent)} {absent['name']!r} that {pod.name} mounts does not exist in namespace {s.namespace}",
                 "create it, or correct its name in the task template; the kubelet tries again by itself",
@@ -229,7 +231,7 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
             )
         seen = f"{pod.name} has been on {pod.node} for {s.now - pod.bound:.0f} s and did not start; {why}"
         yield fault(
-            "slow-start", Stage.START, cause, seen, LIKELY, where=(pod.where,), evidence=(pod.keys["bound"],),
+            "slow-start", Stage.START, cause, seen, certainty, where=(pod.where,), evidence=(pod.keys["bound"],),
             look=(f"kubectl describe pod{s.space} {pod.name}",),
         )  # fmt: skip
         return
