@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from pytest_gpucluster.diagnose import words
-from pytest_gpucluster.evidence import capacity, fields, gates, owners
+from pytest_gpucluster.evidence import fields, gates, owners
 from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.owners import GroupStory, JobStory, Said
@@ -294,10 +294,6 @@ class Situation:
             if not self.vcjob or pod.task not in found:
                 found[pod.task or pod.name] = pod.last
         return found
-
-    def rooms(self, resource: str) -> tuple[capacity.Room, ...]:
-        """Return the room of a resource on every usable node."""
-        return capacity.rooms(self.evidence, resource)
 
     @functools.cached_property
     def advertised(self) -> Mapping[str, Fraction]:

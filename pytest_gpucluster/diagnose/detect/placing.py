@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from pytest_gpucluster.diagnose import machines, words
 from pytest_gpucluster.diagnose.detect import nodes
-from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, why_short
+from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, open_nodes, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation, requests
@@ -198,7 +198,7 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
 def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
     """Return that one pod asks for more than any node has."""
     for resource in short:
-        most = max((room.allocatable for room in s.rooms(resource)), default=None)
+        most = max((node.allocatable for node in open_nodes(s, resource)), default=None)
         asked = max((fields.requested(p.last, resource) for p in s.unbound), default=Fraction(0))
         if most is not None and s.advertised.get(resource) and asked > most:
             return Cause(

@@ -34,6 +34,11 @@ class Refused:
     words: str = ""
 
 
+def open_nodes(s: Situation, resource: str) -> list[machines.Machine]:
+    """Return the nodes that have some of a resource and take the pods: cordons, taints and tolerations counted."""
+    return [node for node in machines.machines(s, resource) if not node.shut]
+
+
 def amount(value: Fraction) -> str:
     """Return an amount as people write it."""
     return quantities.format_quantity(value)
@@ -123,8 +128,8 @@ def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
             rows=("REF-002",),
             look=look,
         )
-    total = sum((room.allocatable for room in s.rooms(resource)), Fraction(0))
-    if s.advertised and asked > total and not nodes.shut(s):
+    total = sum((node.allocatable for node in open_nodes(s, resource)), Fraction(0))
+    if resource in s.advertised and asked > total and not nodes.shut(s):
         cause = Cause(
             f"the gang asks for {amount(asked)} {resource}, and all usable nodes together have {amount(total)}",
             "reduce replicas or minAvailable, or add nodes; the gang scheduler is right to hold it",
@@ -267,8 +272,8 @@ def _others_in_the_way(
     asked = s.wanted.get(resource, Fraction(0))
     reserving = _reserving(s, resource) if said.stage is Stage.ENQUEUE else []
     holding = _holding(s, resource)
-    rooms = s.rooms(resource)
-    free = sum((max(room.free, Fraction(0)) for room in rooms), Fraction(0))
+    rooms = open_nodes(s, resource)
+    free = sum((room.free for room in rooms), Fraction(0))
     if reserving and (not rooms or free >= asked):
         first = reserving[0]
         takes = first.groups[-1]
