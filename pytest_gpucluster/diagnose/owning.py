@@ -16,7 +16,8 @@ OPERATED = (
 """Kinds of operators that stand for a job of several pods."""
 
 ENDS = {
-    "Complete": "Complete", "Completed": "Complete", "Succeeded": "Complete", "Finished": "Complete", "Failed": "Failed",
+    "Complete": "Complete", "Completed": "Complete", "Succeeded": "Complete", "Finished": "Complete",
+    "Failed": "Failed",
     "FinalStateReached": "Complete",
 }  # fmt: skip
 """Types of conditions by which operators say that a job has ended -> the phase that it is called here."""
@@ -101,7 +102,7 @@ def _size(obj: fields.Object) -> int:
     return total or 1
 
 
-def belongs(evidence: Evidence, gang: Gang, kind: str, name: str) -> bool:
+def belongs(gang: Gang, kind: str, name: str) -> bool:
     """Report whether a gang is, or was made by, an object of that kind (in lower case, "" for any) and name."""
     if gang.name == name and kind in ("", *called(gang.kind)):
         return True

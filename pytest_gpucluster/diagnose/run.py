@@ -46,7 +46,7 @@ def subjects(
     """
     found = [
         gang for gang in (*gangs(evidence), *owning.owned(evidence))
-        if (not name or owning.belongs(evidence, gang, kind, name))
+        if (not name or owning.belongs(gang, kind, name))
         and (not namespace or not gang.namespace or gang.namespace == namespace)
     ]  # fmt: skip
     if name or found:
@@ -278,12 +278,16 @@ def missing(s: Situation) -> tuple[str, ...]:
     }  # fmt: skip
     absent_maps = sorted(name for name in wanted if s.object("ConfigMap", name, s.namespace) is None)
     if absent_maps:
-        found.append(f"ConfigMaps {say.listed(absent_maps, 4)}: what pods take from them is not in the evidence")
+        found.append(
+            f"ConfigMaps {say.listed(absent_maps, 4)}: what pods take from them is not in the evidence"
+        )
     reading = s.evidence.header.get("reading")
     found += [str(note) for note in reading] if isinstance(reading, list) else []
     collected = s.evidence.header.get("looked")
     if not isinstance(collected, Mapping):
-        absent = [word for kind, word in NEEDED if not any(k.partition(".")[0] == kind for k in s.evidence.kinds)]
+        absent = [
+            word for kind, word in NEEDED if not any(k.partition(".")[0] == kind for k in s.evidence.kinds)
+        ]
         absent += [] if s.logs else ["logs"]
         if absent:
             found.append(f"the evidence has no {', no '.join(absent)}")

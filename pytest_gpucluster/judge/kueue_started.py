@@ -22,7 +22,8 @@ START_WITHIN = 30.0
 NEVER_STARTED = Cause(
     "a Workload is admitted and its job is never resumed: the controller that should lift the suspension does not, or "
     "something suspends it again",
-    "look at the events of the job and of its Workload, at Kueue's integration of that kind (integrations.frameworks), at "
+    "look at the events of the job and of its Workload, at Kueue's integration of that kind "
+    "(integrations.frameworks), at "
     "the versions of Kueue and of the operator, and at managedFields for who sets spec.suspend",
 )
 KEPT = Cause(
@@ -57,7 +58,9 @@ class Idle:
     @property
     def amounts(self) -> str:
         """Return the quota that it holds, in words."""
-        return say.listed([f"{quantities.format_quantity(n)} {r}" for r, n in sorted(self.held.amounts.items())], 4)
+        return say.listed(
+            [f"{quantities.format_quantity(n)} {r}" for r, n in sorted(self.held.amounts.items())], 4
+        )
 
 
 def owner_of(evidence: Evidence, workload: Workload) -> Line | None:
@@ -68,7 +71,10 @@ def owner_of(evidence: Evidence, workload: Workload) -> Line | None:
             continue
         for uid in evidence.uids(kind):
             line = evidence.history(uid)[-1]
-            if line.type == "DELETED" or fields.text(line.object, "metadata", "namespace") != workload.namespace:
+            if (
+                line.type == "DELETED"
+                or fields.text(line.object, "metadata", "namespace") != workload.namespace
+            ):
                 continue
             if workload.job_uid and line.uid == workload.job_uid:
                 return line
@@ -140,8 +146,10 @@ def finding_of_start(idle: Idle, required: str) -> Finding:
     """Return the violation that an admitted job was never started."""
     why = f"; {idle.said.reporter} says {idle.said.reason}: {idle.said.message}" if idle.said else ""
     text = (
-        f"the Workload {idle.workload.name} is Admitted since t={idle.since:.2f} s and its {idle.title} is still suspended "
-        f"{idle.seconds:.0f} s later, without a pod: {idle.amounts} of ClusterQueue {idle.held.queue} are held for nobody{why}"
+        f"the Workload {idle.workload.name} is Admitted since t={idle.since:.2f} s and its {idle.title} is "
+        f"still suspended "
+        f"{idle.seconds:.0f} s later, without a pod: {idle.amounts} of ClusterQueue {idle.held.queue} are held "
+        f"for nobody{why}"
     )
     return _finding(idle, required, text, NEVER_STARTED, START_WITHIN)
 
@@ -153,7 +161,8 @@ def finding_of_kept(evidence: Evidence, idle: Idle, required: str, grace: float)
         if one.deleted is None and one.finished is None and one.holding(evidence.end) is None
     ]  # fmt: skip
     text = (
-        f"{idle.workload.name} is Evicted since t={idle.since:.2f} s with 0 pods, and {idle.seconds:.0f} s later still holds "
+        f"{idle.workload.name} is Evicted since t={idle.since:.2f} s with 0 pods, and {idle.seconds:.0f} s "
+        f"later still holds "
         f"{idle.amounts} of ClusterQueue {idle.held.queue}"
     )
     text += f"; {say.listed(waiting, 4)} wait{'s' if len(waiting) == 1 else ''}" if waiting else ""

@@ -67,9 +67,10 @@ _OBJECT = re.compile(
 """What stands before the name of an object: `-n c-secret`, `pod/get-token`; a colon after it begins a sentence."""
 _PROSE = frozenset(
     {
-        "a", "an", "and", "any", "are", "as", "at", "cannot", "could", "does", "each", "expected", "failed", "for", "from",
-        "has", "in", "invalid", "is", "it", "may", "missing", "must", "no", "none", "not", "of", "on", "or", "required",
-        "the", "this", "to", "unable", "unknown", "was", "were", "will", "with",
+        "a", "an", "and", "any", "are", "as", "at", "cannot", "could", "does", "each", "expected",
+        "failed", "for", "from", "has", "in", "invalid", "is", "it", "may", "missing", "must", "no",
+        "none", "not", "of", "on", "or", "required", "the", "this", "to", "unable", "unknown", "was",
+        "were", "will", "with",
     }
 )  # fmt: skip
 """Words that begin what a sentence says after a colon, and are nobody's secret."""

@@ -73,7 +73,19 @@ def test_a_printed_title_is_taken_as_an_argument(case: dict[str, Any], capsys: p
         assert capsys.readouterr().out.startswith(f"{found.subject}: ")
 
 
-VERBS = ("get", "describe", "logs", "delete", "auth", "cordon", "uncordon", "edit", "taint", "label", "rollout")
+VERBS = (
+    "get",
+    "describe",
+    "logs",
+    "delete",
+    "auth",
+    "cordon",
+    "uncordon",
+    "edit",
+    "taint",
+    "label",
+    "rollout",
+)
 PLAIN = re.compile(r"[a-z][\w.-]*(?:[,/][a-z][\w.-]*)*")
 
 
@@ -85,7 +97,11 @@ def test_printed_commands_work(case: dict[str, Any]):
             for line in one.look:
                 words = line.split()
                 assert words[0] == "kubectl", line
-                rest = [w for n, w in enumerate(words[1:]) if not w.startswith("-") and words[n] not in ("-n", "-l", "-o", "-c")]
+                rest = [
+                    w
+                    for n, w in enumerate(words[1:])
+                    if not w.startswith("-") and words[n] not in ("-n", "-l", "-o", "-c")
+                ]
                 assert rest[0] in VERBS, line
                 assert all(PLAIN.match(word) or "'" in line for word in rest), line
                 assert rest[1:2] not in (["queue"], ["podgroup"], ["podgroups"], ["workload"]), line

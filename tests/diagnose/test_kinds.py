@@ -1,4 +1,4 @@
-"""Each kind of trouble in other words and numbers: what is asserted is told from its neighbours, and names what decides."""
+"""Each kind of trouble in other words and numbers: what is asserted is told from its neighbours."""
 
 import pytest
 

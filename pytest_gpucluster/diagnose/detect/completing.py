@@ -59,8 +59,7 @@ def never_made(s: Situation) -> Iterator[Suspect]:
     )
     cause = Cause(
         f"{count}: the gang needs {stated}, and {say.count(have, 'pod')} exist{'s' if have == 1 else ''}",
-        f"see why {maker} made {made}: its status, its events and its log; "
-        "or make the minimum what there is",
+        f"see why {maker} made {made}: its status, its events and its log; or make the minimum what there is",
     )
     seen = f"nothing was made for {s.now - since:.0f} s" + (f"; {room}" if room else "")
     yield fault(

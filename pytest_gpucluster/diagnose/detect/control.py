@@ -62,7 +62,8 @@ def refused_at_admission(s: Situation) -> Iterator[Suspect]:
         if not answer.at_admission or not mine or NO_MATCHES.search(answer.message):
             continue
         cause = Cause(
-            f"{answer.component} refused the job when it was created", f"change it as the answer says: {words.short(answer.message)}"
+            f"{answer.component} refused the job when it was created", f"change it as the answer says: "
+                                                                       f"{words.short(answer.message)}"
         )  # fmt: skip
         seen = f"HTTP {answer.code}: {words.short(answer.message)}"
         yield fault("refused-at-admission", Stage.API, cause, seen, evidence=(line.key,), rows=("REF-003",))

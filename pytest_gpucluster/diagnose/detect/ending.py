@@ -93,7 +93,9 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
     killed = [p for p in s.gang.pods if p.deleting is not None and p.phase == "Failed"] if s.gang else []
     policy = next((one for p in killed if (one := _policy(s, p)) is not None), None)
     if killed and (acted or policy is not None):
-        action = f"the policy's action {acted[-1][1]} followed" if acted else f"the policy {policy} ended the Job"
+        action = (
+            f"the policy's action {acted[-1][1]} followed" if acted else f"the policy {policy} ended the Job"
+        )
         codes = killed[0].exit_codes
         ended = f"ended with {codes[0][1]}" if codes and codes[0][1] else "did not end with 0"
         cause = Cause(
@@ -130,7 +132,7 @@ PHASES = {
 
 
 def _policy(s: Situation, pod: PodStory) -> str | None:
-    """Return the policy that the end of a pod calls for and that leads to the Job's phase, as `PodFailed -> AbortJob`."""
+    """Return the policy that a pod's end calls for and that leads to the Job's phase, as `PodFailed -> AbortJob`."""
     job = s.vcjob
     wanted = PHASES.get(s.phase)
     if job is None or wanted is None:
@@ -158,8 +160,17 @@ def _given_up(s: Situation) -> Suspect:
             "correct what the Warning events of the Job name, and submit it anew",
         )
         keys = tuple(x.key for x in said[-1:])
-        return fault("given-up", Stage.END, cause, f"{say.count(len(said), 'warning')} about the Job", LIKELY, evidence=keys)
-    mine = [f"{p.get('event') or p.get('events') or p.get('exitCode')} -> {p.get('action')}" for p in policies(s)]
+        return fault(
+            "given-up",
+            Stage.END,
+            cause,
+            f"{say.count(len(said), 'warning')} about the Job",
+            LIKELY,
+            evidence=keys,
+        )
+    mine = [
+        f"{p.get('event') or p.get('events') or p.get('exitCode')} -> {p.get('action')}" for p in policies(s)
+    ]
     able = [text for text in mine if text.endswith("TerminateJob")]
     cause = Cause(
         f"the job is {s.phase}, and nothing in the evidence says who ended it: "
@@ -168,7 +179,13 @@ def _given_up(s: Situation) -> Suspect:
         f"look at the events of the Job and of its pods (kubectl get events{s.space}), and at the log of "
         "vc-controller-manager",
     )
-    return fault("given-up", Stage.END, cause, f"phase {s.phase}; no failed member and no event is in the evidence", LIKELY)
+    return fault(
+        "given-up",
+        Stage.END,
+        cause,
+        f"phase {s.phase}; no failed member and no event is in the evidence",
+        LIKELY,
+    )
 
 
 def left_running(s: Situation) -> Iterator[Suspect]:

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pytest_gpucluster.diagnose import machines, words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
@@ -11,12 +11,12 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Line
-from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 
 GPU: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"(?:CUDA|HIP) error: [^\n]*(?:nvlink|xgmi|hardware error)[^\n]*|Xid[^\n]*: 7[24]\b[^\n]*", re.IGNORECASE),
+    (re.compile(r"(?:CUDA|HIP) error: [^\n]*(?:nvlink|xgmi|hardware error)[^\n]*|Xid[^\n]*: "
+                r"7[24]\b[^\n]*", re.IGNORECASE),
      "a link between GPUs, or a GPU", "its Xid and nvlink errors (nvidia-smi nvlink -e)"),
     (re.compile(r"(?:GPU is lost|GPU has fallen off the bus|uncorrectable ECC|Xid[^\n]*: \d+|double bit ECC|"
                 r"row remapping failure)[^\n]*", re.IGNORECASE),
@@ -35,6 +35,8 @@ RANK = re.compile(r"^\[(?:[\w-]+,)?rank(?P<rank>\d+)\]")
 GLOG = re.compile(r"(?:^|[\[\s:])[IWEF](?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)")
 """The time that torch puts before its lines: `[E1005 09:33:21.103`."""
 
+FIRST = datetime.min.replace(tzinfo=UTC)
+
 NEAR = 30
 """Lines around an error in which its time may stand."""
 
@@ -42,12 +44,14 @@ WARN = re.compile(r"NCCL WARN (?P<said>.*)")
 FATAL_WARN: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"ibv_reg_\w*mr\w* failed.*(?:[Cc]annot allocate memory|errno 12|ENOMEM|error 12)"),
      "memory cannot be registered with the adapter",
-     "raise the memlock limit (ulimit -l unlimited in the container runtime) or give the container IPC_LOCK "
-     "(securityContext.capabilities.add)"),
+     ("raise the memlock limit (ulimit -l unlimited in the container runtime) or give the container IPC_LOCK "
+     "(securityContext.capabilities.add)")),
     (re.compile(r"ibv_reg_\w*mr\w* failed|ibv_create_\w+ failed|ibv_\w+ failed with error"),
-     "a call to the adapter failed", "look at the adapter on the node (ibv_devinfo, dmesg), limits and permissions of the pod"),
+     "a call to the adapter failed", ("look at the adapter on the node (ibv_devinfo, dmesg), limits and "
+                                     "permissions of the pod")),
     (re.compile(r"Got completion|async (?:fatal )?event|completed with error|[Pp]ort (?:error|down)|link down"),
-     "the adapter, its port or its cable failed", "look at cable, port and switch of the node (ibstat, ethtool, dmesg)"),
+     "the adapter, its port or its cable failed", ("look at cable, port and switch of the node (ibstat, ethtool, "
+                                                  "dmesg)")),
     (re.compile(r"Duplicate GPU detected"),
      "two ranks use the same GPU", "give every rank its own: LOCAL_RANK decides the device; do not share GPUs"),
     (re.compile(r"shared memory|/dev/shm|posix_fallocate|shm_open"),
@@ -56,8 +60,10 @@ FATAL_WARN: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "a CUDA call failed", "look for Xid on the node; read the first error of that rank"),
     (re.compile(r"[Mm]essage truncated|[Mm]ismatch|different .*(?:count|size|version)"),
      "ranks do not agree on what they exchange", "give all ranks the same image and the same program"),
-    (re.compile(r"[Cc]onnect(?:ion)? .*(?:fail|refused|timed? out|closed|reset)|[Nn]o socket interface|neither AF_INET"),
-     "ranks cannot connect", "name the pod's interface in NCCL_SOCKET_IFNAME; look at NetworkPolicies and the other ranks"),
+    (re.compile(r"[Cc]onnect(?:ion)? .*(?:fail|refused|timed? out|closed|reset)|[Nn]o socket interface|neither "
+                r"AF_INET"),
+     "ranks cannot connect", ("name the pod's interface in NCCL_SOCKET_IFNAME; look at NetworkPolicies and the "
+                             "other ranks")),
     (re.compile(r"Failed to execute operation|[Aa]bort|fatal|unhandled system error"),
      "an operation of NCCL failed", "look at the first warning of any rank; later ones follow from it"),
 )  # fmt: skip
@@ -93,7 +99,7 @@ def _time(lines: tuple[Line, ...], number: int) -> datetime | None:
             try:
                 return datetime.strptime(
                     f"2000-{found['month']}-{found['day']} {found['clock']}", "%Y-%m-%d %H:%M:%S"
-                )
+                ).replace(tzinfo=UTC)
             except ValueError:
                 continue
     return None
@@ -121,7 +127,7 @@ def gpu_errors(s: Situation) -> list[Error]:
                     )
                 )
                 break
-    return sorted(found, key=lambda e: (e.at is None, e.at or datetime.min))
+    return sorted(found, key=lambda e: (e.at is None, e.at or FIRST))
 
 
 def first_watchdog(s: Situation) -> tuple[str, datetime | None] | None:
@@ -132,7 +138,7 @@ def first_watchdog(s: Situation) -> tuple[str, datetime | None] | None:
             if WATCHDOG.search(str(line.data.get("line") or "")):
                 found.append((pod, _time(lines, number)))
                 break
-    return min(found, key=lambda one: (one[1] is None, one[1] or datetime.min), default=None)
+    return min(found, key=lambda one: (one[1] is None, one[1] or FIRST), default=None)
 
 
 def gpu_failed(s: Situation) -> Iterator[Suspect]:
@@ -164,7 +170,8 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
     sure = len(errors) == 1 or (one.at is not None and all(e.at is not None for e in errors))
     yield fault(
         "gpu-error", Stage.RUN, cause, seen, SURE if sure else LIKELY, evidence=tuple(e.key for e in errors[:4]),
-        where=(pod.where,) if pod is not None else (f"Pod/{one.pod}",), rows=("HLT-004", "FAB-011") if late else ("HLT-004",),
+        where=(pod.where,) if pod is not None else (f"Pod/{one.pod}",), rows=("HLT-004",
+        "FAB-011") if late else ("HLT-004",),
         look=(f"kubectl logs{s.space} {one.pod}", *((f"kubectl describe node {node}",) if pod and pod.node else ())),
     )  # fmt: skip
 
@@ -206,7 +213,8 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
         pod, said, _, fix = found[0]
         cause = Cause(f"{meaning} in {say.listed(pods, 4)}: NCCL warns {words.short(said)!r}", fix)
         yield fault(
-            "nccl-fatal", Stage.FABRIC, cause, f"{pod}: {words.short(said)!r}, and nothing shows that it went on", LIKELY,
+            "nccl-fatal", Stage.FABRIC, cause, f"{pod}: {words.short(said)!r}, and nothing shows that it went "
+                                               f"on", LIKELY,
             evidence=tuple(key for _, _, key, _ in found[:4]), rows=("FAB-001",), where=_places(s, pods),
             look=(f"kubectl logs{s.space} {pod}",),
         )  # fmt: skip
@@ -236,5 +244,5 @@ def _text(line: Line) -> str:
 
 
 def _places(s: Situation, pods: list[str]) -> tuple[str, ...]:
-    known: dict[str, PodStory] = {p.name: p for p in s.pods}
+    known = {p.name: p for p in s.pods}
     return tuple(known[pod].where if pod in known else f"Pod/{pod}" for pod in pods[:8])

@@ -85,7 +85,8 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
         told = next((g for g in found.groups() if g), "") if found.groups() else ""
         filled = " ".join(cause.format(told).split())
         yield fault(
-            f"no-node-{name}", stage, Cause(filled, fix), base, SURE if lacks_alone and name not in ("cordoned", "taint") else _weight(s, name, told, short), evidence=keys,
+            f"no-node-{name}", stage, Cause(filled, fix), base,
+            SURE if lacks_alone and name not in ("cordoned", "taint") else _weight(s, name, told, short), evidence=keys,
             where=say.places(s.unbound), look=say.repeat(s.gang),
         )  # fmt: skip
     if lacks_alone and any(name not in ("cordoned", "taint") for name, *_ in classes):
@@ -121,7 +122,7 @@ def _choosy(spec: fields.Object) -> bool:
 
 
 def _only_nodes_without(s: Situation, text: str, resource: str) -> bool:
-    """Report whether all nodes that are told to lack a resource are ones that never had any, such as the control plane."""
+    """Report whether all nodes that are told to lack a resource never had any, such as the control plane."""
     told = [int(n) for n in re.findall(rf"(\d+) Insufficient {re.escape(resource)}(?![\w/-])", text)]
     if not told or not s.objects("Node"):
         return False

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, refusal
@@ -82,7 +83,8 @@ def admitted_not_started(s: Situation) -> Iterator[Suspect]:
         kind = s.gang.kind.partition(".")[0]
         describe = f"kubectl describe {resource_of(s)}{s.space} {s.gang.name}"
         cause = Cause(
-            f"the Workload {workload.name} is Admitted and its {kind} {s.gang.name} is still suspended: {_amounts(workload)} "
+            f"the Workload {workload.name} is Admitted and its {kind} {s.gang.name} is still suspended: "
+            f"{_amounts(workload)} "
             f"of ClusterQueue {held.queue} are held for nobody{why}",
             f"see who should lift spec.suspend and does not ({describe}): "
             + (
@@ -136,7 +138,8 @@ def evicted_and_holding(s: Situation) -> Iterator[Suspect]:
             f"(kubectl delete workloads.kueue.x-k8s.io -n {workload.namespace} {workload.name}) frees the quota",
         )
         yield fault(
-            "evicted-and-holding", Stage.QUEUE, cause, f"status.admission is filled beside Evicted=True; {s.title} has 0 pods",
+            "evicted-and-holding", Stage.QUEUE, cause, f"status.admission is filled beside Evicted=True; "
+                                                       f"{s.title} has 0 pods",
             where=(s.title, f"Workload/{workload.name}"), evidence=(workload.key,), rows=("KUE-005", "KUE-004"),
             look=(_describe(workload),),
         )  # fmt: skip
@@ -156,7 +159,7 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
     workload = mine[-1]
     told = _conditions(workload)
     if workload.holding(s.now) is not None:
-        yield from _checks(s, workload)
+        yield from _checks(workload)
         return
     reserved = told.get("QuotaReserved", {})
     message = words.short(str(reserved.get("message") or ""))
@@ -166,7 +169,7 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
         if w.deleted is None and w is not workload and kept_after_eviction(w)
     ]
     seen = f"QuotaReserved=False ({reserved.get('reason') or 'no condition'}); {s.title} is suspended and has 0 pods"
-    more = {
+    more: dict[str, Any] = {
         "where": (s.title, f"Workload/{workload.name}"),
         "evidence": (workload.key,),
         "look": (_describe(workload),),
@@ -192,7 +195,7 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
         yield fault("quota-refused", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-001",), **more)
 
 
-def _checks(s: Situation, workload: Workload) -> Iterator[Suspect]:
+def _checks(workload: Workload) -> Iterator[Suspect]:
     open_ = [
         f"{c.get('name')} {c.get('state')}: {c.get('message') or 'it says nothing'}"
         for c in fields.items(workload.last, "status", "admissionChecks")

@@ -33,18 +33,20 @@ FIXES: dict[str, str] = {
 ADMISSION: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"GPU is lost|fallen off the bus|[Xx]id \d+|NVML.*(?:Unknown Error|GPU)|uncorrectable ECC"),
      "a GPU of {node} is lost",
-     "cordon it (kubectl cordon {node}), reset or replace the GPU ({check}), and uncordon it then; a pod that is only "
-     "deleted may be sent back there"),
+     ("cordon it (kubectl cordon {node}), reset or replace the GPU ({check}), and uncordon it then; a pod that is only "
+     "deleted may be sent back there")),
     (re.compile(r"no healthy devices|[Uu]nhealthy devices?|device is unhealthy"),
-     "the device plugin on {node} has no healthy device for the pod", "look {check}; cordon the node until the devices are well"),
+     "the device plugin on {node} has no healthy device for the pod", ("look {check}; cordon the node until the "
+                                                                      "devices are well")),
     (re.compile(r"connection refused|code = Unavailable|transport: |EOF|DeadlineExceeded|endpoint .*stopped"),
      "the device plugin on {node} does not answer its kubelet",
-     "look at the device plugin's pod on {node} (kubectl get pods -A -o wide --field-selector spec.nodeName={node}) and "
-     "restart it; then delete the rejected pod"),
+     ("look at the device plugin's pod on {node} (kubectl get pods -A -o wide --field-selector "
+     "spec.nodeName={node}) and "
+     "restart it; then delete the rejected pod")),
     (re.compile(r"Requested: \d+, Available: \d+"),
      "{node} had fewer free devices than the scheduler counted",
-     "two schedulers fill the node, or its device plugin was restarted: let one scheduler have the GPU nodes; look "
-     "{check}, then delete the pod"),
+     ("two schedulers fill the node, or its device plugin was restarted: let one scheduler have the GPU nodes; look "
+     "{check}, then delete the pod")),
     (re.compile(r"not enough (?:cpus|memory)|cpu manager|memory manager", re.IGNORECASE),
      "{node} cannot give the whole CPUs or memory", "leave reserved CPUs out of the request, or use another node"),
 )  # fmt: skip
@@ -113,7 +115,7 @@ def _admission(s: Situation, pod: PodStory, message: str) -> Rejection:
             said = f"{text.format(**named)}: UnexpectedAdmissionError, {_deciding(message, pattern)}{_lost(s, pod)}"
             return Rejection(said, fix.format(**named), ("INV-002",), (f"kubectl describe node {pod.node}",))
     text = f"the kubelet of {pod.node} rejects the pod: UnexpectedAdmissionError, {words.short(message)}{_lost(s, pod)}"
-    fix = f"look at the pod of the device plugin on {pod.node} and at its devices ({named['check']}), then delete the pod"
+    fix = f"look at the device plugin's pod on {pod.node} and its devices ({named['check']}), then delete the pod"
     return Rejection(text, fix, (), (f"kubectl describe node {pod.node}",))
 
 

@@ -99,7 +99,10 @@ def _resolver(s: Situation) -> str:
 
 
 LOCAL_MASTER = re.compile(r"master_addr[=: ]+(?P<host>[\w.-]+)", re.IGNORECASE)
-LAUNCHED = re.compile(r"\btorchrun\b|torch\.distributed\.(?:run|launch)|torch/distributed/elastic|\[default\] Rendezvous")
+LAUNCHED = re.compile(
+    r"\btorchrun\b|torch\.distributed\.(?:run|launch)|torch/distributed/elastic|\[default\] "
+    r"Rendezvous"
+)
 
 
 def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
@@ -111,7 +114,9 @@ def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
     known = s.objects("Service", s.namespace)
     listed = s.looked_at("Service") or bool(known)
     lines = [str(line.data.get("line") or "") for log in s.logs.values() for line in log]
-    elastic = any(LAUNCHED.search(text) for text in (*lines, *(command_line(spec) for spec in s.specs.values())))
+    elastic = any(
+        LAUNCHED.search(text) for text in (*lines, *(command_line(spec) for spec in s.specs.values()))
+    )
     given = any((m := LOCAL_MASTER.search(text)) and m["host"] == host for text in lines)
     who = "torchrun gave rank 0's bare host name" if elastic or given else "a pod's bare name was given"
     how = " as master_addr" if elastic or given else ""
@@ -122,7 +127,8 @@ def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
         why = "the Job has no svc plugin that makes it known to other pods"
     return Cause(
         f"{who}, {host},{how} to the others: {why}".replace(",,", ","),
-        "add `svc: []` to spec.plugins (then the pods have full names), or start the launcher with --local-addr and the "
+        "add `svc: []` to spec.plugins (then the pods have full names), or start the launcher with --local-addr "
+        "and the "
         "pod's address (status.podIP by the downward API)",
     ), SURE if given or (listed and not known) else LIKELY
 
@@ -240,14 +246,17 @@ def rendezvous_closed(s: Situation) -> Iterator[Suspect]:
     pods = sorted({c.pod for c in found})
     run = f" of run id {say.listed(sorted(runs), 2)}" if runs else ""
     cause = Cause(
-        f"RendezvousClosedError: the rendezvous{run} is closed in its store: a run of that id came to its end (its members "
+        f"RendezvousClosedError: the rendezvous{run} is closed in its store: a run of that id came to its end "
+        f"(its members "
         "ended, or one shut it down), and nobody may join it any more",
-        "start with a fresh id (--rdzv-id, such as the Job's uid), or take the old one out of the store (etcd); if it was "
+        "start with a fresh id (--rdzv-id, such as the Job's uid), or take the old one out of the store (etcd); "
+        "if it was "
         "closed in this very run, look which member ended first",
     )
     last = found[-1]
     yield fault(
-        "rendezvous-closed", Stage.CONNECT, cause, f"{say.listed(pods, 4)}: {last.text!r}", rows=("RDZV-004", "ELA-003"),
+        "rendezvous-closed", Stage.CONNECT, cause, f"{say.listed(pods, 4)}: {last.text!r}",
+        rows=("RDZV-004", "ELA-003"),
         evidence=tuple(c.key for c in found[:4]), where=tuple(f"Pod/{pod}" for pod in pods[:8]),
     )  # fmt: skip
 

@@ -224,7 +224,7 @@ def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
 def _queue_over(s: Situation, named: Sequence[str]) -> tuple[str, list[Gang]] | None:
     """Return (resource, enqueued gangs) where the queue has promised more of a resource than it may give.
 
-    The scheduler counts what runs, what is enqueued and what is asked for; also of resources that the gang asks none of.
+    The scheduler counts what runs, what is enqueued and what is asked for, also of what the gang needs none of.
     """
     capability = fields.sub(s.queue, "spec", "capability")
     for resource in named or [str(r) for r in capability]:
@@ -252,10 +252,12 @@ def _promised(s: Situation, over: tuple[str, list[Gang]], said: Refused) -> Susp
     by = f" ({say.listed(users, 3)})" if users else ""
     own = f"{amount(asked)} asked for by this gang" if asked else "this gang asks for none of it"
     cause = Cause(
-        f"queue {s.queue_name} may have {limit} {resource}, and {amount(used + reserved + asked)} of {limit} are promised: "
+        f"queue {s.queue_name} may have {limit} {resource}, and {amount(used + reserved + asked)} of {limit} "
+        f"are promised: "
         f"{amount(used)} in use{by}, {amount(reserved)} reserved by {say.listed([g.title for g in mine], 3)}, which is "
         f"enqueued and cannot be placed; {own}",
-        f"delete or shrink {mine[0].name} (its owner), or raise spec.capability of the queue: while it is so, the queue "
+        f"delete or shrink {mine[0].name} (its owner), or raise spec.capability of the queue: while it is so, "
+        f"the queue "
         "lets nothing in, whatever it asks for",
     )
     return fault(
@@ -310,7 +312,8 @@ def _others_in_the_way(
     if not named and not NO_PLACE.search(said.words):
         cause = Cause(
             "the scheduler does not place the gang, and its words do not say of what there is too little",
-            "look at its log, at the queue and its parents, at quotas and at nodes: kubectl describe the PodGroup and the "
+            "look at its log, at the queue and its parents, at quotas and at nodes: kubectl describe the "
+            "PodGroup and the "
             "pods; the scheduler may also have stopped",
         )
         yield fault(
@@ -347,7 +350,8 @@ def _fits(s: Situation, room: str, said: Refused) -> Suspect:
     sure = machines.everywhere(s)
     cause = Cause(
         f"the gang would fit and is not placed: {room}",
-        "see whether the scheduler still runs and what it says now (kubectl -n volcano-system get pods; its log): its last "
+        "see whether the scheduler still runs and what it says now (kubectl -n volcano-system get pods; its "
+        "log): its last "
         "words may be old; then at the queue's parents, at pods of other namespaces, and at what else the pods ask for",
     )
     more = {"evidence": said.keys, "rows": ("GANG-001",), "look": say.repeat(s.gang) if s.gang else ()}

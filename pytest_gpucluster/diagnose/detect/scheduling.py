@@ -155,7 +155,9 @@ def room_words(s: Situation) -> tuple[str, bool]:
             fit = False
             continue
         free, all_ = sum(n.free for n in nodes), sum(n.allocatable for n in nodes)
-        wants = sum(fields.requested(spec, resource) for spec in needed) if needed else s.wanted.get(resource, 0)
+        wants = (
+            sum(fields.requested(spec, resource) for spec in needed) if needed else s.wanted.get(resource, 0)
+        )
         parts.append(
             f"{float(free):g} of {float(all_):g} {resource} are free, {float(wants):g} are asked for"
         )

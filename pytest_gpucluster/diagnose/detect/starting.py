@@ -30,7 +30,8 @@ RUNTIME: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "the runtime of {node} does not know the device that the plugin gave (CDI)",
      "look at the CDI specifications (/var/run/cdi, /etc/cdi) and the container toolkit on {node}; restart its plugin"),
     (re.compile(r"nvidia-container-cli|nvidia-container-runtime|prestart hook|rocm|GPU is lost|unknown device"),
-     "the container runtime of {node} could not give the container its GPU", "look {check}, and at its container toolkit"),
+     "the container runtime of {node} could not give the container its GPU", ("look {check}, and at its "
+                                                                             "container toolkit")),
     (re.compile(r"exec format error"),
      "the image is built for another processor than {node} has", "use an image for its architecture"),
     (re.compile(r"executable file not found|exec: .*(?:no such file or directory|permission denied)"),
@@ -80,7 +81,8 @@ def failed_starts(s: Situation) -> Iterator[Suspect]:
         cause = Cause(f"{pod.name} did not start: {meaning}; the runtime says: {said}", fix)
         seen = f"{len(pods)} of {say.count(len(s.pods), 'pod')}: container {container} was never started (StartError)"
         yield fault(
-            "start-error", Stage.START, cause, seen, where=say.places(pods), rows=("HLT-004",) if "GPU" in meaning else (),
+            "start-error", Stage.START, cause, seen, where=say.places(pods),
+            rows=("HLT-004",) if "GPU" in meaning else (),
             evidence=tuple(p.keys.get("finished") or p.keys["created"] for p in pods[:4]),
             look=(f"kubectl describe pod{s.space} {pod.name}", f"kubectl describe node {pod.node}"),
         )  # fmt: skip
@@ -216,7 +218,8 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
         elif said and (absent := ABSENT.search(said[-1].message)) is not None:
             certainty = SURE
             cause = Cause(
-                f"the {_kind(absent)} {absent['name']!r} that {pod.name} mounts does not exist in namespace {s.namespace}",
+                f"the {_kind(absent)} {absent['name']!r} that {pod.name} mounts does not exist in namespace "
+                f"{s.namespace}",
                 "create it, or correct its name in the task template; the kubelet tries again by itself",
             )
         else:
