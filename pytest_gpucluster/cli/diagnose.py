@@ -124,8 +124,14 @@ def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
     known = sorted({one.title.partition(" ")[0] for one in diagnose.subjects(evidence) if one.name})
     space = f" in namespace {options.namespace!r}" if options.namespace else ""
     if title:
-        match = names.nearest(title, known)
-        hint = f"; did you mean {match}?" if match else ""
+        kind, _, name = title.partition("/")
+        if all(one.lower().startswith(f"{kind}/") for one in known):
+            title, known = f"{kind} {name!r}", [one.partition("/")[2] for one in known]
+            match = names.nearest(name, known)
+            hint = f"; did you mean {match!r}?" if match else ""
+        else:
+            match = names.nearest(title, known)
+            hint = f"; did you mean {match}?" if match else ""
         more = f"{', '.join(known[:12])}{' ...' if len(known) > 12 else ''}" if known else "there is none"
         raise common.CliError(f"{files}: no {title}{space}{hint} ({more})")
     kinds = ", ".join(sorted(evidence.kinds)) or "none"
