@@ -408,7 +408,7 @@ KINDS: dict[str, Row] = {
     ),
     "bind fails": (
         _denied("failed to bind to node node-1: Operation cannot be fulfilled on pods/binding: pod is being deleted"),
-        "trouble", "scheduler-denied", ["could not bind it", "pod is being deleted"], ["RBAC", "nothing is broken"],
+        "trouble", "scheduler-denied", ["chose a node and could not bind it", "pod is being deleted"], ["RBAC", "nothing is broken"],
     ),
     "controller may not create pods": (
         _controller_denied, "trouble", "pods-refused",

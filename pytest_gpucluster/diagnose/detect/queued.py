@@ -123,7 +123,8 @@ def evicted_and_holding(s: Situation) -> Iterator[Suspect]:
         return
     every = [w for w in kueue.workloads(s.evidence) if w.deleted is None]
     for workload in workloads_of(s.evidence, s.gang):
-        if not kept_after_eviction(workload):
+        told = workload.when("Evicted")
+        if not kept_after_eviction(workload) or (told and s.now - told[-1].t <= 2 * s.silent):
             continue
         evicted = _conditions(workload)["Evicted"]
         queue = workload.reserved[-1].queue if workload.reserved else "?"

@@ -170,7 +170,7 @@ def room_words(s: Situation) -> tuple[str, bool]:
 
 def may_not(s: Situation) -> Iterator[Suspect]:
     """The scheduler decided, and the API server did not let it do so: its rights, or the bind itself."""
-    if s.gang is None or s.ended or not s.unbound:
+    if s.gang is None or s.ended or s.whole or not s.unbound:
         return
     for pod in s.unbound:
         told = [
@@ -189,8 +189,9 @@ def may_not(s: Situation) -> Iterator[Suspect]:
         if denied is not None:
             cause, look = rights(denied, "the scheduler")
         else:
+            what = "chose a node and could not bind it" if BIND.search(text) else "ended with an error"
             cause = Cause(
-                f"the scheduler chose a node for {pod.name} and could not bind it: {words.short(text)}",
+                f"the scheduler {what}, of {pod.name}: {words.short(text)}",
                 "do what the message says; if it names no cause, look at the scheduler's log and at webhooks on "
                 "pods/binding (kubectl get validatingwebhookconfigurations)",
             )
