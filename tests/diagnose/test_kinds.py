@@ -3,7 +3,9 @@
 import pytest
 
 from pytest_gpucluster import diagnose
-from tests.diagnose.kinds import KINDS
+from tests.diagnose import kinds_placed, kinds_started
+
+KINDS = {**kinds_placed.KINDS, **kinds_started.KINDS}
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
