@@ -93,8 +93,8 @@ def other_name(s: Situation) -> Iterator[Suspect]:
 def rhythm(s: Situation) -> Rhythm | None:
     """Return how the scheduler spoke about the PodGroup, None where too little is known, or it may have been muted."""
     group = s.group
-    if group is None:
-        return None
+    if group is None or group.native:
+        return None  # kube-scheduler speaks when something changes, not at every turn
     told: dict[str, tuple[int, float, float, str, str]] = {}
     for line in s.evidence.of_kind("Event"):
         obj = line.object
