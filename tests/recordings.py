@@ -317,7 +317,7 @@ def public_evidence(case: dict[str, Any]) -> Evidence:
         given["attested"] = ["control"]
         # What is known of the time: when the Job came to its end, and when all this was seen.
         since = float(source.get("job_failed_at_s", 0.0))
-        window = float(source.get("seen_at_s", window))
+        window = float(source.get("seen_at_s", source.get("now_s", window)))
         lines += [{"t": since, "type": "ADDED", "object": obj} for obj in source["objects"]]
     uids = {
         o["object"]["metadata"]["name"]: o["object"]["metadata"].get("uid", "")

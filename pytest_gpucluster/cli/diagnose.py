@@ -39,7 +39,10 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     parser = common.Parser("diagnose", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument(
-        "job", metavar="vcjob/NAME", nargs="?", help="the job; with --from it may be left out"
+        "job",
+        metavar="vcjob/NAME",
+        nargs="?",
+        help="the job; with --from it may be left out, or be any title that is printed, such as podgroup/NAME",
     )
     parser.add_argument("-n", "--namespace", metavar="NS", default="", help="its namespace")
     parser.add_argument(
@@ -57,42 +60,43 @@ def run(arguments: Sequence[str]) -> int:
         "--context", metavar="NAME", help="context of the kubeconfig; default: its current one"
     )
     options = parser.parse_args(arguments)
-    name = _name(options.job)
+    kind, name = _subject(options.job)
     if options.files:
         if options.follow or options.save:
             raise common.CliError("diagnose: --follow and --save need a cluster, --from reads files")
-        return _of_files(options, name)
+        return _of_files(options, kind, name)
+    if name and kind not in KINDS:
+        common.choose(kind, KINDS, "kind")
     if not name:
         raise common.CliError("diagnose: name the job, vcjob/NAME, or files with --from")
     return _of_cluster(options, name)
 
 
-def _name(subject: str | None) -> str:
-    """Return the job's name from `vcjob/NAME`."""
+def _subject(subject: str | None) -> tuple[str, str]:
+    """Return (kind in lower case, name) from `vcjob/NAME`, or another title that a diagnosis prints."""
     if subject is None:
-        return ""
+        return "", ""
     kind, slash, name = subject.partition("/")
     if not slash:
         raise common.CliError(f"diagnose: {subject!r}: expected vcjob/NAME, such as vcjob/{subject}")
-    if not name or "/" in name:
+    if not kind or not name or "/" in name:
         raise common.CliError(f"diagnose: {subject!r}: expected vcjob/NAME")
-    common.choose(kind.lower(), KINDS, "kind")
-    return name
+    return kind.lower(), name
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def _of_files(options: Any, name: str) -> int:
+def _of_files(options: Any, kind: str, name: str) -> int:
     from pytest_gpucluster import diagnose
 
     evidence = _read(options.files)
     told = evidence.header.get("subject") if not name else None
     if isinstance(told, Mapping):
         name, options.namespace = str(told.get("name") or ""), str(told.get("namespace") or "")
-    found = diagnose.subjects(evidence, name, options.namespace)
+    found = diagnose.subjects(evidence, name, options.namespace, kind)
     if not found:
-        _not_there(evidence, options, name)
+        _not_there(evidence, options, f"{kind or 'vcjob'}/{name}" if name else "")
     judges = _judges()
     return _report([diagnose.diagnose(one, judges) for one in found], options)
 
@@ -112,15 +116,24 @@ def _read(files: Sequence[Path]) -> "Evidence":
         raise common.CliError(str(error)) from None
 
 
-def _not_there(evidence: "Evidence", options: Any, name: str) -> None:
-    from pytest_gpucluster.cli.collecting import near
-    from pytest_gpucluster.evidence.gangs import gangs
+def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
+    from pytest_gpucluster import diagnose
+    from pytest_gpucluster.plain import names
 
     files = ", ".join(map(str, options.files))
-    known = sorted({gang.name for gang in gangs(evidence)})
+    known = sorted({one.title.partition(" ")[0] for one in diagnose.subjects(evidence) if one.name})
     space = f" in namespace {options.namespace!r}" if options.namespace else ""
-    if name:
-        raise common.CliError(f"{files}: no vcjob {name!r}{space}{near(name, known)}")
+    if title:
+        kind, _, name = title.partition("/")
+        if all(one.lower().startswith(f"{kind}/") for one in known):
+            title, known = f"{kind} {name!r}", [one.partition("/")[2] for one in known]
+            match = names.nearest(name, known)
+            hint = f"; did you mean {match!r}?" if match else ""
+        else:
+            match = names.nearest(title, known)
+            hint = f"; did you mean {match}?" if match else ""
+        more = f"{', '.join(known[:12])}{' ...' if len(known) > 12 else ''}" if known else "there is none"
+        raise common.CliError(f"{files}: no {title}{space}{hint} ({more})")
     kinds = ", ".join(sorted(evidence.kinds)) or "none"
     raise common.CliError(f"{files}: no job and no pod{space} (kinds found: {kinds})")
 

@@ -136,13 +136,26 @@ def states(obj: Object) -> Iterator[tuple[datetime | None, Object]]:
 
 
 def base_of(objects: Sequence[Object]) -> datetime | None:
-    """Return the time that counts as 0: when the first Job, PodGroup or pod was made."""
+    """Return the time that counts as 0: when the first Job, PodGroup or pod was made; without one the first object."""
+    first = ("Job", "PodGroup", "Pod") if any(o.get("kind") in ("Job", "Pod") for o in objects) else ()
     made = [
         t for obj in objects
-        if obj.get("kind") in ("Job", "PodGroup", "Pod")
+        if (obj.get("kind") in first if first else fields.text(obj, "metadata", "namespace"))
         and (t := when(fields.text(obj, "metadata", "creationTimestamp"))) is not None
     ]  # fmt: skip
     return min(made, default=None)
+
+
+def _heartbeat(objects: Sequence[Object]) -> datetime | None:
+    """Return the newest time at which a kubelet said that its node is there: a dump is no older than that."""
+    told = [
+        t
+        for obj in objects
+        if obj.get("kind") == "Node"
+        for c in fields.items(obj, "status", "conditions")
+        if (t := when(c.get("lastHeartbeatTime"))) is not None
+    ]
+    return max(told, default=None)
 
 
 def unfold(
@@ -171,7 +184,14 @@ def unfold(
             at = max(at, (t - base).total_seconds() if t and base else 0.0)
             made.append((at, number, "MODIFIED" if n else "ADDED", state))
         newest = max(newest, at)
-    end = newest + ASSUMED if now is None or base is None else max(newest, (now - base).total_seconds())
+    beat = _heartbeat(objects) if base is not None else None
+    proven = newest if beat is None or base is None else max(newest, (beat - base).total_seconds())
+    unknown = now is None or base is None
+    end = (
+        max(newest + ASSUMED, proven)
+        if now is None or base is None
+        else max(newest, (now - base).total_seconds())
+    )
     made.sort(key=lambda one: (one[0], one[1]))
     lines = [
         ingest.make_line(t, kind, {"object": obj}, index) for index, (t, _, kind, obj) in enumerate(made)
@@ -180,7 +200,7 @@ def unfold(
     for one in (*extra, {"type": "NOTE", "note": "end"}):
         lines.append(ingest.make_line(end, str(one["type"]), dict(one), len(lines)))
     told = {"clock": "object", **(header or {})}
-    return Evidence(lines, header=told | ({"assumed": True} if now is None or base is None else {}))
+    return Evidence(lines, header=told | ({"assumed": True, "proven": proven} if unknown else {}))
 
 
 def _log_lines(logs: Sequence[Log], end: float, index: int) -> list[Line]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pytest_gpucluster.diagnose import owning
 from pytest_gpucluster.diagnose.detect.table import DETECTORS
 from pytest_gpucluster.diagnose.model import Certainty, Diagnosis, Kind, Stage, State, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation, exists, loose_pods
@@ -32,11 +33,21 @@ OWN = ("PLG", "LIFE", "RDZV", "ELA")
 """Families that judge one job by itself: what other jobs look like is no evidence for them."""
 
 
-def subjects(evidence: Evidence, name: str = "", namespace: str = "") -> tuple[Situation, ...]:
-    """Return what can be diagnosed: the jobs of that name, or all; pods of no job are one subject together."""
+def subjects(
+    evidence: Evidence, name: str = "", namespace: str = "", kind: str = ""
+) -> tuple[Situation, ...]:
+    """Return what can be diagnosed: the jobs of that name, or all; pods of no job are one subject together.
+
+    Args:
+        evidence: the evidence.
+        name: of the job, its PodGroup, or what made it; "" for all.
+        namespace: its namespace; "" for any.
+        kind: how kubectl calls the kind, in lower case (`vcjob`, `podgroup`, `trainjob`); "" for any.
+    """
     found = [
-        gang for gang in gangs(evidence)
-        if (not name or gang.name == name) and (not namespace or not gang.namespace or gang.namespace == namespace)
+        gang for gang in (*gangs(evidence), *owning.owned(evidence))
+        if (not name or owning.belongs(gang, kind, name))
+        and (not namespace or not gang.namespace or gang.namespace == namespace)
     ]  # fmt: skip
     if name or found:
         there = [gang for gang in found if exists(gang)]
@@ -179,16 +190,18 @@ def _well(s: Situation) -> bool:
     alive = [p for p in s.pods if p.phase not in FINISHED]
     ready = all(p.phase == "Running" and not p.blocked() for p in alive if p.bound is not None)
     done = not alive and bool(s.pods) and any(p.phase == "Succeeded" for p in s.pods)
-    return (s.whole and ready) or done
+    runs = not alive or any(p.bound is not None for p in alive)
+    return (s.whole and ready and runs) or done
 
 
 def _state(s: Situation, causes: list[Suspect], *, well: bool) -> State:
     if s.gone:
         return State.GONE
-    if any(one.kind is Kind.FAULT for one in causes[:1]):
-        return State.TROUBLE
     if causes:
-        return State.REFUSED
+        first = causes[0]
+        if first.certainty is Certainty.POSSIBLE and (well or first.kind is Kind.REFUSAL):
+            return State.UNCLEAR  # what is only possible is neither good news nor bad
+        return State.TROUBLE if first.kind is Kind.FAULT else State.REFUSED
     if well:
         return State.HEALTHY
     return State.STARTING if s.age <= max(s.silent, 2 * s.silent if s.pods else 0) else State.UNCLEAR
@@ -258,11 +271,23 @@ def missing(s: Situation) -> tuple[str, ...]:
             status = fields.sub(line.data, "status")
             words = fields.text(status, "message") or f"HTTP {line.data.get('code')}"
             found.append(f"{line.data.get('request')}: {words}")
+    wanted = {
+        str(ref["name"])
+        for pod in s.pods for box in fields.containers(pod.last) for entry in fields.items(box, "env")
+        if (ref := fields.sub(entry, "valueFrom", "configMapKeyRef")).get("name") and not ref.get("optional")
+    }  # fmt: skip
+    absent_maps = sorted(name for name in wanted if s.object("ConfigMap", name, s.namespace) is None)
+    if absent_maps:
+        found.append(
+            f"ConfigMaps {say.listed(absent_maps, 4)}: what pods take from them is not in the evidence"
+        )
     reading = s.evidence.header.get("reading")
     found += [str(note) for note in reading] if isinstance(reading, list) else []
     collected = s.evidence.header.get("looked")
     if not isinstance(collected, Mapping):
-        absent = [word for kind, word in NEEDED if not s.evidence.of_kind(kind)]
+        absent = [
+            word for kind, word in NEEDED if not any(k.partition(".")[0] == kind for k in s.evidence.kinds)
+        ]
         absent += [] if s.logs else ["logs"]
         if absent:
             found.append(f"the evidence has no {', no '.join(absent)}")

@@ -5,7 +5,8 @@ import functools
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import capacity, fields, gates, owners
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.evidence import fields, gates, owners
 from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.owners import GroupStory, JobStory, Said
@@ -40,6 +41,12 @@ class Situation:
     def now(self) -> float:
         """Return the time of the diagnosis."""
         return self.evidence.end
+
+    @property
+    def proven(self) -> float:
+        """Return the latest time that the evidence itself proves; a dump without a time may have been made later."""
+        told = self.evidence.header.get("proven")
+        return float(told) if isinstance(told, int | float) else self.now
 
     @property
     def silent(self) -> float:
@@ -288,10 +295,6 @@ class Situation:
                 found[pod.task or pod.name] = pod.last
         return found
 
-    def rooms(self, resource: str) -> tuple[capacity.Room, ...]:
-        """Return the room of a resource on every usable node."""
-        return capacity.rooms(self.evidence, resource)
-
     @functools.cached_property
     def advertised(self) -> Mapping[str, Fraction]:
         """Return what all nodes advertise in sum, by resource; empty where the evidence has no node."""
@@ -321,7 +324,7 @@ class Situation:
         for line in reversed(self.logs.get(pod.name, ())):
             text = str(line.data.get("line") or "").strip()
             if text and not text.startswith("GPUCONF1"):
-                return text[:200]
+                return words.short(text)
         return ""
 
 

@@ -15,15 +15,20 @@ WORDS = {
     State.REFUSED: "waits or ended as it should; nothing is broken",
     State.TROUBLE: "in trouble",
     State.GONE: "deleted",
-    State.UNCLEAR: "not well, and nothing that was looked at says why",
+    State.UNCLEAR: "not known to be well, and nothing that was looked at decides why",
 }
+
+LIKELY_REFUSED = "waits or ended, as far as can be seen as it should"
+"""How a job is that is refused where the evidence does not decide why."""
 
 SURENESS = {Certainty.SURE: "", Certainty.LIKELY: "likely: ", Certainty.POSSIBLE: "possible: "}
 
 
 def render(found: Diagnosis, *, full: bool = False) -> str:
     """Return the diagnosis as text; `full` adds what the judges said and the keys of the evidence."""
-    lines = [f"{found.subject}: {WORDS[found.state]}", f"  {found.summary}", ""]
+    sure = not found.suspects or found.suspects[0].certainty is Certainty.SURE
+    how = LIKELY_REFUSED if found.state is State.REFUSED and not sure else WORDS[found.state]
+    lines = [f"{found.subject}: {how}", f"  {found.summary}", ""]
     shown = found.suspects if full else _likely(found.suspects)
     for number, suspect in enumerate(shown):
         lines += _suspect(suspect, "cause" if number == 0 else "or", full=full or number == 0)

@@ -5,7 +5,7 @@ as underscores, in upper case; the folder /etc/volcano with a file `<task>.host`
 `VC_TASK_INDEX` and `VK_TASK_INDEX`, the number at the end of the pod's name.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
@@ -50,11 +50,14 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang, job: JobStory) ->
     data = _config(evidence, gang)
     svc, index = "svc" in job.plugins, "env" in job.plugins
     wrong: list[Wrong] = []
+    unread: list[str] = []
     for one in seen:
         env = dict(one.env) if one.by_process else {**one.env, **_referred(one.pod, one.container, data)}
         where = f"{one.pod.name}/{one.container}"
+        unseen = set() if one.by_process or data else _references(one.pod, one.container)
         if svc:
-            wrong += [(one.pod, f"{where}: {text}", NO_SVC) for text in _hosts_in(env, job)]
+            wrong += [(one.pod, f"{where}: {text}", NO_SVC) for text in _hosts_in(env, job, unseen)]
+            unread += [one.pod.name] if unseen else []
         if index:
             wrong += [(one.pod, f"{where}: {text}", NO_ENV) for text in _index_in(env, one.pod)]
     files = list(_files(evidence, gang, job, data)) if svc else []
@@ -66,6 +69,9 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang, job: JobStory) ->
             where=say.places({pod.uid: pod for pod, _, _ in wrong}.values()), evidence=keys,
             causes=tuple(dict.fromkeys(cause for _, _, cause in wrong)),
         )  # fmt: skip
+    if unread:
+        text = f"{say.listed(unread)} take their hosts from ConfigMap {gang.name}-svc, which is not in the evidence"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     missing = _missing(evidence, given, gang, seen, files)
     if missing:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys)
@@ -109,12 +115,12 @@ def variable(task: str) -> str:
     return task.replace("-", "_").upper()
 
 
-def _hosts_in(env: Mapping[str, str], job: JobStory) -> Iterator[str]:
+def _hosts_in(env: Mapping[str, str], job: JobStory, unseen: Collection[str] = ()) -> Iterator[str]:
     for task, listed in vcjobs.hosts(job).items():
         wanted = {"HOSTS": ",".join(listed), "NUM": str(len(listed))}
         for end, value in wanted.items():
             name = f"VC_{variable(task)}_{end}"
-            if env.get(name) != value:
+            if env.get(name) != value and not (name in unseen and name not in env):
                 yield _differs(name, env.get(name), value)
 
 
@@ -148,6 +154,16 @@ def _referred(pod: PodStory, container: str, data: fields.Object) -> dict[str, s
         if key and str(reference.get("name") or "").endswith("-svc") and key in data:
             found[str(entry.get("name"))] = str(data[key])
     return found
+
+
+def _references(pod: PodStory, container: str) -> set[str]:
+    """Return the variables that a container takes from a ConfigMap: without it in the evidence they are unknown."""
+    spec = next((c for c in fields.containers(pod.last) if c.get("name") == container), {})
+    return {
+        str(entry.get("name"))
+        for entry in fields.items(spec, "env")
+        if fields.sub(entry, "valueFrom", "configMapKeyRef").get("key")
+    }
 
 
 def _files(

@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.kueue import SKEW, Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
-from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -27,6 +27,9 @@ def runs_once_admitted(evidence: Evidence, given: terms.Given) -> Finding:
     if unusable is not None:
         return unusable
     named = kueue_terms.named(evidence, given, "subject")
+    idle = kueue_started.never_started(evidence, given) if named is None else None
+    if idle is not None:
+        return kueue_started.finding_of_start(idle, REQUIRED)
     jobs = named if named is not None else _fitting(evidence)
     if not jobs:
         return kueue_terms.nothing(evidence, REQUIRED, "Job with a queue whose quota has room for it")

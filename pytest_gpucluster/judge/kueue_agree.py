@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence import fields, jobs, kueue, quota
 from pytest_gpucluster.evidence.kueue import SKEW, Held, Workload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
-from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -53,6 +53,12 @@ def status_and_pods_agree(evidence: Evidence, given: terms.Given) -> Finding:
         *_kept(evidence, GRACE + limits.grain),
     ):
         return finding
+    idle = kueue_started.kept(evidence, GRACE + limits.grain)
+    if idle is not None:
+        return kueue_started.finding_of_kept(evidence, idle, REQUIRED, GRACE)
+    idle = kueue_started.never_started(evidence, given)
+    if idle is not None:
+        return kueue_started.finding_of_start(idle, REQUIRED)
     return _all_well(evidence)
 
 

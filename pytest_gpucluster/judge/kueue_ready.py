@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence import fields, kueue, quota
 from pytest_gpucluster.evidence.kueue import Held, Workload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
-from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -41,6 +41,9 @@ def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
+    idle = kueue_started.kept(evidence, RECONCILE + terms.of(evidence, given).grain)
+    if idle is not None and any(one.reason == TIMEOUT for one in idle.workload.when("Evicted")):
+        return kueue_started.finding_of_kept(evidence, idle, REQUIRED, RECONCILE)
     limit = terms.seconds(given, WAIT) or terms.seconds(fields.sub(given, "kueue"), WAIT)
     named = kueue_terms.named(evidence, given, "subject")
     watched = any(one.type.startswith("PodsReady=") for w in kueue.workloads(evidence) for one in w.said)

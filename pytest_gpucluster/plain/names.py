@@ -34,22 +34,24 @@ KUEUE_WORKLOAD = "Workload"
 """Kueue's, which had the name first."""
 NATIVE_WORKLOAD = f"Workload.{NATIVE_GROUP}"
 
-_SHARED: dict[str, frozenset[str]] = {
-    "PodGroup": frozenset({NATIVE_GROUP}),
-    "Workload": frozenset({NATIVE_GROUP}),
+_FIRST: dict[str, str] = {
+    "PodGroup": "scheduling.volcano.sh",
+    "Queue": "scheduling.volcano.sh",
+    "Workload": "kueue.x-k8s.io",
+    "Service": "",
 }
-"""Kinds that several API groups call so -> those groups whose name is part of the key."""
+"""Kinds that several API groups call so -> the group that had the name first, whose key is the bare kind."""
 
 
 def kind_key(api_version: str, kind: str) -> str:
     """Return the key under which a kind is recorded.
 
     Kinds of the same name are told apart by their API group: both Jobs carry it (`Job.batch.volcano.sh`, `Job.batch`),
-    and so do PodGroup and Workload of Kubernetes itself (`PodGroup.scheduling.k8s.io`), while those of Volcano and
-    Kueue, which had the names first, do not.
+    and so do PodGroup, Queue and Workload of whoever came later (`PodGroup.scheduling.k8s.io`,
+    `PodGroup.scheduling.run.ai`), while those of Volcano and Kueue, which had the names first, do not.
     """
     group = api_version.partition("/")[0] if "/" in api_version else ""
-    if group and (kind == "Job" or group in _SHARED.get(kind, ())):
+    if group and (kind == "Job" or group != _FIRST.get(kind, group)):
         return f"{kind}.{group}"
     return kind
 

@@ -58,6 +58,23 @@ _LONG = re.compile(r'["n][A-Za-z0-9+/]{60,76}={0,2}["\\]')
 
 _QUOTE = re.compile(r"\\?[\"']")
 
+_OBJECT = re.compile(
+    r"(?:(?:^|\s)-n\s|--namespace[ =]|\bnamespaces?/?\s?'?|"
+    r"\b(?:\w*job|\w*jobs|podgroup|pods?|workload|queue|\w*queue|node|service|secret|configmap|resourcequota|"
+    r"\w+\.[a-z.-]+)/)$",
+    re.IGNORECASE,
+)
+"""What stands before the name of an object: `-n c-secret`, `pod/get-token`; a colon after it begins a sentence."""
+_PROSE = frozenset(
+    {
+        "a", "an", "and", "any", "are", "as", "at", "cannot", "could", "does", "each", "expected",
+        "failed", "for", "from", "has", "in", "invalid", "is", "it", "may", "missing", "must", "no",
+        "none", "not", "of", "on", "or", "required", "the", "this", "to", "unable", "unknown", "was",
+        "were", "will", "with",
+    }
+)  # fmt: skip
+"""Words that begin what a sentence says after a colon, and are nobody's secret."""
+
 
 def looks_secret(name: str) -> bool:
     """Report whether a name is one that holds a secret, such as `HF_TOKEN`, `client-key-data`, `apiKey`.
@@ -123,7 +140,7 @@ class Redactor:
         text = _BEARER.sub(rf"\g<1>{REDACTED}", text)
         text = _URL_USER.sub(rf"\g<1>{REDACTED}@", text)
         text = _KNOWN_KEY.sub(REDACTED, text)
-        return _ASSIGNED.sub(_assigned, text)
+        return _without_assigned(text)
 
     def _mapping(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
         kind = value.get("kind")
@@ -153,12 +170,29 @@ class Redactor:
         return cleaned
 
 
-def _assigned(match: re.Match[str]) -> str:
-    if not looks_secret(match["name"]) or REDACTED in match["value"]:
-        return match[0]
-    quote = _QUOTE.match(match["value"])
-    mark = quote[0] if quote else ""
-    return f"{match['name']}{match['sep']}{mark}{REDACTED}{mark}"
+def _without_assigned(text: str) -> str:
+    """Return a text without the values of names that hold secrets; a value may be a name itself: `error: token: x`."""
+    parts: list[str] = []
+    at = 0
+    while (match := _ASSIGNED.search(text, at)) is not None:
+        if not looks_secret(match["name"]) or REDACTED in match["value"] or _is_sentence(match):
+            end = match.end("sep") if match["value"].endswith((":", "=")) else match.end()
+            parts.append(text[at:end])
+            at = end
+            continue
+        quote = _QUOTE.match(match["value"])
+        mark = quote[0] if quote else ""
+        parts.append(f"{text[at : match.start()]}{match['name']}{match['sep']}{mark}{REDACTED}{mark}")
+        at = match.end()
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _is_sentence(match: re.Match[str]) -> bool:
+    """Report whether what follows a name and a colon is prose about it: `vcjob/hang -n c-secret: in trouble`."""
+    if not match["sep"].endswith(": "):
+        return False
+    return match["value"].lower() in _PROSE or _OBJECT.search(match.string[: match.start()]) is not None
 
 
 def clean(value: Any) -> Any:

@@ -24,6 +24,8 @@ FIRST: dict[str, tuple[str, State, str]] = {
     "ela-below-minimum-ends-by-timeout": ("", State.TROUBLE, "rendezvous-timeout"),
     "rdzv-nobody-hosts-the-store": ("", State.TROUBLE, "nobody-hosts"),
     "rdzv-rank-zero-lives-elsewhere": ("", State.STARTING, ""),
+    "kue-evicted-and-still-holding": ("pre", State.TROUBLE, "evicted-and-holding"),
+    "kue-admitted-but-never-started": ("eval", State.TROUBLE, "admitted-not-started"),
 }
 """Case -> the job to diagnose ("": pods without one), how it is, and the code of the likeliest cause."""
 

@@ -28,6 +28,8 @@ NAMED = {
     "plg-mesh-sidecar-eats-the-rendezvous": "PLG-011",
     "rdzv-rank-zero-lives-elsewhere": "RDZV-001",
     "kue-quota-is-twice-the-hardware": "INV-005",
+    "kue-evicted-and-still-holding": "KUE-005",
+    "kue-admitted-but-never-started": "KUE-001",
     "dp-running-without-the-gpu-it-asked-for": "HLT-004",
 }
 

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.model import Line
@@ -69,16 +70,16 @@ def _read(line: Line, pod: str, what: str) -> Complaint:
         host = told["host"]
     if not port and (told := PORT.search(text)):
         port = told["port"]
-    return Complaint(pod, text[:200], line.key, line.t, what, host, port)
+    return Complaint(pod, words.short(text), line.key, line.t, what, host, port)
 
 
 def complaints(s: Situation, pattern: re.Pattern[str], *, anywhere: bool = False) -> list[Complaint]:
     """Return what members complain of, the newest line of each pod; what was followed by a meeting is left out."""
-    words = payload.words(s.evidence)
+    spoke = payload.words(s.evidence)
     uids = {p.name: p.uid for p in s.pods}
     found = []
     for pod, lines in s.logs.items():
-        met = [w.t for w in words.words if w.event in WELL and w.uid == uids.get(pod, pod)]
+        met = [w.t for w in spoke.words if w.event in WELL and w.uid == uids.get(pod, pod)]
         newest: Complaint | None = None
         for line in lines if anywhere else lines[-TAIL:]:
             hit = pattern.search(str(line.data.get("line") or ""))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -61,9 +62,10 @@ def refused_at_admission(s: Situation) -> Iterator[Suspect]:
         if not answer.at_admission or not mine or NO_MATCHES.search(answer.message):
             continue
         cause = Cause(
-            f"{answer.component} refused the job when it was created", f"change it as the answer says: {answer.message}"
+            f"{answer.component} refused the job when it was created", f"change it as the answer says: "
+                                                                       f"{words.short(answer.message)}"
         )  # fmt: skip
-        seen = f"HTTP {answer.code}: {answer.message[:300]}"
+        seen = f"HTTP {answer.code}: {words.short(answer.message)}"
         yield fault("refused-at-admission", Stage.API, cause, seen, evidence=(line.key,), rows=("REF-003",))
 
 
@@ -79,7 +81,9 @@ def admission_silent(s: Situation) -> Iterator[Suspect]:
                 "look at the pods and the Service of that webhook (for Volcano: kubectl -n volcano-system get "
                 "pods,endpoints), and at its certificate",
             )
-            yield fault("webhook-silent", Stage.API, cause, text[:300], evidence=(key,), rows=("INV-001",))
+            yield fault(
+                "webhook-silent", Stage.API, cause, words.short(text), evidence=(key,), rows=("INV-001",)
+            )
             return
 
 
@@ -110,7 +114,7 @@ def controller_error(s: Situation) -> Iterator[Suspect]:
                 f"the controller cannot make what the Job asks for ({said.reason})",
                 "correct the Job as the message says: a plugin, a volume claim, a name that is no DNS label",
             )
-            seen = f"{said.reason} on {s.title}: {said.message[:300]}"
+            seen = f"{said.reason} on {s.title}: {words.short(said.message)}"
             yield fault("controller-error", Stage.CONTROLLER, cause, seen, evidence=(said.key,))
             return
 
@@ -206,7 +210,7 @@ def queue_not_open(s: Situation) -> Iterator[Suspect]:
     name = s.queue_name
     if not name or s.whole or s.ended:
         return
-    look = (f"kubectl get queue {name} -o yaml",)
+    look = (f"kubectl get queues.scheduling.volcano.sh {name} -o yaml",)
     line = s.object("Queue", name)
     if line is None:
         known = [q.name for q in s.objects("Queue")]

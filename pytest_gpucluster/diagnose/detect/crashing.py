@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect.starting import START_ERRORS, runtime_says
 from pytest_gpucluster.diagnose.detect.suspecting import fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
@@ -39,13 +41,27 @@ WORDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "it may not do what it tries (permission denied)", "look at the image's user, fsGroup and the security context"),
     (re.compile(r"CUDA driver version is insufficient|forward compatibility|unsupported display driver"),
      "the node's GPU driver is too old for the image", "use an image of an older CUDA, or update the driver"),
-    (re.compile(r"Xid|uncorrectable ECC|CUDA error: an illegal memory access|GPU has fallen off the bus"),
-     "the GPU, or what runs on it, failed", "look for Xid in the node's kernel log; drain the node if it comes again"),
+    (re.compile(r"(Xid.*|uncorrectable ECC.*|(?:CUDA|HIP) error: (?!out of memory).*|GPU has fallen off the bus)"),
+     "the GPU, or what runs on it, failed: {0}",
+     "look for Xid in the node's kernel log; drain the node if it comes again"),
+    (re.compile(r"RendezvousClosedError|Rendezvous for run_id=\S+ is closed"),
+     "the rendezvous is closed in its store", "use a fresh run id"),
 )  # fmt: skip
 """(what a program prints, what it means, what to do)."""
 
 TAIL = 60
 """Lines from the end of a log in which an error is looked for."""
+
+
+def ended_message(pod: PodStory) -> str:
+    """Return what the first container that ended badly left as its termination message, or its runtime said."""
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for status in fields.items(pod.last, "status", part):
+            for state in ("state", "lastState"):
+                ended = containers.end_of(status, state)
+                if fields.number(ended, "exitCode"):
+                    return fields.text(ended, "message")
+    return ""
 
 
 def ended_badly(pod: PodStory) -> list[tuple[str, int, str]]:
@@ -71,8 +87,8 @@ def restarts(pod: PodStory) -> int:
 
 def _said(s: Situation, pod: PodStory) -> tuple[str, str] | None:
     """Return what the last words of a pod mean, None where they mean nothing in particular."""
-    for line in reversed(s.logs.get(pod.name, ())[-TAIL:]):
-        text = str(line.data.get("line") or "")
+    told = [str(line.data.get("line") or "") for line in s.logs.get(pod.name, ())[-TAIL:]]
+    for text in reversed([*told, *ended_message(pod).splitlines()]):
         for pattern, meaning, fix in WORDS:
             found = pattern.search(text)
             if found:
@@ -81,11 +97,20 @@ def _said(s: Situation, pod: PodStory) -> tuple[str, str] | None:
 
 
 def _meaning(s: Situation, pod: PodStory, code: int, reason: str) -> tuple[str, str]:
+    message = ended_message(pod)
+    if reason in START_ERRORS:
+        meaning, fix = runtime_says(pod, message)
+        return f"it never started: {meaning}" + (f"; {words.short(message)}" if message else ""), fix
     said = _said(s, pod)
     if reason == "OOMKilled":
         return "it used more memory than its limit (OOMKilled)", "raise resources.limits.memory, or use less"
     if said is not None:
         return f"{said[0]} (exit code {code})", said[1]
+    if message.strip() and code not in EXIT_CODES:
+        return (
+            f"it ended with exit code {code} and says {words.short(message)!r}",
+            "do what its last words say",
+        )
     return EXIT_CODES.get(code, (f"it ended with exit code {code}", "read its log"))
 
 
@@ -128,9 +153,9 @@ def restart_in_place(s: Situation) -> Iterator[Suspect]:
         f"{what}; use restartPolicy Never with PodFailed -> RestartJob, or a policy for TaskFailed, so that the gang "
         "restarts as a whole and maxRetry bounds it",
     )
-    words = s.last_words(worst)
+    last = s.last_words(worst)
     seen = f"restarted: {text}; {container} last ended with exit code {code}"
-    seen += f"; last line: {words!r}" if words else ""
+    seen += f"; last line: {last!r}" if last else ""
     seen += f"; {held} are held meanwhile" if held else ""
     yield fault(
         "restart-in-place", Stage.RUN, cause, seen, where=say.places(again), rows=("LIFE-012", "LIFE-007", "LIFE-004"),
@@ -164,10 +189,8 @@ def crash_words(s: Situation, pod: PodStory) -> tuple[str, str, str]:
         )
     container, code, why = ended[0]
     meaning, what = _meaning(s, pod, code, why)
-    words = s.last_words(pod)
-    seen = f"{pod.where}: container {container} exit code {code}" + (
-        f"; last line: {words!r}" if words else ""
-    )
+    last = s.last_words(pod)
+    seen = f"{pod.where}: container {container} exit code {code}" + (f"; last line: {last!r}" if last else "")
     return f"{pod.name} failed: {meaning}", what, seen
 
 
@@ -175,7 +198,7 @@ def member_failed(s: Situation) -> Iterator[Suspect]:
     """A member failed while the job goes on without it."""
     if s.phase in FINAL + GOING or not s.failed:
         return
-    crashed = [p for p in s.failed if ended_badly(p)]
+    crashed = [p for p in s.failed if ended_badly(p) and ended_badly(p)[0][2] not in START_ERRORS]
     succeeded = [p for p in s.pods if p.phase == "Succeeded"]
     if not crashed:
         return

@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_gpucluster.diagnose.detect.crashing import crash_words, culprits, ended_badly, gpus_held
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect.crashing import crash_words, culprits, ended_badly, gpus_held, policies
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import lifecycle, say, terms
 from pytest_gpucluster.requirement import Cause
 
@@ -89,10 +91,15 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
         yield refusal("restarting", Stage.END, cause, seen, evidence=keys, rows=("LIFE-003",))
         return
     killed = [p for p in s.gang.pods if p.deleting is not None and p.phase == "Failed"] if s.gang else []
-    if acted and killed:
+    policy = next((one for p in killed if (one := _policy(s, p)) is not None), None)
+    if killed and (acted or policy is not None):
+        action = (
+            f"the policy's action {acted[-1][1]} followed" if acted else f"the policy {policy} ended the Job"
+        )
+        codes = killed[0].exit_codes
+        ended = f"ended with {codes[0][1]}" if codes and codes[0][1] else "did not end with 0"
         cause = Cause(
-            f"{killed[0].name} was deleted and did not end with 0 when it got SIGTERM, which counts as PodFailed: the "
-            f"policy's action {acted[-1][1]} followed",
+            f"{killed[0].name} was deleted and {ended} when it got SIGTERM, which counts as PodFailed: {action}",
             "let the program end with 0 on SIGTERM, or write the policy for PodFailed as the one for PodEvicted",
         )
         seen = f"phase {s.phase}; {crash_words(s, killed[0])[2]}"
@@ -110,15 +117,75 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
             f"a policy ended the job: {acted[-1][1]}",
             "look at spec.policies and at what happened to its pods",
         )
-        yield fault("ended-by-policy", Stage.END, cause, acted[-1][0].message, LIKELY, evidence=keys)
-    elif s.phase in ("Terminated", "Terminating"):
-        cause = Cause(
-            "the controller gave the job up after repeated errors (quota, volumes, API)",
-            "look at the Warning events of the Job, correct what they name, and submit it anew",
+        yield fault(
+            "ended-by-policy", Stage.END, cause, words.short(acted[-1][0].message), LIKELY, evidence=keys
         )
-        said = [x for x in s.said_of_job if x.type == "Warning"]
-        seen = said[-1].message[:240] if said else f"phase {s.phase} without a failed member or a policy"
-        yield fault("given-up", Stage.END, cause, seen, LIKELY, evidence=tuple(x.key for x in said[-1:]))
+    elif s.phase in ("Terminated", "Terminating"):
+        yield _given_up(s)
+
+
+PHASES = {
+    "Terminated": "TerminateJob", "Terminating": "TerminateJob", "Aborted": "AbortJob", "Aborting": "AbortJob",
+    "Restarting": "RestartJob",
+}  # fmt: skip
+"""Phase of a Volcano Job -> the action of a policy that leads there."""
+
+
+def _policy(s: Situation, pod: PodStory) -> str | None:
+    """Return the policy that a pod's end calls for and that leads to the Job's phase, as `PodFailed -> AbortJob`."""
+    job = s.vcjob
+    wanted = PHASES.get(s.phase)
+    if job is None or wanted is None:
+        return None
+    task = next((t for t in job.tasks if t.get("name") == pod.task), {})
+    codes = {code for _, code in pod.exit_codes}
+    for one in (*fields.items(task, "policies"), *fields.items(job.last, "spec", "policies")):
+        several = one.get("events")
+        events = [one.get("event"), *(several if isinstance(several, list | tuple) else ())]
+        code = fields.number(one, "exitCode")
+        hit = next((str(e) for e in events if e in ("PodFailed", "*", "Any")), "")
+        if code is not None and code in codes:
+            hit = f"exitCode {code}"
+        if hit and one.get("action") == wanted:
+            return f"{hit} -> {wanted}"
+    return None
+
+
+def _given_up(s: Situation) -> Suspect:
+    """Return why a Job was terminated of which no failed member is left: as far as its events say."""
+    said = [x for x in s.said_of_job if x.type == "Warning"]
+    if said:
+        cause = Cause(
+            f"the job was terminated after errors: {words.short(said[-1].message)}",
+            "correct what the Warning events of the Job name, and submit it anew",
+        )
+        keys = tuple(x.key for x in said[-1:])
+        return fault(
+            "given-up",
+            Stage.END,
+            cause,
+            f"{say.count(len(said), 'warning')} about the Job",
+            LIKELY,
+            evidence=keys,
+        )
+    mine = [
+        f"{p.get('event') or p.get('events') or p.get('exitCode')} -> {p.get('action')}" for p in policies(s)
+    ]
+    able = [text for text in mine if text.endswith("TerminateJob")]
+    cause = Cause(
+        f"the job is {s.phase}, and nothing in the evidence says who ended it: "
+        + (f"the policy {say.listed(able, 2)}, " if able else "")
+        + "a command, or the controller after repeated errors (quota, volumes, API)",
+        f"look at the events of the Job and of its pods (kubectl get events{s.space}), and at the log of "
+        "vc-controller-manager",
+    )
+    return fault(
+        "given-up",
+        Stage.END,
+        cause,
+        f"phase {s.phase}; no failed member and no event is in the evidence",
+        LIKELY,
+    )
 
 
 def left_running(s: Situation) -> Iterator[Suspect]:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect.hardware import gpu_failed
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -38,7 +40,7 @@ def nccl(s: Situation) -> Iterator[Suspect]:
             if RDMA.search(text):
                 good.add(pod)
             if STALL.search(text):
-                stalled.setdefault(pod, (text.strip()[:200], line.key))
+                stalled.setdefault(pod, (words.short(text), line.key))
     only = [pod for pod in sockets if pod not in good]
     asked = _asks_rdma(s)
     if only:
@@ -69,7 +71,7 @@ def nccl(s: Situation) -> Iterator[Suspect]:
             yield fault("nccl-sockets", Stage.FABRIC, cause, seen, LIKELY, **more)
         else:
             yield note("nccl-sockets", Stage.FABRIC, cause, seen, **more)
-    if stalled and s.phase != "Completed":
+    if stalled and s.phase != "Completed" and not any(gpu_failed(s)):  # they only waited for that rank
         pod, (text, _) = next(iter(stalled.items()))
         cause = Cause(
             f"a collective stalled or failed in {say.listed(sorted(stalled), 4)}",
@@ -78,5 +80,5 @@ def nccl(s: Situation) -> Iterator[Suspect]:
         )
         keys = tuple(key for _, key in stalled.values())[:4]
         yield fault(
-            "nccl-stall", Stage.FABRIC, cause, f"{pod}: {text!r}", LIKELY, evidence=keys, rows=("FAB-011",)
-        )
+            "nccl-stall", Stage.FABRIC, cause, f"{pod}: {text!r}", LIKELY, evidence=keys, rows=("FAB-011",),
+        )  # fmt: skip

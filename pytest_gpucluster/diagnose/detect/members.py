@@ -1,26 +1,24 @@
-"""Between the gang and its nodes: pods that are refused, half placements, kubelets that reject, images, starts."""
+"""Between the gang and its nodes: pods that are refused, half placements, nodes that are lost, evictions."""
 
 import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect.scheduling import RBAC, rights
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation, requests
 from pytest_gpucluster.evidence import fields, placement
 from pytest_gpucluster.evidence.placement import Half
-from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import half, say, terms
 from pytest_gpucluster.requirement import Cause, Verdict
 
 QUOTA = re.compile(r"exceeded quota: (?P<quota>[\w.-]+)")
 QUOTA_RESOURCE = re.compile(
-    r"requested: (?P<asked>[^,]+(?:,[\w./-]+=[^,]+)*?), used: (?P<used>.+?), limited: (?P<limit>.+)$"
+    r"requested: (?P<asked>[^,\s]+(?:,[\w./-]+=[^,\s]+)*?), used: (?P<used>\S+?), limited: (?P<limit>[^\s\]]+)"
 )
-
-SLOW_START = 60.0
-"""Seconds after which a bound pod without a started container is worth a word; a volume's first mount may fail once."""
 
 
 def creation_refused(s: Situation) -> Iterator[Suspect]:
@@ -31,13 +29,19 @@ def creation_refused(s: Situation) -> Iterator[Suspect]:
     if not said:
         return
     last = said[-1]
-    quota = QUOTA.search(last.message)
+    message = words.plain(last.message)
+    quota = QUOTA.search(message)
     of = f" of {s.gang.size}" if s.job is not None else ""
-    seen = f"{len(s.pods)}{of} pods exist; {len(said)} refusals, the last: {last.message[:300]}"
+    seen = f"{len(s.pods)}{of} pods exist; {len(said)} refusals, the last: {words.short(message)}"
     keys = (last.key,)
     if not quota:
+        denied = RBAC.search(message)
+        if denied is not None:
+            cause, look = rights(denied, last.reporter or "the controller")
+            yield fault("pods-refused", Stage.CREATE, cause, seen, evidence=keys, look=look)
+            return
         cause = Cause(
-            "the API server refuses the pods of the Job",
+            f"the API server refuses the pods of the Job: {words.short(message)}",
             "change the task template, or the policy of the namespace, as the message says (pod security, webhook, "
             "service account)",
         )
@@ -47,7 +51,7 @@ def creation_refused(s: Situation) -> Iterator[Suspect]:
     line = s.object("ResourceQuota", name, s.namespace)
     waiting = len(s.unbound)
     counts = f"; it counts the {waiting} pods that wait as well as those that run" if waiting else ""
-    numbers = QUOTA_RESOURCE.search(last.message)
+    numbers = QUOTA_RESOURCE.search(message)
     told = (
         f": {numbers['used']} used of {numbers['limit']}, {numbers['asked']} more asked for"
         if numbers
@@ -113,174 +117,6 @@ def _half_now(s: Situation) -> Half | None:
     return dataclasses.replace(open_[-1], seconds=s.now - last)
 
 
-REJECTIONS: dict[str, str] = {
-    "TopologyAffinityError": "ask for no more GPUs (and whole CPUs) a pod than one NUMA node has, spread them over "
-    "more pods, or run the node with another topologyManagerPolicy",
-    "UnexpectedAdmissionError": "the device plugin could not give what was counted: look at its pod and at the health "
-    "of the devices on that node, then delete the pod",
-    "NodeAffinity": "the node's labels changed after the pod was bound: look at them, and delete the pod",
-    "Evicted": "the node ran short of memory or disk: give the pods requests, and look at what fills the node",
-    "DeadlineExceeded": "activeDeadlineSeconds is too short for this job: raise it or leave it out",
-}
-"""Reason in the status of a pod that its kubelet ended or never started -> fix."""
-
-OUT_OF = Cause(
-    "", "two schedulers fill the same node, or devices were lost: let one scheduler have the GPU nodes"
-)
-
-
-def kubelet_rejects(s: Situation) -> Iterator[Suspect]:
-    """A kubelet refused a bound pod, or ended it: the pod is Failed and no container says why."""
-    by_reason: dict[str, list[PodStory]] = {}
-    gone = s.gang.pods if s.gang is not None else s.loose
-    for pod in gone if s.phase != "Completed" else ():
-        reason = fields.text(pod.last, "status", "reason")
-        if pod.phase == "Failed" and reason and pod.node:
-            by_reason.setdefault(reason, []).append(pod)
-    for reason, pods in by_reason.items():
-        now = [p for p in pods if p.deleted is None]
-        if not now and s.whole:
-            continue
-        fix = REJECTIONS.get(reason) or (OUT_OF.fix if reason.startswith(("OutOf", "OutOf")) else "")
-        message = fields.text(pods[-1].last, "status", "message")
-        nodes = say.listed(sorted({p.node for p in pods}), 4)
-        cause = Cause(
-            f"the kubelet of {nodes} ends or rejects the pod: {reason}",
-            fix or "read status.reason and status.message of the pod, and the kubelet's log on that node",
-        )
-        seen = f"{len(pods)} pods Failed with reason {reason} ({message[:200]}); the scheduler had bound them"
-        yield fault(
-            "kubelet-rejects", Stage.ADMIT, cause, seen, where=say.places(pods), rows=("NUMA-002", "NUMA-008"),
-            evidence=tuple(p.keys.get("finished") or p.keys["created"] for p in pods[:4]),
-            look=(f"kubectl describe pod{s.space} {pods[-1].name}",),
-        )  # fmt: skip
-
-
-IMAGE_REASONS = frozenset({
-    "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
-    "RegistryUnavailable", "SignatureValidationFailed",
-})  # fmt: skip
-
-IMAGE_FIXES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"unauthorized|denied|authentication|forbidden|401|403", re.IGNORECASE),
-     "give the task template imagePullSecrets that may read the registry"),
-    (re.compile(r"not found|manifest unknown|404|does not exist", re.IGNORECASE),
-     "correct the image's name, tag or digest: the registry does not have it"),
-    (re.compile(r"timeout|timed out|no such host|connection|i/o|TLS|certificate", re.IGNORECASE),
-     "the node cannot reach the registry: look at its proxy, DNS and certificates"),
-    (re.compile(r"pull policy of Never|ErrImageNeverPull"),
-     "put the image on the node, or use imagePullPolicy IfNotPresent"),
-)  # fmt: skip
-
-
-def waiting_containers(s: Situation) -> Iterator[Suspect]:
-    """Containers of bound pods wait: for an image, for a volume or Secret, or because they cannot be started."""
-    groups: dict[tuple[str, str], list[tuple[PodStory, fields.Object]]] = {}
-    for pod in s.bound:
-        for part in ("initContainerStatuses", "containerStatuses"):
-            for status in fields.items(pod.last, "status", part):
-                reason = fields.text(status, "state", "waiting", "reason")
-                if reason in IMAGE_REASONS:
-                    groups.setdefault(
-                        ("image", fields.text(status, "image") or _image(pod, status)), []
-                    ).append((pod, status))
-                elif reason and reason not in ("ContainerCreating", "PodInitializing", "CrashLoopBackOff"):
-                    groups.setdefault(("start", reason), []).append((pod, status))
-    for (what, detail), found in groups.items():
-        pods = [pod for pod, _ in found]
-        message = next((m for _, st in found if (m := fields.text(st, "state", "waiting", "message"))), "")
-        message = message or _said(s, pods[0], "Failed")
-        yield (
-            _image_suspect(s, detail, pods, message)
-            if what == "image"
-            else _start_suspect(s, detail, pods, message)
-        )
-
-
-def _image(pod: PodStory, status: fields.Object) -> str:
-    named = (*fields.containers(pod.last), *fields.items(pod.last, "spec", "initContainers"))
-    return next((fields.text(c, "image") for c in named if c.get("name") == status.get("name")), "")
-
-
-def _said(s: Situation, pod: PodStory, reason: str) -> str:
-    return next((said.message for said in reversed(s.said_of_pod(pod)) if said.reason == reason), "")
-
-
-def _image_suspect(s: Situation, image: str, pods: list[PodStory], message: str) -> Suspect:
-    fix = next((fix for pattern, fix in IMAGE_FIXES if pattern.search(message)), "")
-    cause = Cause(
-        f"the image {image or 'of a container'} cannot be pulled",
-        fix or "check the image's name, the pull secrets, and that the node reaches the registry",
-    )
-    seen = f"{len(pods)} of {len(s.pods)} pods wait for it: {message[:240] or 'no message'}"
-    return fault(
-        "image", Stage.START, cause, seen, where=say.places(pods), rows=("INV-007",),
-        evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]),
-        look=(f"kubectl describe pod{s.space} {pods[0].name}",),
-    )  # fmt: skip
-
-
-def _start_suspect(s: Situation, reason: str, pods: list[PodStory], message: str) -> Suspect:
-    cause = Cause(
-        f"a container cannot be started: {reason}",
-        "correct what the message names: a ConfigMap or Secret that does not exist, a command that the image lacks, a "
-        "volume path",
-    )
-    seen = f"{len(pods)} of {len(s.pods)} pods: {message[:240] or reason}"
-    return fault(
-        "start", Stage.START, cause, seen, where=say.places(pods),
-        look=(f"kubectl describe pod{s.space} {pods[0].name}",),
-        evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]),
-    )  # fmt: skip
-
-
-def slow_start(s: Situation) -> Iterator[Suspect]:
-    """A pod has had a node for long, and none of its containers was made."""
-    for pod in s.bound:
-        if (
-            pod.running is not None
-            or pod.phase != "Pending"
-            or pod.bound is None
-            or s.now - pod.bound < SLOW_START
-        ):
-            continue
-        statuses = fields.items(pod.last, "status", "containerStatuses")
-        reasons = {fields.text(st, "state", "waiting", "reason") for st in statuses}
-        if not reasons <= {"", "ContainerCreating", "PodInitializing"}:
-            continue
-        said = [x for x in s.said_of_pod(pod) if x.type == "Warning"]
-        why = f"{said[-1].reason}: {said[-1].message[:240]}" if said else "no event says why"
-        init = _init_running(pod)
-        if init:
-            cause = Cause(
-                f"its init container {init} has not ended",
-                "read its log: it waits for something (a name, a port, a volume)",
-            )
-        elif not statuses and not said:
-            cause = Cause(
-                f"the kubelet of {pod.node} does not act on the pod",
-                f"look at the node: kubectl describe node {pod.node}",
-            )
-        else:
-            cause = Cause(
-                "a container cannot be made (volume, network, device)",
-                "correct what the event names; see the node's log",
-            )
-        seen = f"{pod.name} has been on {pod.node} for {s.now - pod.bound:.0f} s and did not start; {why}"
-        yield fault(
-            "slow-start", Stage.START, cause, seen, LIKELY, where=(pod.where,), evidence=(pod.keys["bound"],),
-            look=(f"kubectl describe pod{s.space} {pod.name}",),
-        )  # fmt: skip
-        return
-
-
-def _init_running(pod: PodStory) -> str:
-    for status in fields.items(pod.last, "status", "initContainerStatuses"):
-        if fields.sub(status, "state").get("running") is not None:
-            return fields.text(status, "name")
-    return ""
-
-
 def node_trouble(s: Situation) -> Iterator[Suspect]:
     """A node that carries a member is not Ready."""
     for name in sorted({p.node for p in s.bound if p.node}):
@@ -293,7 +129,7 @@ def node_trouble(s: Situation) -> Iterator[Suspect]:
             f"the node {name} is not Ready ({ready.get('reason') or ready.get('status')})",
             "look at its kubelet and network; its pods are replaced when they are deleted",
         )
-        seen = f"{say.listed([p.name for p in mine], 4)} on {name}: {str(ready.get('message') or '')[:200]}"
+        seen = f"{say.listed([p.name for p in mine], 4)} on {name}: {words.short(str(ready.get('message') or ''))}"
         yield fault(
             "node-not-ready", Stage.NODE, cause, seen, where=(f"Node/{name}",), evidence=(line.key,),
             look=(f"kubectl describe node {name}",),
@@ -311,7 +147,7 @@ def preempted(s: Situation) -> Iterator[Suspect]:
                     "members were evicted in favour of another job (preemption or reclaim)",
                     "wait, or give the job a priorityClassName or a queue share that others may not take",
                 )
-                seen = f"{pod.name}: {said.message[:200]}"
+                seen = f"{pod.name}: {words.short(said.message)}"
                 yield refusal(
                     "preempted", Stage.NODE, cause, seen, LIKELY, where=(pod.where,), evidence=(said.key,)
                 )

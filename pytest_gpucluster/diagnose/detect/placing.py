@@ -4,11 +4,15 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, why_short
+from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose.detect import nodes
+from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, open_nodes, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation, requests
 from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.pods import FINISHED
+from pytest_gpucluster.evidence.pods import pods as every_pod
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 
@@ -53,7 +57,7 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
     if not said:
         return
     text, keys = said
-    base = f"{say.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: {text[:240]}"
+    base = f"{say.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: {words.short(text, 600)}"
     stage = Stage.PLACE
     if s.was_whole and s.held:
         yield _lost_member(s, base, text, keys)
@@ -66,15 +70,67 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
     if too_large is not None:
         yield refusal("member-too-large", stage, too_large, base, evidence=keys, rows=("REF-001",))
         return
+    nowhere = _no_node_matches(s)
+    if nowhere is not None:
+        yield fault(
+            "no-node-selector", stage, nowhere, base, SURE, evidence=keys, where=say.places(s.unbound),
+            look=("kubectl get nodes --show-labels",),
+        )  # fmt: skip
+        return
+    shut = nodes.shut(s)
+    lacks_alone = short and all(_only_nodes_without(s, text, r) for r in short)
     for name, found, cause, fix in classes:
+        if shut is not None and name in ("cordoned", "taint"):
+            continue  # told with names and numbers by another detector
         told = next((g for g in found.groups() if g), "") if found.groups() else ""
         filled = " ".join(cause.format(told).split())
         yield fault(
-            f"no-node-{name}", stage, Cause(filled, fix), base, _weight(s, name, told, short), evidence=keys,
+            f"no-node-{name}", stage, Cause(filled, fix), base,
+            SURE if lacks_alone and name not in ("cordoned", "taint") else _weight(s, name, told, short), evidence=keys,
             where=say.places(s.unbound), look=say.repeat(s.gang),
         )  # fmt: skip
+    if lacks_alone and any(name not in ("cordoned", "taint") for name, *_ in classes):
+        return  # the nodes that lack it have none of it at all: they are not those that the gang could use
     if short or not classes:
-        yield from why_short(s, short, Refused(stage, base, keys))
+        yield from why_short(s, short, Refused(stage, base, keys, text))
+
+
+def _no_node_matches(s: Situation) -> Cause | None:
+    """Return that no node, of those that have what the pods ask for, has the labels that they ask for."""
+    spec = next((p.last for p in s.unbound if _choosy(p.last)), None)
+    every = s.objects("Node")
+    if spec is None or not every or any(machines.selects(spec, line.object) for line in every):
+        return None
+    missing = sorted({machines.unmet(spec, line.object) for line in every})
+    asked = missing[0]
+    key = asked.partition("=")[0].partition(" ")[0]
+    values = sorted({
+        str(v) for line in every if (v := fields.sub(line.object, "metadata", "labels").get(key)) is not None
+    })  # fmt: skip
+    has = f"nodes have {key}={say.listed(values, 4)}" if values else f"no node has the label {key}"
+    return Cause(
+        f"no node matches the nodeSelector or node affinity of the pods: they ask for {say.listed(missing, 3)}, {has}",
+        "correct the selector in the task templates, or label the nodes (kubectl label node)",
+    )
+
+
+def _choosy(spec: fields.Object) -> bool:
+    return bool(
+        fields.sub(spec, "spec").get("nodeSelector")
+        or fields.sub(spec, "spec", "affinity").get("nodeAffinity")
+    )
+
+
+def _only_nodes_without(s: Situation, text: str, resource: str) -> bool:
+    """Report whether all nodes that are told to lack a resource never had any, such as the control plane."""
+    told = [int(n) for n in re.findall(rf"(\d+) Insufficient {re.escape(resource)}(?![\w/-])", text)]
+    if not told or not s.objects("Node"):
+        return False
+    without = sum(
+        not fields.quantity(fields.sub(line.object, "status", "allocatable").get(resource, 0))
+        for line in s.objects("Node")
+    )
+    return max(told) <= without
 
 
 def best_effort(s: Situation) -> Iterator[Suspect]:
@@ -143,7 +199,7 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
 def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
     """Return that one pod asks for more than any node has."""
     for resource in short:
-        most = max((room.allocatable for room in s.rooms(resource)), default=None)
+        most = max((node.allocatable for node in open_nodes(s, resource)), default=None)
         asked = max((fields.requested(p.last, resource) for p in s.unbound), default=Fraction(0))
         if most is not None and s.advertised.get(resource) and asked > most:
             return Cause(
@@ -155,14 +211,24 @@ def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
 
 def _lost_member(s: Situation, base: str, text: str, keys: tuple[str, ...]) -> Suspect:
     gone = say.listed([p.name for p in s.unbound], 4)
-    cordoned = [
-        line.name for line in s.objects("Node") if fields.sub(line.object, "spec").get("unschedulable")
+    shut = [
+        line.name
+        for line in s.objects("Node")
+        if machines.closed(line.object, s.unbound[0].last) == "is cordoned"
     ]
-    more = f"; cordoned: {say.listed(cordoned, 4)}" if cordoned or "unschedulable" in text else ""
+    took = _takers(s)
+    more = f"; {say.listed(took, 4)} took the place" if took else ""
+    more += f"; cordoned: {say.listed(shut, 4)}" if shut else ""
+    if not shut and "were unschedulable" in text:
+        more += "; a node is cordoned, which the evidence does not name"
     cause = Cause(
         f"the gang lost a member and there is no place for its replacement {gone}{more}",
-        "make room for it (uncordon or add a node, free what took the place); a gang is admitted whole, nobody keeps "
-        "it whole: a policy PodEvicted -> RestartJob would start it anew",
+        (
+            f"end or move {took[0].partition(' ')[0]}, or add a node"
+            if took
+            else "make room for it (uncordon or add a node, free what took the place)"
+        )
+        + "; a gang is admitted whole, nobody keeps it whole: a policy PodEvicted -> RestartJob would start it anew",
     )
     return fault(
         "member-lost",
@@ -175,17 +241,41 @@ def _lost_member(s: Situation, base: str, text: str, keys: tuple[str, ...]) -> S
     )
 
 
+def _takers(s: Situation) -> list[str]:
+    """Return the pods of others that came to the lost member's node, or after it was lost, with what they hold."""
+    resources = list(dict.fromkeys(r for p in s.unbound for r in fields.scarce_resources(p.last)))
+    lost = min((p.created for p in s.unbound), default=s.now)
+    mine = {p.uid for p in (s.gang.pods if s.gang else s.loose)}
+    nodes_ = {p.node for p in (s.gang.pods if s.gang else ()) if p.deleted is not None and p.node}
+    found = []
+    for pod in every_pod(s.evidence):
+        if (
+            pod.uid in mine
+            or pod.bound is None
+            or pod.bound < lost
+            or pod.deleted is not None
+            or pod.phase in FINISHED
+        ):
+            continue
+        held = [f"{amount(n)} {r}" for r in resources if (n := fields.requested(pod.last, r))]
+        if held:
+            found.append(
+                (pod.node not in nodes_, pod.bound, f"Pod/{pod.name} ({', '.join(held)} on {pod.node})")
+            )
+    return [text for *_, text in sorted(found)]
+
+
 def surplus_waits(s: Situation) -> Iterator[Suspect]:
     """The gang runs, and members above minAvailable wait."""
-    if s.gang is None or not s.whole or not s.unbound or s.ended:
+    if s.gang is None or not s.whole or not s.unbound or s.ended or not s.bound:
         return
-    words = _placement_words(s)
+    told = _placement_words(s)
     cause = Cause(
         f"{len(s.unbound)} members above minAvailable {s.minimum} have no place yet",
         "nothing to do: they come when there is room; raise minAvailable if the program needs them all",
     )
     seen = f"{s.held} of {s.gang.size} members placed, {s.minimum} needed; not placed: "
     seen += say.listed([p.name for p in s.unbound], 4)
-    if words:
-        seen += f" ({words[0][:120]})"
+    if told:
+        seen += f" ({words.short(told[0])})"
     yield note("surplus-waits", Stage.PLACE, cause, seen, rows=("GANG-003",))

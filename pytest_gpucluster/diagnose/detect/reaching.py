@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pytest_gpucluster.diagnose.detect.complaining import (
     UNREACHED,
+    UNRESOLVED,
     Complaint,
     complaints,
     host_pod,
@@ -28,6 +29,8 @@ def port_unreached(s: Situation) -> Iterator[Suspect]:
     """The master's name resolves and its port does not answer."""
     found = complaints(s, UNREACHED)
     found += _probed(s)
+    nameless = {(c.pod, c.host) for c in complaints(s, UNRESOLVED, anywhere=True) if c.host}
+    found = [c for c in found if c.what not in ("timeout", "failed") or (c.pod, c.host) not in nameless]
     if not found or not is_bad(s, found) or any(own(c) for c in found):
         return
     named = [c for c in found if c.host] or found

@@ -7,6 +7,7 @@ from pytest_gpucluster.diagnose.detect.complaining import (
     UNREACHED,
     UNRESOLVED,
     Complaint,
+    command_line,
     complaints,
     host_pod,
     is_bad,
@@ -97,10 +98,48 @@ def _resolver(s: Situation) -> str:
     return ""
 
 
+LOCAL_MASTER = re.compile(r"master_addr[=: ]+(?P<host>[\w.-]+)", re.IGNORECASE)
+LAUNCHED = re.compile(
+    r"\btorchrun\b|torch\.distributed\.(?:run|launch)|torch/distributed/elastic|\[default\] "
+    r"Rendezvous"
+)
+
+
+def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
+    """Return that a pod's bare name was handed to others, who have nothing that makes it known."""
+    pod = host_pod(s, host)
+    if pod is None or "." in host or host == pod.ip or host != pod.name:
+        return None
+    plugins = s.vcjob.plugins if s.vcjob else {}
+    known = s.objects("Service", s.namespace)
+    listed = s.looked_at("Service") or bool(known)
+    lines = [str(line.data.get("line") or "") for log in s.logs.values() for line in log]
+    elastic = any(
+        LAUNCHED.search(text) for text in (*lines, *(command_line(spec) for spec in s.specs.values()))
+    )
+    given = any((m := LOCAL_MASTER.search(text)) and m["host"] == host for text in lines)
+    who = "torchrun gave rank 0's bare host name" if elastic or given else "a pod's bare name was given"
+    how = " as master_addr" if elastic or given else ""
+    why = "a pod's name alone is in no DNS: only behind a headless Service, as NAME.SERVICE"
+    if "svc" not in plugins and listed and not known:
+        why = "no Service and no svc plugin makes it known to other pods"
+    elif "svc" not in plugins and s.vcjob is not None:
+        why = "the Job has no svc plugin that makes it known to other pods"
+    return Cause(
+        f"{who}, {host},{how} to the others: {why}".replace(",,", ","),
+        "add `svc: []` to spec.plugins (then the pods have full names), or start the launcher with --local-addr "
+        "and the "
+        "pod's address (status.podIP by the downward API)",
+    ), SURE if given or (listed and not known) else LIKELY
+
+
 def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause, Certainty]:
     pod = host_pod(s, host)
     domain = _domain(s, host) if host else ""
     resolver = _resolver(s)
+    bare = _bare_name(s, host) if not resolver else None
+    if bare is not None and ready is None:
+        return bare
     if resolver:
         return Cause(
             f"the pods do not ask the cluster's DNS: {resolver}",
@@ -177,11 +216,9 @@ def nobody_hosts(s: Situation) -> Iterator[Suspect]:
 
 def rendezvous_timeout(s: Situation) -> Iterator[Suspect]:
     """The launcher gave up because too few members came together, and no connection failed."""
-    pattern = re.compile(
-        r"RendezvousTimeoutError|RendezvousClosedError|rendezvous.*timed? ?out", re.IGNORECASE
-    )
+    pattern = re.compile(r"RendezvousTimeoutError|rendezvous.*timed? ?out", re.IGNORECASE)
     found = complaints(s, pattern)
-    if not found or not is_bad(s, found):
+    if not found or not is_bad(s, found) or complaints(s, CLOSED):
         return
     if complaints(s, UNREACHED, anywhere=True) or complaints(s, UNRESOLVED, anywhere=True):
         return
@@ -194,6 +231,33 @@ def rendezvous_timeout(s: Situation) -> Iterator[Suspect]:
     yield fault(
         "rendezvous-timeout", Stage.CONNECT, cause, seen, LIKELY, evidence=tuple(c.key for c in found[:4]),
         rows=("ELA-003", "RDZV-004"),
+    )  # fmt: skip
+
+
+CLOSED = re.compile(r"RendezvousClosedError|[Rr]endezvous for run_id=(?P<run>\S+) is closed")
+
+
+def rendezvous_closed(s: Situation) -> Iterator[Suspect]:
+    """The store says that the rendezvous of this run id is over: whoever comes later is turned away."""
+    found = complaints(s, CLOSED)
+    if not found or not is_bad(s, found):
+        return
+    runs = {m["run"] for c in found for m in CLOSED.finditer(c.text) if m["run"]}
+    pods = sorted({c.pod for c in found})
+    run = f" of run id {say.listed(sorted(runs), 2)}" if runs else ""
+    cause = Cause(
+        f"RendezvousClosedError: the rendezvous{run} is closed in its store: a run of that id came to its end "
+        f"(its members "
+        "ended, or one shut it down), and nobody may join it any more",
+        "start with a fresh id (--rdzv-id, such as the Job's uid), or take the old one out of the store (etcd); "
+        "if it was "
+        "closed in this very run, look which member ended first",
+    )
+    last = found[-1]
+    yield fault(
+        "rendezvous-closed", Stage.CONNECT, cause, f"{say.listed(pods, 4)}: {last.text!r}",
+        rows=("RDZV-004", "ELA-003"),
+        evidence=tuple(c.key for c in found[:4]), where=tuple(f"Pod/{pod}" for pod in pods[:8]),
     )  # fmt: skip
 
 

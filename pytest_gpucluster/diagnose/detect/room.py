@@ -5,7 +5,10 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, refusal
+from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose.detect import nodes
+from pytest_gpucluster.diagnose.detect.scheduling import room_words
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import capacity, fields
@@ -23,11 +26,17 @@ SHORT = re.compile(r"(?:insufficient|overused)\s+([\w./-]*[\w/-])", re.IGNORECAS
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """A refusal for want of room: at which stage, what the scheduler said, and where that stands."""
+    """A refusal for want of room: at which stage, what was seen, where that stands, and the scheduler's own words."""
 
     stage: Stage
     text: str
     keys: tuple[str, ...]
+    words: str = ""
+
+
+def open_nodes(s: Situation, resource: str) -> list[machines.Machine]:
+    """Return the nodes that have some of a resource and take the pods: cordons, taints and tolerations counted."""
+    return [node for node in machines.machines(s, resource) if not node.shut]
 
 
 def amount(value: Fraction) -> str:
@@ -40,9 +49,9 @@ def refused_at_enqueue(s: Situation) -> Iterator[Suspect]:
     said = _enqueue_refusal(s)
     if said is None or s.gang is None:
         return
-    short = list(dict.fromkeys(SHORT.findall(said.message))) or list(s.wanted)
-    base = f"refused at enqueue by {said.reporter} ({said.message[:160]}); no pod was made"
-    yield from why_short(s, short, Refused(Stage.ENQUEUE, base, (said.key,)))
+    short = list(dict.fromkeys(SHORT.findall(said.message)))
+    base = f"refused at enqueue by {said.reporter} ({words.short(said.message)}); no pod was made"
+    yield from why_short(s, short, Refused(Stage.ENQUEUE, base, (said.key,), said.message))
 
 
 def _enqueue_refusal(s: Situation) -> Said | None:
@@ -53,7 +62,15 @@ def _enqueue_refusal(s: Situation) -> Said | None:
 
 
 def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Suspect]:
-    """Yield the one thing that explains why these resources do not suffice."""
+    """Yield the one thing that explains why resources do not suffice.
+
+    Args:
+        s: the situation.
+        short: the resources that the scheduler names; where it names none, nodes and queues tell which it may be.
+        said: what it said, and where.
+    """
+    named = list(short)
+    short = named or sorted(s.wanted, key=lambda one: "/" not in one)
     nowhere = [r for r in short if "/" in r and s.advertised and not s.advertised.get(r)]
     if nowhere:
         yield _nowhere(s, nowhere, said)
@@ -63,11 +80,15 @@ def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Sus
         if found is not None:
             yield found
             return
+    over = _queue_over(s, named)
+    if over is not None and said.stage is Stage.ENQUEUE:
+        yield _promised(s, over, said)
+        return
     miscounted = _miscounted(s, said)
     if miscounted is not None:
         yield miscounted
         return
-    yield from _others_in_the_way(s, short, said)
+    yield from _others_in_the_way(s, named, short, said)
 
 
 def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
@@ -96,7 +117,7 @@ def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
             f"the gang asks for {amount(asked)} {resource}, and its queue {s.queue_name} may have {limit}",
             "reduce replicas or minAvailable, raise spec.capability of the queue, or use another queue",
         )
-        look = (f"kubectl get queue {s.queue_name} -o yaml",)
+        look = (f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",)
         return refusal(
             "over-capability",
             said.stage,
@@ -107,8 +128,8 @@ def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
             rows=("REF-002",),
             look=look,
         )
-    total = sum((room.allocatable for room in s.rooms(resource)), Fraction(0))
-    if s.advertised and asked > total:
+    total = sum((node.allocatable for node in open_nodes(s, resource)), Fraction(0))
+    if resource in s.advertised and asked > total and not nodes.shut(s):
         cause = Cause(
             f"the gang asks for {amount(asked)} {resource}, and all usable nodes together have {amount(total)}",
             "reduce replicas or minAvailable, or add nodes; the gang scheduler is right to hold it",
@@ -128,14 +149,14 @@ def _queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
     holders = [
         g.title for g in s.others if g.queue == s.queue_name and any(p.bound is not None for p in g.pods)
     ]
-    if used + asked <= fields.quantity(limit):
+    if not asked or used + asked <= fields.quantity(limit):
         return None
     cause = Cause(
         f"queue {s.queue_name} may have {limit} {resource}, {amount(used)} are in use, the gang asks for "
         f"{amount(asked)}" + (f"; in use by {say.listed(holders, 4)}" if holders else ""),
         "wait for what runs in the queue, raise its spec.capability, or use another queue",
     )
-    look = (f"kubectl get queue {s.queue_name} -o yaml",)
+    look = (f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",)
     return refusal(
         "queue-full", said.stage, cause, said.text, evidence=said.keys, rows=("REF-002",), look=look
     )
@@ -146,7 +167,7 @@ def _miscounted(s: Situation, said: Refused) -> Suspect | None:
     fits = capacity.fits_on(s.evidence, s.gang) if s.gang else None
     if fits is None:
         return None
-    nodes, rooms = fits
+    there, rooms = fits
     odd = [room for room in rooms if room.free < 0]
     if not odd:
         return None
@@ -154,7 +175,7 @@ def _miscounted(s: Situation, said: Refused) -> Suspect | None:
         [f"{r.node} has capacity {r.capacity}, allocatable {r.allocatable}, {r.used} in use" for r in odd], 3
     )
     return fault(
-        "miscounted", said.stage, MISCOUNTED, f"{said.text}; yet it fits on {say.listed(nodes, 4)}; {text}",
+        "miscounted", said.stage, MISCOUNTED, f"{said.text}; yet it fits on {say.listed(there, 4)}; {text}",
         where=tuple(f"Node/{r.node}" for r in odd), evidence=said.keys, rows=("GANG-001", "INV-002"),
     )  # fmt: skip
 
@@ -200,13 +221,61 @@ def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
     return sorted(found.items(), key=lambda one: -one[1])
 
 
-def _others_in_the_way(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Suspect]:
+def _queue_over(s: Situation, named: Sequence[str]) -> tuple[str, list[Gang]] | None:
+    """Return (resource, enqueued gangs) where the queue has promised more of a resource than it may give.
+
+    The scheduler counts what runs, what is enqueued and what is asked for, also of what the gang needs none of.
+    """
+    capability = fields.sub(s.queue, "spec", "capability")
+    for resource in named or [str(r) for r in capability]:
+        limit = capability.get(resource)
+        mine = [g for g in _reserving(s, resource) if g.queue == s.queue_name]
+        if limit is None or not mine:
+            continue
+        used = fields.quantity(fields.sub(s.queue, "status", "allocated").get(resource, 0))
+        asked = s.wanted.get(resource, Fraction(0))
+        if used + sum(_reserved(g, resource) for g in mine) + asked > fields.quantity(limit):
+            return resource, mine
+    return None
+
+
+def _promised(s: Situation, over: tuple[str, list[Gang]], said: Refused) -> Suspect:
+    """Return that an enqueued gang of the same queue has taken what the queue may still give."""
+    resource, mine = over
+    limit = fields.sub(s.queue, "spec", "capability").get(resource)
+    used = fields.quantity(fields.sub(s.queue, "status", "allocated").get(resource, 0))
+    reserved = sum((_reserved(g, resource) for g in mine), Fraction(0))
+    asked = s.wanted.get(resource, Fraction(0))
+    users = [
+        g.title for g in s.others if g.queue == s.queue_name and any(p.bound is not None for p in g.pods)
+    ]
+    by = f" ({say.listed(users, 3)})" if users else ""
+    own = f"{amount(asked)} asked for by this gang" if asked else "this gang asks for none of it"
+    cause = Cause(
+        f"queue {s.queue_name} may have {limit} {resource}, and {amount(used + reserved + asked)} of {limit} "
+        f"are promised: "
+        f"{amount(used)} in use{by}, {amount(reserved)} reserved by {say.listed([g.title for g in mine], 3)}, which is "
+        f"enqueued and cannot be placed; {own}",
+        f"delete or shrink {mine[0].name} (its owner), or raise spec.capability of the queue: while it is so, "
+        f"the queue "
+        "lets nothing in, whatever it asks for",
+    )
+    return fault(
+        "blocked-by-enqueued", said.stage, cause, said.text, evidence=(*said.keys, mine[0].groups[-1].key),
+        rows=("REF-007",), where=tuple(g.title for g in mine[:4]),
+        look=(f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",),
+    )  # fmt: skip
+
+
+def _others_in_the_way(
+    s: Situation, named: Sequence[str], short: Sequence[str], said: Refused
+) -> Iterator[Suspect]:
     resource = short[0] if short else ""
     asked = s.wanted.get(resource, Fraction(0))
     reserving = _reserving(s, resource) if said.stage is Stage.ENQUEUE else []
     holding = _holding(s, resource)
-    rooms = s.rooms(resource)
-    free = sum((max(room.free, Fraction(0)) for room in rooms), Fraction(0))
+    rooms = open_nodes(s, resource)
+    free = sum((room.free for room in rooms), Fraction(0))
     if reserving and (not rooms or free >= asked):
         first = reserving[0]
         takes = first.groups[-1]
@@ -229,13 +298,37 @@ def _others_in_the_way(s: Situation, short: Sequence[str], said: Refused) -> Ite
         return
     held = say.listed([f"{title} {amount(value)}" for title, value in holding], 5)
     want = f"{amount(asked)} {resource}" if asked and resource else resource or "room"
-    if holding:
+    room, fits = room_words(s) if said.stage is Stage.PLACE and not named else ("", False)
+    if fits:
+        yield _fits(s, room, said)
+        return
+    if holding and (named or (rooms and asked > free)):
         cause = Cause(
             f"the room is taken: the gang asks for {want}, others hold {held}",
             "wait for them, add nodes, or reduce replicas or minAvailable; the gang scheduler is right to hold it",
         )
         yield refusal("room-taken", said.stage, cause, said.text, evidence=said.keys, rows=("REF-001",))
         return
+    if not named and not NO_PLACE.search(said.words):
+        cause = Cause(
+            "the scheduler does not place the gang, and its words do not say of what there is too little",
+            "look at its log, at the queue and its parents, at quotas and at nodes: kubectl describe the "
+            "PodGroup and the "
+            "pods; the scheduler may also have stopped",
+        )
+        yield fault(
+            "no-reason",
+            said.stage,
+            cause,
+            said.text,
+            POSSIBLE,
+            evidence=said.keys,
+            look=say.repeat(s.gang) if s.gang else (),
+        )
+        return
+    closed = nodes.shut(s)
+    if closed is not None and closed[2]:
+        return  # with nodes that are closed it would fit: another detector names them
     cause = Cause(
         f"the gang asks for {want}, more than its queue or the cluster gives it",
         "reduce replicas or minAvailable, add nodes, or raise the queue's capability; the gang scheduler is right to "
@@ -244,6 +337,25 @@ def _others_in_the_way(s: Situation, short: Sequence[str], said: Refused) -> Ite
     yield refusal(
         "no-room", said.stage, cause, said.text, LIKELY, evidence=said.keys, rows=("REF-001", "REF-002")
     )
+
+
+NO_PLACE = re.compile(
+    r"[1-9]\d* Unschedulable\b|nodes are (?:un)?available|insufficient|overused", re.IGNORECASE
+)
+"""How a scheduler says that at least one member has no place."""
+
+
+def _fits(s: Situation, room: str, said: Refused) -> Suspect:
+    """Return that the gang would fit by what nodes and pods show, and is not placed."""
+    sure = machines.everywhere(s)
+    cause = Cause(
+        f"the gang would fit and is not placed: {room}",
+        "see whether the scheduler still runs and what it says now (kubectl -n volcano-system get pods; its "
+        "log): its last "
+        "words may be old; then at the queue's parents, at pods of other namespaces, and at what else the pods ask for",
+    )
+    more = {"evidence": said.keys, "rows": ("GANG-001",), "look": say.repeat(s.gang) if s.gang else ()}
+    return fault("fits-and-waits", said.stage, cause, said.text, LIKELY if sure else POSSIBLE, **more)
 
 
 def _placed(gang: Gang) -> int:
@@ -270,7 +382,7 @@ def held_without_reason(s: Situation) -> Iterator[Suspect]:
         )
     seen = f"PodGroup {group.name} is Pending for {s.now - group.phases[-1][0]:.0f} s without a reason"
     look = (
-        f"kubectl get queue {s.queue_name} -o yaml",
+        f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",
         "kubectl -n volcano-system logs deploy/volcano-scheduler",
     )
     yield fault("held-silently", Stage.ENQUEUE, cause, seen, LIKELY, evidence=(group.key,), look=look)

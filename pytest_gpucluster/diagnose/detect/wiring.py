@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -47,7 +48,7 @@ def _log_hits(s: Situation, pattern: re.Pattern[str]) -> dict[str, tuple[str, st
         for line in reversed(lines):
             text = str(line.data.get("line") or "")
             if pattern.search(text):
-                found[pod] = (text.strip()[:200], line.key)
+                found[pod] = (words.short(text), line.key)
                 break
     return found
 

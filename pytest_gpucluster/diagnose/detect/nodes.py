@@ -1,0 +1,180 @@
+"""Nodes that have what a gang waits for and do not give it: closed ones, and those whose devices are ill."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from pytest_gpucluster.diagnose import machines
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
+from pytest_gpucluster.diagnose.machines import Machine
+from pytest_gpucluster.diagnose.model import Stage, Suspect
+from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.pods import pods as every_pod
+from pytest_gpucluster.judge import say
+from pytest_gpucluster.plain import quantities
+from pytest_gpucluster.requirement import Cause
+
+
+def amount(value: Fraction) -> str:
+    """Return an amount as people write it."""
+    return quantities.format_quantity(value)
+
+
+def waits(s: Situation) -> bool:
+    """Report whether a gang waits for places, for longer than a scheduler may take."""
+    if s.gang is None or s.ended or s.whole or s.minimum <= 0:
+        return False
+    if s.unbound:
+        return s.now - min(p.created for p in s.unbound) > s.patience
+    return not s.pods and s.reading is not None and bool(s.reading.enqueue)
+
+
+def shut(s: Situation) -> tuple[str, tuple[Machine, ...], bool] | None:
+    """Return (resource, closed nodes, whether they would make the gang fit) where closed nodes have what it waits for.
+
+    None where it would fit as it is, or where no closed node has anything to give.
+    """
+    if not waits(s):
+        return None
+    needed = machines.lacking(s)
+    for resource in machines.scarce(s):
+        nodes = [n for n in machines.machines(s, resource) if n.fits_selector]
+        out = tuple(n for n in nodes if n.shut and n.free)
+        open_ = [n for n in nodes if not n.shut]
+        if out and not (needed and machines.fits(open_, needed, resource)):
+            return resource, out, bool(needed) and machines.fits(nodes, needed, resource)
+    return None
+
+
+def closed_nodes(s: Situation) -> Iterator[Suspect]:
+    """Nodes that have what the gang waits for are cordoned, not Ready or tainted."""
+    found = shut(s)
+    if found is None:
+        return
+    resource, out, enough = found
+    alike: dict[str, list[Machine]] = {}
+    for node in out:
+        alike.setdefault(_why(node), []).append(node)
+    parts = [f"{_amounts(same, resource)} {_many(why, same)}" for why, same in alike.items()]
+    cause = Cause(
+        say.listed(parts, 4), "; ".join(dict.fromkeys(_opening(same[0], resource) for same in alike.values()))
+    )
+    needs = sum((fields.requested(spec, resource) for spec in machines.lacking(s)), Fraction(0))
+    open_ = [n for n in machines.machines(s, resource) if not n.shut]
+    seen = (
+        f"the gang lacks {amount(needs)} {resource}; nodes that take it have "
+        if needs
+        else "nodes that take it have "
+    )
+    seen += f"{amount(sum((n.free for n in open_), Fraction(0)))} free"
+    seen += "" if enough else "; these nodes alone would not make it fit"
+    stage = Stage.PLACE if s.unbound else Stage.ENQUEUE
+    code = "no-node-taint" if all("the taint" in n.shut for n in out) else "node-closed"
+    yield fault(
+        code, stage, cause, seen, SURE if enough else LIKELY, where=tuple(f"Node/{n.name}" for n in out[:8]),
+        evidence=tuple(n.line.key for n in out[:4]), rows=("INV-002",) if any(n.ill for n in out) else (),
+        look=tuple(f"kubectl describe node {n.name}" for n in out[:2]),
+    )  # fmt: skip
+
+
+def _amounts(nodes: list[Machine], resource: str) -> str:
+    return say.listed(
+        [f"{n.name} with {amount(n.free)} free of {amount(n.allocatable)} {resource}" for n in nodes], 4
+    )
+
+
+def _many(why: str, nodes: list[Machine]) -> str:
+    if len(nodes) == 1:
+        return why
+    return (
+        why.replace("is cordoned", "are cordoned")
+        .replace("is not Ready", "are not Ready")
+        .replace("carries", "carry")
+    )
+
+
+def _why(node: Machine) -> str:
+    return f"{node.shut}; it says {say.listed(list(node.ill), 3)}" if node.ill else node.shut
+
+
+def _opening(node: Machine, resource: str) -> str:
+    """Return how a closed node is opened, if it is well."""
+    if node.ill:
+        text = f"look {machines.check(resource, node.name)}; reset or replace what is ill"
+        return f"{text}, then kubectl uncordon {node.name}" if node.cordoned else text
+    if node.cordoned:
+        return f"ask why {node.name} was cordoned; when it is well: kubectl uncordon {node.name}"
+    if "not Ready" in node.shut:
+        return f"look at the kubelet and the network of {node.name}"
+    return (
+        f"add the toleration to every task template, or take the taint off {node.name} (kubectl taint nodes)"
+    )
+
+
+def ill_devices(s: Situation) -> Iterator[Suspect]:
+    """Devices that members hold, or that the gang waits for, are ill."""
+    mine = machines.unhealthy(s.pods)
+    if mine and not s.ended:
+        yield _held_ill(s, mine)
+    if not waits(s):
+        return
+    needed = machines.lacking(s)
+    for resource in machines.scarce(s):
+        nodes = [n for n in machines.machines(s, resource) if n.fits_selector and not n.shut]
+        lost = [n for n in nodes if n.allocatable < n.capacity]
+        if not lost or (needed and machines.fits(nodes, needed, resource)):
+            continue
+        yield _waited_for(s, resource, nodes, lost, needed)
+        return
+
+
+def _held_ill(s: Situation, mine: Sequence[tuple[PodStory, str, str, str]]) -> Suspect:
+    parts = [f"{pod.name} on {pod.node} holds {device}, {health}" for pod, _, device, health in mine]
+    pod, resource, _, _ = mine[0]
+    cause = Cause(
+        f"a device of a member is ill: {say.listed(parts, 4)} (allocatedResourcesStatus)",
+        f"look {machines.check(resource, pod.node)}; cordon the node and start the gang anew elsewhere",
+    )
+    sure = SURE if all(health == "Unhealthy" for *_, health in mine) else LIKELY
+    return fault(
+        "device-ill", Stage.NODE, cause, f"its kubelet says so of {say.count(len(mine), 'device')}", sure,
+        where=say.places([p for p, *_ in mine]), rows=("HLT-004",),
+        look=(f"kubectl get pod{s.space} {pod.name} -o yaml",),
+    )  # fmt: skip
+
+
+def _waited_for(
+    s: Situation, resource: str, nodes: list[Machine], lost: list[Machine], needed: list[fields.Object]
+) -> Suspect:
+    names = {n.name for n in lost}
+    others = machines.unhealthy(p for p in every_pod(s.evidence) if p.node in names)
+    told = [
+        f"{device} is {health} and held by {pod.name}" for pod, r, device, health in others if r == resource
+    ]
+    parts = [
+        f"{n.name} offers {amount(n.allocatable)} of {amount(n.capacity)} {resource}"
+        + (f" and says {say.listed(list(n.ill), 2)}" if n.ill else "")
+        for n in lost
+    ]
+    whole = [_whole(n) for n in nodes]
+    enough = bool(needed) and machines.fits(whole, needed, resource)
+    cause = Cause(
+        f"devices are ill: {say.listed(parts, 4)}" + (f"; {say.listed(told, 4)}" if told else ""),
+        f"look {machines.check(resource, lost[0].name)}; reset or replace the device, or the node",
+    )
+    seen = f"the gang waits for {resource}"
+    seen += "; with these devices it would fit" if enough else "; with these devices alone it would not fit"
+    more = {
+        "where": tuple(f"Node/{n.name}" for n in lost[:8]), "rows": ("INV-002",),
+        "evidence": tuple(n.line.key for n in lost[:4]), "look": (f"kubectl describe node {lost[0].name}",),
+    }  # fmt: skip
+    stage = Stage.PLACE if s.unbound else Stage.ENQUEUE
+    if enough:
+        return fault("device-ill", stage, cause, seen, SURE, **more)
+    return note("device-ill", stage, cause, seen, **more)
+
+
+def _whole(node: Machine) -> Machine:
+    return dataclasses.replace(node, allocatable=node.capacity)

@@ -1,0 +1,229 @@
+"""Jobs behind Kueue: quota that is refused, that is held for nobody, and that nobody asked for."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, refusal
+from pytest_gpucluster.diagnose.model import Stage, Suspect
+from pytest_gpucluster.diagnose.owning import workloads_of
+from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.evidence import fields, kueue, owners
+from pytest_gpucluster.evidence.kueue import Workload
+from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.judge import say
+from pytest_gpucluster.plain import names, quantities
+from pytest_gpucluster.requirement import Cause
+
+ROOM = re.compile(
+    r"insufficient (?:unused )?quota|exceeds|maximum capacity|no quota|waiting for|preempt|borrow",
+    re.IGNORECASE,
+)
+"""How Kueue says that its quota does not suffice now, or ever; anything else is a mistake in what was declared."""
+
+PLURAL = {"TrainJob": "trainjobs", "JobSet": "jobsets", "Job": "jobs"}
+
+
+def _conditions(workload: Workload) -> dict[str, fields.Object]:
+    return {str(c.get("type")): c for c in fields.items(workload.last, "status", "conditions")}
+
+
+def _true(workload: Workload, kind: str) -> bool:
+    return _conditions(workload).get(kind, {}).get("status") == "True"
+
+
+def _amounts(workload: Workload) -> str:
+    """Return what quota a Workload holds, in words."""
+    held = workload.reserved[-1].amounts if workload.reserved else {}
+    return say.listed([f"{quantities.format_quantity(n)} {r}" for r, n in sorted(held.items())], 4)
+
+
+def resource_of(s: Situation) -> str:
+    """Return the kind of the job as kubectl takes it, with its API group."""
+    last = s.job.last if s.job is not None else {}
+    kind = str(last.get("kind") or "Job")
+    group = fields.group_of(fields.text(last, "apiVersion"))
+    plural = PLURAL.get(kind, f"{kind.lower()}s")
+    return f"{plural}.{group}" if group else plural
+
+
+def _suspended(s: Situation) -> bool:
+    return s.job is not None and fields.sub(s.job.last, "spec").get("suspend") is True
+
+
+def _warnings(s: Situation, workload: Workload | None) -> list[Said]:
+    """Return what was complained of about the job or its Workload, newest last."""
+    said: list[Said] = []
+    if s.gang is not None:
+        kind = s.gang.kind.partition(".")[0]
+        said += owners.said_about(s.evidence, kind, s.gang.namespace, s.gang.name, s.gang.uid)
+    if workload is not None:
+        said += kueue.events_about(s.evidence, workload)
+    return sorted((x for x in said if x.type == "Warning"), key=lambda x: x.t)
+
+
+def admitted_not_started(s: Situation) -> Iterator[Suspect]:
+    """Quota is held for a job that is still suspended and has no pod: nobody lifted the suspension."""
+    if s.gang is None or s.ended or s.pods or not _suspended(s):
+        return
+    for workload in workloads_of(s.evidence, s.gang):
+        held = workload.holding(s.now)
+        if held is None or not _true(workload, "Admitted") or _true(workload, "Evicted"):
+            continue
+        since = s.now - (held.admitted if held.admitted is not None else held.start)
+        if since <= 2 * s.silent:
+            return
+        told = _warnings(s, workload)
+        why = (
+            f"; {told[-1].reporter or 'a controller'} says {told[-1].reason}: {words.short(told[-1].message)}"
+            if told
+            else ""
+        )
+        kind = s.gang.kind.partition(".")[0]
+        describe = f"kubectl describe {resource_of(s)}{s.space} {s.gang.name}"
+        cause = Cause(
+            f"the Workload {workload.name} is Admitted and its {kind} {s.gang.name} is still suspended: "
+            f"{_amounts(workload)} "
+            f"of ClusterQueue {held.queue} are held for nobody{why}",
+            f"see who should lift spec.suspend and does not ({describe}): "
+            + (
+                f"what {told[-1].reporter} says, its version beside Kueue's, "
+                if told and told[-1].reporter
+                else ""
+            )
+            + f"Kueue's integration of {kind} (integrations.frameworks), and managedFields for who sets it again",
+        )
+        seen = f"Admitted for {since:.0f} s, spec.suspend true, 0 pods" + (
+            f"; {say.count(len(told), 'warning')}" if told else "; no event says why"
+        )
+        yield fault(
+            "admitted-not-started", Stage.CONTROLLER, cause, seen, where=(s.title, f"Workload/{workload.name}"),
+            evidence=(held.key, *(x.key for x in told[-1:])), rows=("KUE-001", "KUE-005"),
+            look=(describe, _describe(workload)),
+        )  # fmt: skip
+        return
+
+
+def _describe(workload: Workload) -> str:
+    space = f" -n {workload.namespace}" if workload.namespace else ""
+    return f"kubectl describe workloads.kueue.x-k8s.io{space} {workload.name}"
+
+
+def kept_after_eviction(evidence_workload: Workload) -> bool:
+    """Report whether a Workload is Evicted and its admission is still filled."""
+    return _true(evidence_workload, "Evicted") and bool(
+        fields.sub(evidence_workload.last, "status", "admission")
+    )
+
+
+def evicted_and_holding(s: Situation) -> Iterator[Suspect]:
+    """An eviction stopped half way: the pods are gone and the quota is kept."""
+    if s.gang is None or s.ended or s.pods:
+        return
+    every = [w for w in kueue.workloads(s.evidence) if w.deleted is None]
+    for workload in workloads_of(s.evidence, s.gang):
+        told = workload.when("Evicted")
+        if not kept_after_eviction(workload) or (told and s.now - told[-1].t <= 2 * s.silent):
+            continue
+        evicted = _conditions(workload)["Evicted"]
+        queue = workload.reserved[-1].queue if workload.reserved else "?"
+        waiting = [
+            w.name for w in every if not fields.sub(w.last, "status", "admission") and w.finished is None
+        ]
+        held = f"{_amounts(workload)} of ClusterQueue {queue}"
+        cause = Cause(
+            f"the Workload {workload.name} is Evicted ({evicted.get('reason')}), has no pod, and still holds {held}"
+            + (f"; {say.listed(waiting, 4)} wait{'s' if len(waiting) == 1 else ''}" if waiting else ""),
+            "look at Kueue's log and at the job's controller (is it suspended?); deleting the Workload "
+            f"(kubectl delete workloads.kueue.x-k8s.io -n {workload.namespace} {workload.name}) frees the quota",
+        )
+        yield fault(
+            "evicted-and-holding", Stage.QUEUE, cause, f"status.admission is filled beside Evicted=True; "
+                                                       f"{s.title} has 0 pods",
+            where=(s.title, f"Workload/{workload.name}"), evidence=(workload.key,), rows=("KUE-005", "KUE-004"),
+            look=(_describe(workload),),
+        )  # fmt: skip
+
+
+def quota_waits(s: Situation) -> Iterator[Suspect]:
+    """Kueue does not admit the job, and says why; or it has not heard of it."""
+    if s.gang is None or s.ended or s.pods or not _suspended(s):
+        return
+    mine = workloads_of(s.evidence, s.gang)
+    queue = str(
+        fields.sub(s.job.last if s.job else {}, "metadata", "labels").get(names.LABEL_KUEUE_QUEUE) or ""
+    )
+    if not mine:
+        yield from _no_workload(s, queue)
+        return
+    workload = mine[-1]
+    told = _conditions(workload)
+    if workload.holding(s.now) is not None:
+        yield from _checks(workload)
+        return
+    reserved = told.get("QuotaReserved", {})
+    message = words.short(str(reserved.get("message") or ""))
+    keepers = [
+        w.name
+        for w in kueue.workloads(s.evidence)
+        if w.deleted is None and w is not workload and kept_after_eviction(w)
+    ]
+    seen = f"QuotaReserved=False ({reserved.get('reason') or 'no condition'}); {s.title} is suspended and has 0 pods"
+    more: dict[str, Any] = {
+        "where": (s.title, f"Workload/{workload.name}"),
+        "evidence": (workload.key,),
+        "look": (_describe(workload),),
+    }
+    if keepers:
+        cause = Cause(
+            f"{workload.name} waits for quota that {say.listed(keepers, 3)} keeps although it was evicted",
+            f"see why {keepers[0]} does not give its quota back: gpucluster diagnose of its job",
+        )
+        yield fault("quota-kept", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-005",), **more)
+    elif ROOM.search(message):
+        cause = Cause(
+            f"Kueue holds {workload.name}: {message}",
+            "wait for what holds the quota, ask for less, or raise the quota",
+        )
+        yield refusal("quota-refused", Stage.QUEUE, cause, seen, rows=("KUE-002",), **more)
+    else:
+        cause = Cause(
+            f"Kueue does not admit {workload.name}: {message or 'it says nothing'}",
+            "do what it says: a LocalQueue or ClusterQueue that is not Active, a flavor that does not fit the pods; "
+            "else look whether Kueue runs (kubectl -n kueue-system get pods)",
+        )
+        yield fault("quota-refused", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-001",), **more)
+
+
+def _checks(workload: Workload) -> Iterator[Suspect]:
+    open_ = [
+        f"{c.get('name')} {c.get('state')}: {c.get('message') or 'it says nothing'}"
+        for c in fields.items(workload.last, "status", "admissionChecks")
+        if c.get("state") != "Ready"
+    ]
+    if open_ and not _true(workload, "Admitted"):
+        cause = Cause(
+            f"{workload.name} has its quota and waits for admission checks: {say.listed(open_, 3)}",
+            "look at the controller of the check (kubectl get admissionchecks.kueue.x-k8s.io)",
+        )
+        yield refusal(
+            "admission-check", Stage.QUEUE, cause, "QuotaReserved=True, not Admitted", LIKELY, evidence=(workload.key,),
+            where=(f"Workload/{workload.name}",), look=(_describe(workload),),
+        )  # fmt: skip
+
+
+def _no_workload(s: Situation, queue: str) -> Iterator[Suspect]:
+    listed = bool(kueue.workloads(s.evidence)) or s.looked_at(kueue.WORKLOAD)
+    if not queue or s.age <= 2 * s.silent:
+        return
+    cause = Cause(
+        f"{s.title} names the LocalQueue {queue}, is suspended, and "
+        + ("Kueue made no Workload for it" if listed else "the evidence has no Workload of it"),
+        "check that Kueue runs and manages this kind (integrations.frameworks), and that the LocalQueue exists "
+        f"(kubectl get localqueues.kueue.x-k8s.io{s.space})",
+    )
+    yield fault(
+        "no-workload", Stage.CONTROLLER, cause, f"suspended for {s.age:.0f} s, 0 pods", SURE if listed else LIKELY,
+        where=(s.title,), rows=("KUE-001",), look=(f"kubectl get workloads.kueue.x-k8s.io{s.space}",),
+    )  # fmt: skip

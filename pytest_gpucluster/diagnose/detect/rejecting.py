@@ -1,0 +1,191 @@
+"""Bound pods that a kubelet refused, or ended: by what it says, and by what became of the node."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose.detect.suspecting import fault
+from pytest_gpucluster.diagnose.history import when
+from pytest_gpucluster.diagnose.model import Stage, Suspect
+from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.judge import say
+from pytest_gpucluster.requirement import Cause
+
+NUMA_ROWS = ("NUMA-002", "NUMA-008")
+
+FIXES: dict[str, str] = {
+    "TopologyAffinityError": "ask for no more GPUs (and whole CPUs) a pod than one NUMA node has, spread them over "
+    "more pods, or run the node with another topologyManagerPolicy",
+    "Evicted": "the node ran short of what the message names: give the pods requests, and look at what fills the node",
+    "DeadlineExceeded": "activeDeadlineSeconds is too short for this job: raise it or leave it out",
+    "NodeShutdown": "the node was shut down: start the gang anew, and drain nodes before they are shut down",
+    "Terminated": "the node was shut down: start the gang anew, and drain nodes before they are shut down",
+    "NodeLost": "the node is gone: delete the pod with --force if its node does not come back",
+    "Preempting": "a critical pod took its place on the node: see which, and keep GPU nodes free of others",
+    "SMTAlignmentError": "ask for CPUs in multiples of the threads of a core (full-pcpus-only is set on the node)",
+}
+"""Reason in the status of a pod that its kubelet ended or never started -> fix."""
+
+ADMISSION: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"GPU is lost|fallen off the bus|[Xx]id \d+|NVML.*(?:Unknown Error|GPU)|uncorrectable ECC"),
+     "a GPU of {node} is lost",
+     ("cordon it (kubectl cordon {node}), reset or replace the GPU ({check}), and uncordon it then; a pod that is only "
+     "deleted may be sent back there")),
+    (re.compile(r"no healthy devices|[Uu]nhealthy devices?|device is unhealthy"),
+     "the device plugin on {node} has no healthy device for the pod", ("look {check}; cordon the node until the "
+                                                                      "devices are well")),
+    (re.compile(r"connection refused|code = Unavailable|transport: |EOF|DeadlineExceeded|endpoint .*stopped"),
+     "the device plugin on {node} does not answer its kubelet",
+     ("look at the device plugin's pod on {node} (kubectl get pods -A -o wide --field-selector "
+     "spec.nodeName={node}) and "
+     "restart it; then delete the rejected pod")),
+    (re.compile(r"Requested: \d+, Available: \d+"),
+     "{node} had fewer free devices than the scheduler counted",
+     ("two schedulers fill the node, or its device plugin was restarted: let one scheduler have the GPU nodes; look "
+     "{check}, then delete the pod")),
+    (re.compile(r"not enough (?:cpus|memory)|cpu manager|memory manager", re.IGNORECASE),
+     "{node} cannot give the whole CPUs or memory", "leave reserved CPUs out of the request, or use another node"),
+)  # fmt: skip
+"""(what an UnexpectedAdmissionError says, what it means, what to do)."""
+
+RECREATED = (
+    "the node {node} was taken back and made again under its name{spot}: it is younger than the pod on it"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rejection:
+    """What a rejection means."""
+
+    text: str
+    fix: str
+    rows: tuple[str, ...] = ()
+    look: tuple[str, ...] = ()
+
+
+def kubelet_rejects(s: Situation) -> Iterator[Suspect]:
+    """A kubelet refused a bound pod, or ended it: the pod is Failed and no container says why."""
+    by_reason: dict[str, list[PodStory]] = {}
+    gone = s.gang.pods if s.gang is not None else s.loose
+    for pod in gone if s.phase != "Completed" else ():
+        reason = fields.text(pod.last, "status", "reason")
+        if pod.phase == "Failed" and reason and pod.node:
+            by_reason.setdefault(reason, []).append(pod)
+    for reason, pods in by_reason.items():
+        now = [p for p in pods if p.deleted is None]
+        if not now and s.whole:
+            continue
+        pod = (now or pods)[-1]
+        message = fields.text(pod.last, "status", "message")
+        found = _meaning(s, pod, reason, message)
+        cause = Cause(found.text, found.fix)
+        seen = f"{say.count(len(pods), 'pod')} Failed with reason {reason} ({words.short(message) or 'no message'}); "
+        seen += "the scheduler had bound them"
+        yield fault(
+            "kubelet-rejects", Stage.ADMIT, cause, seen, where=say.places(pods), rows=found.rows,
+            evidence=tuple(p.keys.get("finished") or p.keys["created"] for p in pods[:4]),
+            look=(f"kubectl describe pod{s.space} {pod.name}", *found.look),
+        )  # fmt: skip
+
+
+def _meaning(s: Situation, pod: PodStory, reason: str, message: str) -> Rejection:
+    plain = f"the kubelet of {pod.node} ends or rejects the pod: {reason}"
+    if reason == "NodeAffinity":
+        return _node_affinity(s, pod)
+    if reason == "UnexpectedAdmissionError":
+        return _admission(s, pod, message)
+    rows = NUMA_ROWS if reason == "TopologyAffinityError" else ()
+    fix = FIXES.get(reason, "")
+    if reason.startswith("OutOf"):
+        fix = "two schedulers fill the same node, or devices were lost: let one scheduler have the GPU nodes"
+        return Rejection(f"{plain}{_lost(s, pod)}", fix, rows)
+    fix = fix or "read status.reason and status.message of the pod, and the kubelet's log on that node"
+    return Rejection(plain, fix, rows)
+
+
+def _admission(s: Situation, pod: PodStory, message: str) -> Rejection:
+    resource = next(iter(fields.scarce_resources(pod.last)), "")
+    named = {"node": pod.node, "check": machines.check(resource, pod.node)}
+    for pattern, text, fix in ADMISSION:
+        if pattern.search(message):
+            said = f"{text.format(**named)}: UnexpectedAdmissionError, {_deciding(message, pattern)}{_lost(s, pod)}"
+            return Rejection(said, fix.format(**named), ("INV-002",), (f"kubectl describe node {pod.node}",))
+    text = f"the kubelet of {pod.node} rejects the pod: UnexpectedAdmissionError, {words.short(message)}{_lost(s, pod)}"
+    fix = f"look at the device plugin's pod on {pod.node} and its devices ({named['check']}), then delete the pod"
+    return Rejection(text, fix, (), (f"kubectl describe node {pod.node}",))
+
+
+def _deciding(message: str, pattern: re.Pattern[str]) -> str:
+    """Return of a chain of errors the links from just before the one that decides."""
+    links = words.plain(message).split(": ")
+    at = next((n for n, link in enumerate(links) if pattern.search(link)), None)
+    return words.short(": ".join(links[max(0, at - 1) :] if at is not None else links))
+
+
+def _lost(s: Situation, pod: PodStory) -> str:
+    """Return what a node offers where that is less than it has."""
+    line = s.object("Node", pod.node)
+    parts = []
+    for resource in fields.scarce_resources(pod.last) if line is not None else ():
+        status = fields.sub(line.object, "status") if line else {}
+        has, gives = (
+            fields.quantity(fields.sub(status, p).get(resource, 0)) for p in ("capacity", "allocatable")
+        )
+        if gives < has:
+            parts.append(f"{pod.node} offers {float(gives):g} of {float(has):g} {resource}")
+    ill = machines.complaints(line.object) if line is not None else ()
+    return "".join(f"; {part}" for part in (*parts, *(f"{pod.node} says {one}" for one in ill[:2])))
+
+
+def _bound_at(pod: PodStory) -> datetime | None:
+    told = fields.condition(pod.last, "PodScheduled").get("lastTransitionTime")
+    times = (
+        told,
+        fields.text(pod.last, "status", "startTime"),
+        fields.text(pod.last, "metadata", "creationTimestamp"),
+    )
+    return next((t for one in times if (t := when(one)) is not None), None)
+
+
+def _node_affinity(s: Situation, pod: PodStory) -> Rejection:
+    """Say what became of the labels that a bound pod asks of its node: a new node, other labels, or too early."""
+    line = s.object("Node", pod.node)
+    again = f"delete the pod (kubectl delete pod{s.space} {pod.name}), or restart the gang"
+    look = (f"kubectl get node {pod.node} --show-labels",)
+    plain = f"the kubelet of {pod.node} rejects the pod: NodeAffinity"
+    if line is None:
+        listed = s.looked_at("Node") or bool(s.objects("Node"))
+        text = (
+            f"{plain}; the node is not there any more"
+            if listed
+            else f"{plain}; the evidence does not have the node"
+        )
+        return Rejection(text, f"see what became of the node; {again}", (), look)
+    made, bound = when(fields.text(line.object, "metadata", "creationTimestamp")), _bound_at(pod)
+    labels = fields.sub(line.object, "metadata", "labels")
+    if made is not None and bound is not None and made > bound:
+        spot = next((f" (label {word})" for key, word in SPOT_LABELS if _is_spot(labels.get(key))), "")
+        text = RECREATED.format(node=pod.node, spot=spot)
+        age = (made - bound).total_seconds()
+        text += f" by {age:.0f} s, and its kubelet did not have the labels yet when it looked at the pod"
+        fix = f"{again}: a pod is bound to a node once; on nodes that are taken back let PodFailed -> RestartJob do it"
+        return Rejection(text, fix, (), look)
+    missing = machines.unmet(pod.last, line.object)
+    if missing:
+        text = f"{plain}: the pod asks for {missing}, and the node does not have it"
+        return Rejection(
+            text, f"put the label back, or let the pod ask for what nodes have; then {again}", (), look
+        )
+    text = f"{plain}, although the node's labels match now: its kubelet started, or was relabelled, after the bind"
+    return Rejection(text, f"see when the kubelet of {pod.node} started (its log); {again}", (), look)
+
+
+SPOT_LABELS = tuple(machines.SPOT.items())
+
+
+def _is_spot(value: object) -> bool:
+    return str(value).lower() in ("true", "spot", "preemptible")

@@ -1,0 +1,250 @@
+"""Nodes as a waiting gang sees them: who could take its members, who is closed and why, whose devices are ill."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from pytest_gpucluster.diagnose.situation import Situation
+from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.model import Line
+from pytest_gpucluster.evidence.pods import FINISHED, PodStory
+from pytest_gpucluster.evidence.pods import pods as every_pod
+
+CORDON = "node.kubernetes.io/unschedulable"
+OWN_TAINTS = (CORDON, "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints by which Kubernetes repeats what stands elsewhere on a node."""
+
+PRESSURE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+ILL = re.compile(
+    r"xid|not ?healthy|unhealthy|error|fail|lost|fault|critical|degraded|corrupt|down\b|flap|hang|ecc",
+    re.IGNORECASE,
+)
+WELL = re.compile(r"(?:Health|Healthy|Ready|OK|Available|Passed)$", re.IGNORECASE)
+"""Types of conditions that are True when all is well."""
+
+SPOT = {
+    "cloud.google.com/gke-spot": "gke-spot", "cloud.google.com/gke-preemptible": "gke-preemptible",
+    "eks.amazonaws.com/capacityType": "capacityType", "karpenter.sh/capacity-type": "capacity-type",
+    "kubernetes.azure.com/scalesetpriority": "scalesetpriority",
+}  # fmt: skip
+"""Labels by which clouds say that they may take a node back -> how they are called."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """One node and what it has of a resource.
+
+    Attributes:
+        shut: why it takes no pod of the job, "" where it does.
+        cordoned: somebody closed it.
+        fits_selector: whether the pods' nodeSelector and required node affinity let them go there.
+    """
+
+    name: str
+    capacity: Fraction
+    allocatable: Fraction
+    used: Fraction
+    shut: str
+    cordoned: bool
+    fits_selector: bool
+    line: Line
+
+    @property
+    def free(self) -> Fraction:
+        """Return what is left, never less than nothing."""
+        return max(self.allocatable - self.used, Fraction(0))
+
+    @property
+    def ill(self) -> tuple[str, ...]:
+        """Return what its conditions complain of, in their own words."""
+        return complaints(self.line.object)
+
+
+def complaints(node: fields.Object) -> tuple[str, ...]:
+    """Return the conditions of a node that say that something is wrong with it, in their own words."""
+    found = []
+    for c in fields.items(node, "status", "conditions"):
+        kind, status = str(c.get("type") or ""), str(c.get("status") or "")
+        told = " ".join(str(c.get(key) or "") for key in ("reason", "message"))
+        if kind == "Ready":
+            continue
+        bad = status == "True" and (
+            kind in PRESSURE or (not WELL.search(kind) and ILL.search(f"{kind} {told}"))
+        )
+        if bad or (status == "False" and WELL.search(kind)):
+            found.append(f"{kind}={status}: {told.strip()}")
+    return tuple(found)
+
+
+def machines(s: Situation, resource: str) -> tuple[Machine, ...]:
+    """Return every node that has, or should have, some of a resource."""
+    used: dict[str, Fraction] = {}
+    for pod in every_pod(s.evidence):
+        if pod.bound is not None and pod.deleted is None and pod.phase not in FINISHED:
+            used[pod.node] = used.get(pod.node, Fraction(0)) + fields.requested(pod.last, resource)
+    spec = next((p.last for p in s.unbound), None) or next(iter(s.templates), {})
+    found = []
+    for line in s.objects("Node"):
+        status = fields.sub(line.object, "status")
+        has = [
+            fields.quantity(fields.sub(status, part).get(resource, 0)) for part in ("capacity", "allocatable")
+        ]
+        if any(has):
+            shut = closed(line.object, spec)
+            found.append(
+                Machine(
+                    line.name, has[0], has[1], used.get(line.name, Fraction(0)), shut,
+                    bool(fields.sub(line.object, "spec").get("unschedulable")), selects(spec, line.object), line,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def closed(node: fields.Object, pod: fields.Object) -> str:
+    """Return why a node takes no such pod whatever is free there: cordoned, not Ready, tainted; "" where it does."""
+    if fields.sub(node, "spec").get("unschedulable"):
+        return "is cordoned"
+    ready = fields.condition(node, "Ready")
+    if ready.get("status", "True") != "True":
+        why = ": ".join(str(ready[k]) for k in ("reason", "message") if ready.get(k))
+        return f"is not Ready ({why or ready.get('status')})"
+    for taint in fields.items(node, "spec", "taints"):
+        if taint.get("effect") in ("NoSchedule", "NoExecute") and not _tolerated(pod, taint):
+            if taint.get("key") == CORDON:
+                return "is cordoned"
+            return f"carries the taint {named(taint)}, which the pods do not tolerate"
+    return ""
+
+
+def named(taint: fields.Object) -> str:
+    """Return a taint as kubectl writes it."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key')}{value}:{taint.get('effect')}"
+
+
+def _tolerated(pod: fields.Object, taint: fields.Object) -> bool:
+    for one in fields.items(pod, "spec", "tolerations"):
+        if one.get("effect") not in (None, "", taint.get("effect")):
+            continue
+        exists = one.get("operator") == "Exists"
+        if exists and not one.get("key"):
+            return True
+        if one.get("key") == taint.get("key") and (
+            exists or str(one.get("value") or "") == str(taint.get("value") or "")
+        ):
+            return True
+    return False
+
+
+def selects(pod: fields.Object, node: fields.Object) -> bool:
+    """Report whether nodeSelector and required node affinity of a pod let it go to a node."""
+    return not unmet(pod, node)
+
+
+def unmet(pod: fields.Object, node: fields.Object) -> str:
+    """Return what a pod asks of its node's labels and does not find there, "" where all is there."""
+    labels = {str(k): str(v) for k, v in fields.sub(node, "metadata", "labels").items()}
+    for key, value in fields.sub(pod, "spec", "nodeSelector").items():
+        if labels.get(str(key)) != str(value):
+            return f"{key}={value}"
+    needed = fields.sub(
+        pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    terms = fields.items(needed, "nodeSelectorTerms")
+    failed = []
+    for term in terms:
+        missing = next((e for e in fields.items(term, "matchExpressions") if not _holds(e, labels)), None)
+        if missing is None:
+            return ""
+        values = missing.get("values")
+        listed = ", ".join(map(str, values)) if isinstance(values, list | tuple) else ""
+        failed.append(f"{missing.get('key')} {missing.get('operator')} {listed}".strip())
+    return " or ".join(failed)
+
+
+def _holds(expression: fields.Object, labels: Mapping[str, str]) -> bool:
+    key, operator = str(expression.get("key")), expression.get("operator")
+    values = expression.get("values")
+    wanted = [str(v) for v in values] if isinstance(values, list | tuple) else []
+    has = labels.get(key)
+    if operator == "In":
+        return has in wanted
+    if operator == "NotIn":
+        return has not in wanted
+    if operator == "Exists":
+        return has is not None
+    if operator == "DoesNotExist":
+        return has is None
+    if operator in ("Gt", "Lt") and has is not None and has.lstrip("-").isdigit() and wanted[:1] != []:
+        limit = int(wanted[0]) if wanted[0].lstrip("-").isdigit() else 0
+        return int(has) > limit if operator == "Gt" else int(has) < limit
+    return operator not in ("Gt", "Lt")
+
+
+def lacking(s: Situation) -> list[fields.Object]:
+    """Return the specifications of the needed members that have no place yet."""
+    needed = max(s.minimum - s.held, 0)
+    waiting = [p.last for p in s.unbound] or (list(s.templates) if not s.pods else [])
+    return sorted(waiting, key=_size, reverse=True)[-needed:] if needed else []
+
+
+def _size(spec: fields.Object) -> Fraction:
+    return sum((fields.requested(spec, r) for r in fields.scarce_resources(spec)), Fraction(0))
+
+
+def fits(nodes: Iterable[Machine], needed: Iterable[fields.Object], resource: str) -> bool:
+    """Report whether members find room for a resource on nodes, the largest first."""
+    free = sorted((n.free for n in nodes), reverse=True)
+    for spec in sorted(needed, key=lambda one: fields.requested(one, resource), reverse=True):
+        asked = fields.requested(spec, resource)
+        place = next((i for i, room in enumerate(free) if room >= asked), None)
+        if place is None:
+            return False
+        free[place] -= asked
+        free.sort(reverse=True)
+    return True
+
+
+def scarce(s: Situation) -> tuple[str, ...]:
+    """Return the extended resources that the waiting members ask for."""
+    specs = [p.last for p in s.unbound] or [p.last for p in s.pods] or list(s.templates)
+    asked = dict.fromkeys(r for spec in specs for r in fields.scarce_resources(spec))
+    return tuple(asked) or tuple(r for r in s.wanted if "/" in r)
+
+
+def everywhere(s: Situation) -> bool:
+    """Report whether the evidence has the pods of all namespaces, so that what is free on a node is known."""
+    if s.evidence.spans:
+        return True
+    spaces = {pod.namespace for pod in every_pod(s.evidence)}
+    return bool(spaces & {"kube-system", "volcano-system"}) or isinstance(
+        s.evidence.header.get("looked"), Mapping
+    )
+
+
+def unhealthy(pods: Iterable[PodStory]) -> list[tuple[PodStory, str, str, str]]:
+    """Return (pod, resource, device, health) of devices that pods hold and that their kubelet calls ill."""
+    found = []
+    for pod in pods:
+        if pod.deleted is not None or pod.phase in FINISHED:
+            continue
+        for part in ("initContainerStatuses", "containerStatuses"):
+            for status in fields.items(pod.last, "status", part):
+                for held in fields.items(status, "allocatedResourcesStatus"):
+                    found += [
+                        (pod, str(held.get("name")), str(one.get("resourceID")), str(one.get("health")))
+                        for one in fields.items(held, "resources")
+                        if one.get("health") not in (None, "Healthy")
+                    ]
+    return found
+
+
+def check(resource: str, node: str) -> str:
+    """Return how to look at the devices of a node, in the words of their vendor."""
+    vendor = resource.partition("/")[0]
+    if vendor.endswith("nvidia.com"):
+        return f"on {node}: nvidia-smi -q, and dmesg | grep -i xid"
+    if vendor.endswith("amd.com"):
+        return f"on {node}: rocm-smi, and dmesg | grep -i amdgpu"
+    return f"on {node}: the vendor's tool, the log of the device plugin, and dmesg"

@@ -1,0 +1,22 @@
+"""Each kind of trouble in other words and numbers: what is asserted is told from its neighbours."""
+
+import pytest
+
+from pytest_gpucluster import diagnose
+from tests.diagnose import kinds_placed, kinds_started
+
+KINDS = {**kinds_placed.KINDS, **kinds_started.KINDS}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_kind_is_told_from_its_neighbours(kind: str):
+    """State and first cause are right; the text names what it must, and spares whom it must."""
+    plant, state, code, names, spares = KINDS[kind]
+    found = plant().diagnose()
+    text = " ".join(diagnose.render(found).split())
+    assert found.state.value == state, text
+    assert (found.suspects[0].code if found.suspects else "") == code, text
+    for word in names:
+        assert word in text, text
+    for word in spares:
+        assert word not in text, text
