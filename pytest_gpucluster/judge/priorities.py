@@ -105,6 +105,14 @@ def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) ->
     if low.gen.first_bind is not None and passed_over and (whole is None or low_to < whole - limits.period):
         until = f"{whole - low.gen.first_bind:.1f} s later" if whole is not None else "not at all"
         more = f"{low.gang.name} was bound from t={low.gen.first_bind:.2f} s, {high.gang.name} {until}"
+        reading = gates.read(evidence, high.gang, high.gen)
+        if reading.held is None and reading.enqueue:
+            said = reading.enqueue[-1]
+            return found(
+                Verdict.INCONCLUSIVE,
+                f"{more}; {high.gang.name} was refused at enqueue by {said.reporter} ({said.message[:120]}): it was not "
+                f"among those of which priority chooses, while {low.gang.name} had been let in before",
+            )
         if not _no_larger(high.gang, low.gang):
             return found(
                 Verdict.INCONCLUSIVE, f"{more}, but it asks for more: the room may not have been enough"
