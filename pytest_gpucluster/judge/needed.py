@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_gpucluster.judge.needs import Needs
+from pytest_gpucluster.plain import names
 
 _SIZE = ("members", "min_member")
 _SCARCE = ("currency", *_SIZE)
@@ -13,6 +14,8 @@ _FABRIC = ("fabric", *_SIZE, "nodes", "world")
 _RANKED = (*_SIZE, "nodes", "nproc", "pods_per_node", "world")
 _SPREAD_OUT = ("fabric", *_RANKED)
 _TRIED = ("numa", "tried")
+_MADE = (names.VC_JOB, names.POD_GROUP, "Pod")
+"""What a Job that was not refused would have made."""
 
 NEEDED: Mapping[str, Needs] = {
     "access.sees_its_own": Needs(facts=("access",), given=("tried",)),
@@ -25,7 +28,9 @@ NEEDED: Mapping[str, Needs] = {
     "capability.above_capability_refused": Needs(
         roles=("subject", "control", "queue"), seen=("Queue",), given=(*_SCARCE, "total")
     ),
-    "closed.closed_queue_refuses": Needs(seen=("Queue",), notes=("commanded",), given=("cases",)),
+    "closed.closed_queue_refuses": Needs(
+        watched=_MADE, seen=("Queue",), notes=("commanded",), given=("cases",)
+    ),
     "dns_wait.bounded": Needs(facts=("waited",), given=("members",)),
     "endings.min_success_decides": Needs(roles=("enough", "too-few")),
     "endings.removed_after_ttl": Needs(roles=("time-to-live",)),
@@ -92,7 +97,7 @@ NEEDED: Mapping[str, Needs] = {
     "reach.master_answers": Needs(facts=("resolved",), some=("connected",), given=_SIZE),
     "reboot.replaced_once": Needs(seen=("Node",), notes=("rebooted-by-us",), given=_SIZE),
     "refusal.over_large_refused": Needs(seen=("Queue",), given=_SCARCE),
-    "rejected.invalid_rejected": Needs(given=("cases",)),
+    "rejected.invalid_rejected": Needs(watched=_MADE, given=("cases",)),
     "rejected_member.ends_or_restarts": Needs(seen=("Node",), given=(*_SIZE, *_TRIED, "attempts")),
     "rendezvous.one_world": Needs(facts=("rank", "sum"), given=(*_SIZE, "nnodes", "nproc", "world")),
     "rerun.not_run_again": Needs(roles=("subject", "contrast"), notes=("evicted-by-us",)),

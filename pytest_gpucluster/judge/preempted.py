@@ -124,9 +124,7 @@ def _halved(evidence: Evidence, given: terms.Given, settled: float, left: Left) 
         evidence=_keys(left.taken),
         numbers=(
             Number("members left", len(left.rest), "pods", left.generation.minimum, "minAvailable"),
-            Number(
-                "left so for", left.seconds, "s", settled, "two scheduler periods"
-            ),
+            Number("left so for", left.seconds, "s", settled, "two scheduler periods"),
         ),
         currency=terms.currency(evidence, given, left.gang),
     )

@@ -110,8 +110,8 @@ def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) ->
             said = reading.enqueue[-1]
             return found(
                 Verdict.INCONCLUSIVE,
-                f"{more}; {high.gang.name} was refused at enqueue by {said.reporter} ({said.message[:120]}): it was not "
-                f"among those of which priority chooses, while {low.gang.name} had been let in before",
+                f"{more}; {high.gang.name} was refused at enqueue by {said.reporter} ({said.message[:120]}): it was "
+                f"not among those of which priority chooses, while {low.gang.name} had been let in before",
             )
         if not _no_larger(high.gang, low.gang):
             return found(

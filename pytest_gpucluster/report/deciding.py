@@ -39,7 +39,9 @@ def _with_what_it_needs(
     requirement: Requirement, evidence: Evidence, told: Mapping[str, Any], finding: Finding
 ) -> Finding:
     """Return a pass as undecided where something that the row needs was not seen, and any other finding as it is."""
-    lack = needs.lacking(evidence, told, needed.of(requirement.judge)) if finding.verdict is Verdict.PASS else ""
+    lack = (
+        needs.lacking(evidence, told, needed.of(requirement.judge)) if finding.verdict is Verdict.PASS else ""
+    )
     if not lack:
         return finding
     return dataclasses.replace(

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from pytest_gpucluster.judge import needed
+from pytest_gpucluster.judge import needed, needs
 from pytest_gpucluster.report import deciding
 from tests import amount
-from tests.defects import matrix, pieces
+from tests.defects import matrix, pieces, reading
 
 # One worker reads the recordings, once.
 pytestmark = pytest.mark.xdist_group("recordings")
@@ -47,3 +47,22 @@ def test_the_table_names_judges_that_there_are():
     """An entry under a misspelt name would ask nothing of anybody."""
     judges = {f"{row.judge.__module__.rpartition('.')[2]}.{row.judge.__name__}" for row in matrix.rows()}
     assert set(needed.NEEDED) <= judges
+
+
+TOLD_TWICE = {"period": "scheduler_period", "spread": "bind_spread"}
+"""Keys of `given` beside which the profile's own stand, that all scenarios tell."""
+PERHAPS = {"kueue", "further_schedulers", "interface", "secondary"}
+"""Keys of `given` that a profile may leave out; whoever needs one says so when it is absent."""
+SAID_AGAIN = {"rank": {"gemm", "train", "smoke"}, "asked": {"wired"}}
+"""Events whose content each of others repeats."""
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_a_judge_reads_its_row_needs(row):
+    """The table of needs leaves out nothing that the judge goes by: what payloads say, and what scenarios tell it."""
+    evidence = matrix.evidence(ROWS[row].scenario.name)
+    stated = needed.of(ROWS[row].judge)
+    events, given = reading.read(ROWS[row], evidence)
+    told = {*stated.facts, *stated.some}
+    assert {event for event in events - told if not SAID_AGAIN.get(event, set()) & told} == set()
+    assert given - {*needs.DECLARED, *stated.given, *TOLD_TWICE, *PERHAPS} == set()
