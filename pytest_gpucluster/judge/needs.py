@@ -139,9 +139,9 @@ def _end(evidence: Evidence, uids: Container[str]) -> float:
 def lacking(evidence: Evidence, given: terms.Given, needs: Needs) -> str:
     """Return what a row needs and the evidence of a scenario lacks, "" where it lacks nothing.
 
-    Only evidence that a scenario of ours left has a driver's record; recordings are read as they are.
+    Only evidence of a run of ours, which its header names, has a driver's record; recordings are read as they are.
     """
-    if not evidence.header.get("scenario") or evidence.clock != "receipt":
+    if not fields.text(evidence.header, "source", "run") or evidence.clock != "receipt":
         return ""
     seen = look(evidence, given, needs)
     return next(

@@ -1,8 +1,11 @@
 """What real Volcano showed that judges read wrongly: each kind with the verdict that is right."""
 
+import dataclasses
+
 import pytest
 
 from pytest_gpucluster.evidence import mutate, read
+from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.report import deciding
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -26,6 +29,21 @@ def test_who_was_refused_at_enqueue_was_not_passed_over():
     finding = ROWS["LIFE-013"].judge(evidence, evidence.given)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "priorities-late was refused at enqueue by volcano (queue resource quota" in finding.observed
+
+
+def test_who_was_there_when_the_lower_one_was_let_in_was_passed_over():
+    """The same, had the gang of high priority been there a whole period before: then priority was not looked at."""
+    evidence = read(recordings.FOLDER / "kind" / "v1.37.2" / "priorities-refused-at-enqueue.jsonl")
+    late = base.with_lines(
+        evidence,
+        (
+            dataclasses.replace(line, t=line.t - 1.0)
+            if line.kind == "PodGroup" and line.name.startswith("priorities-late") and line.type == "ADDED"
+            else line
+            for line in evidence.lines
+        ),
+    )
+    assert ROWS["LIFE-013"].judge(late, evidence.given).verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("code", [400, 403, 500])
