@@ -113,7 +113,9 @@ NEEDED: Mapping[str, Needs] = {
     "stalls.ends_named": Needs(some=("passed", "place"), given=("stalls",)),
     "support.versions_supported": Needs(seen=("Node",), given=("versions",)),
     "suspended.suspend_and_resume": Needs(roles=("suspended", "subject", "contrast"), notes=("commanded",)),
-    "topology.labels_arrive": Needs(seen=("Node",), facts=("gate", "labels", "launching"), given=("labels", "members")),
+    "topology.labels_arrive": Needs(
+        roles=("held",), seen=("Node",), facts=("gate", "labels", "launching"), given=("labels", "members")
+    ),
     "trainer.further_hold": Needs(
         notes=("tries",), given=("currency", "further_schedulers", "resource", "schedulers", "slots", "total")
     ),

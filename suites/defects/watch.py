@@ -21,6 +21,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-007": "inconclusive",
     },
     "watch.cut": {
+        "REF-003": "inconclusive",
         **dict.fromkeys(
             (
                 "FAB-001",
