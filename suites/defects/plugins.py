@@ -74,9 +74,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "PLG-011": "environment",
     },
     "plugins.no-service": {
-        **dict.fromkeys(
-            ("FAB-013", "RDZV-002", "RDZV-003", "RDZV-007", "RDZV-008", "RDZV-010"), "inconclusive"
-        ),
+        **dict.fromkeys(("FAB-013", "RDZV-002", "RDZV-003", "RDZV-008", "RDZV-010"), "inconclusive"),
         "PLG-003": "fail",
     },
     "plugins.inject-unasked": {"PLG-002": "fail", "PLG-005": "inconclusive"},
