@@ -19,6 +19,11 @@ def choose(*, everything: bool) -> None:
     hypothesis.settings.load_profile(EVERYTHING if everything else PART)
 
 
+def all_of_it() -> bool:
+    """Report whether all is to be tried."""
+    return hypothesis.settings.get_current_profile_name() == EVERYTHING
+
+
 def examples(full: int, **more: Any) -> hypothesis.settings:
     """Return the settings of a property whose full number of examples is not the usual hundred.
 
@@ -28,5 +33,4 @@ def examples(full: int, **more: Any) -> hypothesis.settings:
         full: Number of examples in `make everything`.
         more: Further settings of hypothesis.
     """
-    everything = hypothesis.settings.get_current_profile_name() == EVERYTHING
-    return hypothesis.settings(max_examples=full if everything else max(full // SHARE, LEAST), **more)
+    return hypothesis.settings(max_examples=full if all_of_it() else max(full // SHARE, LEAST), **more)

@@ -65,10 +65,13 @@ def whole_or_surplus(evidence: Evidence, given: terms.Given) -> Finding:
     seen = evictions.taken(evidence)
     if not seen:
         return _nobody(evidence)
-    found = _left(evidence, seen, limits.tolerance)
-    bad = [left for left in found if left.seconds > limits.tolerance]
+    # Who gives way goes at once: the time over which a gang may be bound says nothing of that, and may be as long as
+    # a window.
+    settled = terms.HALF_PERIODS * limits.period + limits.grain
+    found = _left(evidence, seen, settled)
+    bad = [left for left in found if left.seconds > settled]
     if bad:
-        return _halved(evidence, given, limits, max(bad, key=lambda left: left.seconds))
+        return _halved(evidence, given, settled, max(bad, key=lambda left: left.seconds))
     unsure = next((left for left in found if left.open or left.gap), None)
     if unsure is not None:
         why = "pods were not watched then" if unsure.gap else "the evidence ends before that can be told"
@@ -105,7 +108,7 @@ def _left(evidence: Evidence, seen: tuple[Taken, ...], tolerance: float) -> list
     return found
 
 
-def _halved(evidence: Evidence, given: terms.Given, limits: terms.Terms, left: Left) -> Finding:
+def _halved(evidence: Evidence, given: terms.Given, settled: float, left: Left) -> Finding:
     why = left.taken[-1].why or evictions.PREEMPT
     gone = tuple(one.pod for one in left.taken)
     return say.finding(
@@ -121,9 +124,7 @@ def _halved(evidence: Evidence, given: terms.Given, limits: terms.Terms, left: L
         evidence=_keys(left.taken),
         numbers=(
             Number("members left", len(left.rest), "pods", left.generation.minimum, "minAvailable"),
-            Number(
-                "left so for", left.seconds, "s", limits.tolerance, "two scheduler periods or bind spread"
-            ),
+            Number("left so for", left.seconds, "s", settled, "two scheduler periods"),
         ),
         currency=terms.currency(evidence, given, left.gang),
     )

@@ -117,8 +117,14 @@ def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
 
 
 def _not_made(evidence: Evidence) -> str:
-    """Say which creation the API server failed to answer, where none was made for that."""
-    failed = [line for line in evidence.responses() if (fields.number(line.data, "code") or 0) >= 500]
+    """Say which creation the API server refused or failed to answer, where none was made for that."""
+    failed = [
+        line
+        for line in evidence.responses()
+        if (fields.number(line.data, "code") or 0) >= 400
+        and fields.text(line.data, "request").startswith("create ")
+        and not line.data.get("dry_run")
+    ]
     if not failed:
         return ""
     first = failed[0].data

@@ -15,6 +15,9 @@ TAKES = (
     "a gang that finds no room is placed in the room of one of lower priority in its queue, and only of such"
 )
 
+SESSION = 0.1
+"""Part of the scheduler's period that a session is taken to last (recorded: a few hundredths of a second)."""
+
 NO_PRIORITY = Cause(
     "the scheduler does not look at priorities",
     "put the priority plugin into the first tier of volcano-scheduler.conf, before gang and drf, and do not start the "
@@ -105,6 +108,9 @@ def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) ->
     if low.gen.first_bind is not None and passed_over and (whole is None or low_to < whole - limits.period):
         until = f"{whole - low.gen.first_bind:.1f} s later" if whole is not None else "not at all"
         more = f"{low.gang.name} was bound from t={low.gen.first_bind:.2f} s, {high.gang.name} {until}"
+        late = _came_too_late(evidence, limits, high, low)
+        if late:
+            return found(Verdict.INCONCLUSIVE, f"{more}; {late}")
         if not _no_larger(high.gang, low.gang):
             return found(
                 Verdict.INCONCLUSIVE, f"{more}, but it asks for more: the room may not have been enough"
@@ -124,6 +130,24 @@ def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) ->
     return found(
         Verdict.PASS,
         f"{high.gang.name} was bound at t={whole:.2f} s, {low.gang.name} {low.gen.first_bind - whole:.1f} s later",
+    )
+
+
+def _came_too_late(evidence: Evidence, limits: terms.Terms, high: Ranked, low: Ranked) -> str:
+    """Return why priority did not choose: the lower gang was let into the queue before the higher one was there.
+
+    A session of the scheduler takes a part of its period: who comes within it is not in its snapshot.
+    """
+    reading = gates.read(evidence, high.gang, high.gen)
+    if reading.held is not None or not reading.enqueue or low.gen.group is None or high.gen.group is None:
+        return ""
+    let_in = next((t for t, phase, _ in low.gen.group.phases if phase == "Inqueue"), None)
+    if let_in is None or let_in > high.gen.group.created + limits.period * SESSION + limits.grain:
+        return ""
+    said = reading.enqueue[-1]
+    return (
+        f"{high.gang.name} was refused at enqueue by {said.reporter} ({said.message[:120]}): {low.gang.name} had been "
+        f"let into the queue at t={let_in:.2f} s, in a round that did not know of it"
     )
 
 

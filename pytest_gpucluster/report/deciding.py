@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.judge import needed, needs
 from pytest_gpucluster.requirement import Finding, Requirement, Verdict
 
 
@@ -12,7 +13,8 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
     """Return the finding of a requirement on evidence.
 
     A scenario that could not be run to its end says so in the header (`problem`: verdict and text). That
-    outranks what the judge makes of the rest, except for a violation that was seen.
+    outranks what the judge makes of the rest, except for a violation that was seen. A pass counts only where all was
+    seen that the row needs.
 
     Args:
         requirement: the declaration.
@@ -23,13 +25,27 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
     finding = requirement.decide(evidence, told)
     problem = evidence.header.get("problem")
     if not isinstance(problem, Mapping) or finding.violation or requirement.elsewhere(told) is not None:
-        return finding
+        return _with_what_it_needs(requirement, evidence, told, finding)
     return dataclasses.replace(
         finding,
         verdict=Verdict(str(problem.get("verdict", Verdict.INCONCLUSIVE.value))),
         observed=str(problem.get("text", "the scenario was not run to its end")),
         causes=(),
         violation=False,
+    )
+
+
+def _with_what_it_needs(
+    requirement: Requirement, evidence: Evidence, told: Mapping[str, Any], finding: Finding
+) -> Finding:
+    """Return a pass as undecided where something that the row needs was not seen, and any other finding as it is."""
+    lack = (
+        needs.lacking(evidence, told, needed.of(requirement.judge)) if finding.verdict is Verdict.PASS else ""
+    )
+    if not lack:
+        return finding
+    return dataclasses.replace(
+        finding, verdict=Verdict.INCONCLUSIVE, observed=f"the evidence is not whole: {lack}", causes=()
     )
 
 

@@ -75,14 +75,20 @@ def place(
 def resize(site: sites.Site, view: live.Live, pool: SlotPool, counts: Mapping[str, int]) -> SlotPool:
     """Change how many slots some of a pool's nodes have and wait until all have what they should.
 
+    What shrinks goes first, and has shrunk before anything grows: else there would be more room for a moment than
+    before and after, and a gang that must wait would be bound (seen on real Volcano).
+
     Raises:
         EnvironmentProblem: as in `place`.
     """
-    new = SlotPool(pool.resource, {**pool.counts, **counts})
-    for name, count in counts.items():
-        _set(site, name, pool.resource, count)
-    _settle(site, view, new)
-    return new
+    less = {name: count for name, count in counts.items() if count < pool.counts[name]}
+    for some in (less, {name: count for name, count in counts.items() if name not in less}):
+        for name, count in some.items():
+            _set(site, name, pool.resource, count)
+        pool = SlotPool(pool.resource, {**pool.counts, **some})
+        if some:
+            _settle(site, view, pool)
+    return pool
 
 
 def _set(site: sites.Site, node: str, resource: str, count: int) -> None:

@@ -46,8 +46,14 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "numa.fewer-cpus": {"NUMA-007": "fail"},
     "numa.guaranteed-straddles": {"NUMA-007": "fail"},
     "numa.device-without-numa": {"NUMA-003": "inconclusive", "NUMA-006": "fail"},
-    "numa.devices-untold": dict.fromkeys(("NUMA-003", "NUMA-004", "NUMA-005", "NUMA-007"), "inconclusive"),
-    "numa.kubelets-silent": {"NUMA-001": "inconclusive"},
+    "numa.devices-untold": {
+        **dict.fromkeys(("NUMA-003", "NUMA-004", "NUMA-005", "NUMA-007"), "inconclusive"),
+        **dict.fromkeys(("NUMA-001", "NUMA-002", "NUMA-006"), "inconclusive"),
+    },
+    "numa.kubelets-silent": {
+        **dict.fromkeys(("NUMA-002", "NUMA-003", "NUMA-005", "NUMA-006"), "inconclusive"),
+        "NUMA-001": "inconclusive",
+    },
     "numa.exporter-disagrees": {"NUMA-001": "fail"},
     "numa.says-container-scope": {"NUMA-001": "fail"},
     "numa.cpus-elsewhere": {"NUMA-004": "fail"},

@@ -73,14 +73,21 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "PLG-010": "environment",
         "PLG-011": "environment",
     },
-    "plugins.no-service": {"PLG-003": "fail"},
+    "plugins.no-service": {
+        **dict.fromkeys(("FAB-013", "RDZV-002", "RDZV-003", "RDZV-008", "RDZV-010"), "inconclusive"),
+        "PLG-003": "fail",
+    },
     "plugins.inject-unasked": {"PLG-002": "fail", "PLG-005": "inconclusive"},
     "plugins.reset-connections": {
         "GANG-001": "environment",
         "PLG-011": "fail",
         "RDZV-004": "environment",
     },
-    "plugins.drop-connections": {"PLG-011": "inconclusive", "RDZV-004": "inconclusive"},
+    "plugins.drop-connections": {
+        "GANG-001": "inconclusive",
+        "PLG-011": "inconclusive",
+        "RDZV-004": "inconclusive",
+    },
     "plugins.default-port": {"PLG-002": "fail"},
     "plugins.listens-last": {"PLG-010": "fail"},
     "plugins.gives-up-nameless": {"PLG-013": "fail"},

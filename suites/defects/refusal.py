@@ -17,6 +17,13 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "refusal.forget-control": {
+        **dict.fromkeys(
+            (
+                "PLG-010",
+                "RDZV-006",
+            ),
+            "inconclusive",
+        ),
         "FAB-016": "inconclusive",
         "TRN-003": "inconclusive",
         **dict.fromkeys(("KUE-001", "KUE-002", "KUE-003", "KUE-008"), "inconclusive"),

@@ -321,7 +321,7 @@ def twin(evidence: Evidence, after: float) -> Evidence:
     """Return the same run once more: later, under another name, with uids of its own, in the role `contrast`."""
     lines = []
     for line in ingest.lines_of(evidence):
-        if line["type"] in ("HEADER", "SPAN") or line.get("note") == "end":
+        if line["type"] in ("HEADER", "SPAN"):
             continue
         text = UID.sub(r"0ff0ff00\1", json.dumps(line))
         text = text.replace(f"{BASE}-worker", f"{BASE}-off-worker").replace(
@@ -342,6 +342,11 @@ def both(first: Evidence, second: Evidence) -> Evidence:
     roles["contrast"] = [
         {**one, "name": f"{BASE}-off", "uid": UID.sub(r"0ff0ff00\1", one["uid"])}
         for one in roles.get("subject", [])
+    ]
+    roles["payload"] = [
+        one
+        for each in roles.get("payload", [])
+        for one in (each, {**each, "uid": UID.sub(r"0ff0ff00\1", each["uid"])})
     ]
     header = {**first.header, "given": {**first.given, "roles": roles}}
     spans = tuple(dataclasses.replace(span, end=max(span.end, second.end)) for span in first.spans)

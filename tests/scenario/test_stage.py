@@ -304,6 +304,30 @@ def test_slots_are_changed_with_a_note_before_each_request(theatre):
         theatre.stage.resize_slots(changed, {"n1": 4})
 
 
+def test_what_shrinks_has_shrunk_before_anything_grows(theatre):
+    """There is never more room on the way than before and after, whichever node is named first."""
+    ready = [{"type": "Ready", "status": "True"}]
+    resource = "slots.gpucluster.dev/play.run-1"
+
+    def see(t, name, slots):
+        status = {"allocatable": {resource: str(slots)} if slots else {}, "conditions": ready}
+        theatre.later(t, "MODIFIED", "Node", name, namespace="", status=status)
+
+    for name in ("n0", "n1"):
+        theatre.see("ADDED", "Node", name, namespace="", status={"allocatable": {}, "conditions": ready})
+    see(0.5, "n0", 7)
+    see(0.5, "n1", 3)
+    pool = theatre.stage.slots(2, (7, 3))
+    see(1.0, "n0", 5)
+    see(1.5, "n1", 5)
+    changed = theatre.stage.resize_slots(pool, {"n1": 5, "n0": 5})
+    assert changed.counts == {"n0": 5, "n1": 5}
+    assert theatre.api.asked[2:] == [("patch", "Node", "n0"), ("patch", "Node", "n1")]
+    with pytest.raises(errors.EnvironmentProblem, match="do not offer"):
+        theatre.stage.resize_slots(changed, {"n1": 8, "n0": 4})
+    assert theatre.api.asked[4:] == [("patch", "Node", "n0")], "n1 grew although n0 had not shrunk"
+
+
 def test_slots_need_nodes_and_permission_of_the_profile(theatre):
     """Too few usable nodes, or a profile without slots, is a problem of the environment in one line."""
     with pytest.raises(

@@ -1,7 +1,7 @@
 """Amounts of resources by name, as exact numbers."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -51,9 +51,18 @@ def container_requests(container: Mapping[str, Any]) -> Amounts:
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """Return what a pod requests: the sum of its containers, or its largest init container if that is more."""
-    out = total(container_requests(c) for c in spec.get("containers") or [])
+    return _of_pod(spec, container_requests)
+
+
+def stated_requests(spec: Mapping[str, Any]) -> Amounts:
+    """Return the same of a pod template, of which the API server has filled in nothing: limits do not count."""
+    return _of_pod(spec, lambda container: amounts((container.get("resources") or {}).get("requests")))
+
+
+def _of_pod(spec: Mapping[str, Any], of: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
+    out = total(of(c) for c in spec.get("containers") or [])
     for init in spec.get("initContainers") or []:
-        for name, value in container_requests(init).items():
+        for name, value in of(init).items():
             out[name] = max(out.get(name, ZERO), value)
     return {name: value for name, value in out.items() if value > 0}
 

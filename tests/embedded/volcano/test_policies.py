@@ -132,6 +132,13 @@ def test_minimum_resources_take_task_minimums_first():
     }  # fmt: skip
 
 
+def test_limits_are_no_requests_in_minimum_resources():
+    """A template that states limits only asks for nothing: no API server has filled it in (recorded, v1.14.4)."""
+    bare = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}}}]}}
+    group = new_podgroup(job(tasks=[{"name": "w", "replicas": 8, "template": bare}], minAvailable=8))
+    assert group["spec"]["minResources"] == {"count/pods": "8", "pods": "8"}
+
+
 def test_running_duration_is_written_as_go_does():
     """Hours and minutes appear only when there are some."""
     born = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}

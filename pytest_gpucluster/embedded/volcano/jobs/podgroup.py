@@ -13,7 +13,7 @@ from pytest_gpucluster.embedded.objects import (
     uid_of,
 )
 from pytest_gpucluster.embedded.volcano.admission import task_minimum
-from pytest_gpucluster.embedded.volcano.amounts import Amounts, add, pod_limits, pod_requests, show_all
+from pytest_gpucluster.embedded.volcano.amounts import Amounts, add, pod_limits, show_all, stated_requests
 
 QUOTA_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
@@ -76,7 +76,8 @@ def minimum_resources(tasks: list[Obj], minimum: int) -> Amounts:
 
 def _quota_usage(pod_spec: Obj) -> Amounts:
     out: Amounts = {"pods": Fraction(1), "count/pods": Fraction(1)}
-    for name, value in pod_requests(pod_spec).items():
+    # No API server has filled in a Job's template: there a limit does not stand in for a request (recorded, v1.14.4).
+    for name, value in stated_requests(pod_spec).items():
         out[name] = value
         out[f"requests.{name}"] = value
     for name, value in pod_limits(pod_spec).items():
