@@ -198,7 +198,7 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
     from pytest_gpucluster.plain import redact
 
     values = nccl.verdict.values(found)
-    yield f"{decision.verdict.upper()}: RDMA with GPUDirect RDMA on all ranks over all nodes"
+    yield f"{decision.verdict.upper()}: {nccl.verdict.question(found)}"
     yield ""
     yield "facts"
     for title, text in _facts(found, values):
@@ -217,6 +217,8 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
 
 
 def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from pytest_gpucluster.measure import nccl
+
     given = found.given
     yield "class", f"{found.kind} (evidence: {found.evidence})"
     nodes = "" if found.nnodes is None else f", {found.nnodes} nodes as NCCL counts them"
@@ -232,7 +234,8 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
     if values["no_gdr_ranks"]:
         yield "without GDR", f"ranks {_ranges(values['no_gdr_ranks'])}"
     if found.intra:
-        yield "in a node", ", ".join(found.intra)
+        inside = sorted({path.rank for path in found.paths if not path.carrier})
+        yield "in a node", f"{', '.join(found.intra)} on ranks {_ranges(inside)}"
     if found.hcas_listed:
         yield (
             "adapters",
@@ -250,6 +253,12 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
             yield title, str(values[key])
     if found.errors:
         yield "errors", ", ".join(found.errors)
+    decides = next((one for one in (*found.troubles, *found.unknown) if one.fatal), None)
+    if decides is not None:
+        yield (
+            "first error",
+            f"{nccl.failing.who(found, (decides,))}: {decides.fault.detail[:160]}".removeprefix(": "),
+        )
     first = found.seen.first
     if first is not None:
         yield "first warning", f"{first.process.host.lstrip('?')}: {first.text[:160]}"
@@ -268,7 +277,7 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
             f"{values['rows']} rows, at most {_or_unknown(values['busbw_max'])} GB/s{average}, wrong: {wrong}",
         )
     if values["torn_lines"]:
-        yield "torn", f"{values['torn_lines']} records are cut, and were left out"
+        yield "unread", f"{values['torn_lines']} lines are cut or of an unknown shape"
 
 
 def _or_unknown(value: float | None) -> str:
