@@ -14,7 +14,7 @@ def gaps(facts: Facts) -> Iterator[Reason]:
     yield from _connections(facts)
     yield from _world(facts)
     yield from failing.not_good(facts)
-    yield from _unread(facts)
+    yield from unread(facts)
 
 
 def _connections(facts: Facts) -> Iterator[Reason]:
@@ -103,7 +103,8 @@ def why_no_connection(facts: Facts) -> str:
     return "no connection line is in the log"
 
 
-def _unread(facts: Facts) -> Iterator[Reason]:
+def unread(facts: Facts) -> Iterator[Reason]:
+    """Return what of the log cannot be read, or was left out."""
     seen, figures = facts.seen, facts.seen.table
     if seen.headless:
         text = f"{_lines(seen.headless)} of NCCL without host and process in front: who printed them is not known"

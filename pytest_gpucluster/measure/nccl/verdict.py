@@ -41,6 +41,13 @@ def decide(facts: Facts) -> Decision:
     return Decision(INCONCLUSIVE if found else PASS, found)
 
 
+def doubts(facts: Facts) -> Iterator[Reason]:
+    """Yield errors, warnings that nobody knows, and lines that cannot be read: what spoils any statement on a log."""
+    yield from failing.violations(facts)
+    yield from failing.not_good(facts)
+    yield from gaps.unread(facts)
+
+
 def question(facts: Facts) -> str:
     """Return what is decided: what goes between nodes, or, where there is one, what is used inside it."""
     if not facts.alone:
