@@ -24,7 +24,7 @@ _ROCM = re.compile(
 _KERNEL = re.compile(r"Kernel version: (?P<kernel>\S+)")
 _LOUD = re.compile(
     r"(?:^|[\s\]:])\[?[EF]\d{4} \d\d:\d\d:\d\d|\[E \w+\.cpp:\d+\]"
-    r"|(?:^|[\s:])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"
+    r"|(?:^|[\]>:] ?)(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception)(?:: |$)|Traceback \(most recent call last\)"
 )
 """A line at level E or F, or the last line of a Python exception: an error, whatever it says."""
 _LOADED = re.compile(

@@ -18,6 +18,8 @@ HEAD = 1 << 20
 """Lines that begin in so many first bytes of a stream are looked at by the finer remainder alone."""
 QUOTED = b"Last error"
 """Behind these words PyTorch quotes NCCL, on lines of any shape."""
+_RARE = (QUOTED, b"received signal", b"Segmentation", b"core dumped", b"srun: error", b"terminate called", b"exited on")
+"""Words of lines that capital letters do not tell from others: where one stands, each line is looked at by itself."""
 _AFTER = 8
 """Lines behind them that are let through."""
 _MEMO = 20_000
@@ -30,7 +32,7 @@ _FINE = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZghijklmnopqrstuv
 _CHATTER = re.compile(rb"(?:(?!NCCLINFO).)*NCCLINFO(?:AR|AG|RS|AA|B|R|S)(?:C\]?|BA[A-Z.\]]*)$")
 """What a line of one collective (`AllReduce: opCount 1f ...`, `AllReduce: 4 Bytes -> Algo ...`) leaves."""
 _BARE = re.compile(
-    rb"NCCL|WARN|ABORT|RCCL|#|(?:\.[A-Z\]]{0,8}){4}|(?:\.[A-Z\]]{0,8}){2}NA|C|\]$|[A-Z]E|IU|IA|AFINET|HINT|^T\.*$"
+    rb"NCCL|WARN|ABORT|RCCL|#|(?:\.[A-Z\]]{0,8}){4}|(?:\.[A-Z\]]{0,8}){2}NA|C|\]$|[A-Z]E|IU|IA|AFINET|HINT|^\]{0,4}T\.*$"
     rb"|^\]{0,4}[EF]\.|GPU|HIP|HSA|^\]{0,4}E\]*$|NVRM|X"
 )
 """What a line without a record of NCCL must leave: words of PyTorch and of tables, rows of figures, a folded line."""
@@ -53,7 +55,7 @@ _WORDS = (
     "x across cluster", "busbw", "bus bandwidth", "Out of bounds values", "nccl-tests version", "nccl-library",
     "Collective test starting", "# Rank", "# Using devices",
     # programs, GPUs, daemons that end or fail
-    "Error", "exitcode", "Segmentation fault", "core dumped", "Killed process", "oom-kill", "Process received signal",
+    "Error", "Traceback (most recent call last)", "exitcode", "Segmentation fault", "core dumped", "Killed process", "oom-kill", "Process received signal",
     "terminate called", "HIP failure", "HIP error", "HSA_STATUS", "Memory access fault", "unspecified launch",
     "device-side assert", "NVRM: Xid", "GPU is lost", "GPU lost", "GPUs detected in", "RxDM", "socket interface found",
     "shared memory", "register memory", "version mismatch", "exited with code", "exited on signal", "died with",
@@ -207,7 +209,7 @@ class Screen:
                     yield from _parts(line)
                 begin += len(line) + 1
             return
-        if self._after or QUOTED in block:
+        if self._after or any(word in block for word in _RARE):
             yield from self._around(block, begin)
             return
         if begin < HEAD:
@@ -223,10 +225,12 @@ class Screen:
     def _around(self, block: bytes, begin: int) -> Iterator[tuple[bytes, bool]]:
         """Return what is wanted of whole lines, and the lines behind a quotation of NCCL."""
         for line in block.split(b"\n")[:-1]:
-            wanted = (begin < HEAD or _may(line.translate(None, _COARSE))) and _fine(line)
+            quoted = QUOTED in line
+            near = begin < HEAD or any(word in line for word in _RARE)
+            wanted = quoted or ((near or _may(line.translate(None, _COARSE))) and _fine(line))
             if wanted or self._after:
                 yield line, True
-            self._after = _AFTER if QUOTED in line else max(0, self._after - 1)
+            self._after = _AFTER if quoted else max(0, self._after - 1)
             begin += len(line) + 1
 
     def _finely(self, lines: list[bytes]) -> Iterator[tuple[bytes, bool]]:
