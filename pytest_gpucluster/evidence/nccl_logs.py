@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.model import Evidence
 
-_STRAY = re.compile(r"NCCL (?:INFO|WARN|ABORT|ERROR)\b|(?:Channel|Ring) \d{1,6}(?:/\d{1,6})? : .* via (?:NET|P2P|SHM)/")
+_STRAY = re.compile(
+    r"NCCL (?:INFO|WARN|ABORT|ERROR)\b|(?:Channel|Ring) \d{1,6}(?:/\d{1,6})? : .* via (?:NET|P2P|SHM)/"
+)
 """A line of NCCL that no rank's log holds: a process wrote it past the file."""
 _OWN = re.compile(r"^(?:\[[\w.-]+\]:\s?)?\[rank(?P<rank>\d+)\]:\s?(?P<text>.*)$", re.DOTALL)
 """A launcher may put its own tag before ours."""

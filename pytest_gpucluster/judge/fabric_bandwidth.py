@@ -57,7 +57,9 @@ def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
         (rank, one) for rank in told.ranks for one in (*rank.results, *rank.pairs) if (one.wrong or 0) > 0
     ]
     if wrong:
-        listed = say.listed([f"{rank.where}: {fabric_doubts.what(one)}, {one.wrong} elements" for rank, one in wrong], 4)
+        listed = say.listed(
+            [f"{rank.where}: {fabric_doubts.what(one)}, {one.wrong} elements" for rank, one in wrong], 4
+        )
         where = fabric_terms.places([rank for rank, _ in wrong])
         return found(Verdict.FAIL, f"wrong data: {listed}", violation=True, causes=(WRONG,), where=where)
     unfinished = incomplete(evidence, given, told, gang, REQUIRED)

@@ -1,5 +1,6 @@
 """What speaks against figures of collectives, whatever they are: not checked, not of all ranks, not possible."""
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -93,7 +94,7 @@ def _out_of_order(one: Result) -> str:
     for name, value in times:
         if value is None or not math.isfinite(value) or value <= 0:
             return f"has {name} {one.data.get(name)!r}: no time"
-    for (before, less), (name, more) in zip(times, times[1:], strict=False):
+    for (before, less), (name, more) in itertools.pairwise(times):
         if less is not None and more is not None and more < less - ROUNDED:
             return f"has {name} {more:g} us below its own {before} {less:g} us"
     bounds = dict(times)

@@ -86,7 +86,7 @@ class Ground:
         return None
 
     def lacking(self) -> Finding | None:
-        """Return which ranks said nothing, whose log is not whole, or what in the logs is no good news; None for none."""
+        """Return whose log is missing or not whole, or what in the logs is no good news; None for none."""
         heard = {log.rank for log in self.logs if log.whole and log.lines}
         silent = payload.absent(self.world, heard)
         if not silent:

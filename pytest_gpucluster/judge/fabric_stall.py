@@ -86,7 +86,9 @@ def _decided(
         text = f"{unended[0].where} says that it stood still, and never ended: its pod ran on until it was deleted"
         where = fabric_terms.places(unended)
         if any(rank.pod is None for rank in unended) or evidence.gaps("Pod", unended[0].word.t, evidence.end):
-            return found(Verdict.INCONCLUSIVE, f"nobody saw how the pod of {unended[0].where} ended", where=where)
+            return found(
+                Verdict.INCONCLUSIVE, f"nobody saw how the pod of {unended[0].where} ended", where=where
+            )
         return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
     unnamed = [(rank, why) for rank, _ in waits if (why := _unnamed(rank, absent))]
     if unnamed:

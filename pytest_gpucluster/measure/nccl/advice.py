@@ -106,8 +106,8 @@ FIRST = Advice(
     "a call of NCCL failed with this warning", "read its words; it is the first error of this rank"
 )
 ABORTED = Advice(
-    "a communicator is aborted after an error or a time-out of any rank; PyTorch up to 2.5 ends good jobs in this way too, "
-    "on all ranks alike",
+    "a communicator is aborted after an error or a time-out of any rank; PyTorch up to 2.5 ends good jobs in this "
+    "way too, on all ranks alike",
     "look at how the processes ended (exit code, the last lines of each rank)",
 )
 UNKNOWN_WARNING = Advice(

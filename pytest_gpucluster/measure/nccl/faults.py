@@ -118,7 +118,8 @@ _RESULT = re.compile(
     r"|unhandled (?:cuda|system|hip) error|ncclCommGetAsyncError|remote process exited or there was a network error"
 )
 _ENDED = re.compile(
-    r"failed \(exitcode: (?!-15\b)(?P<code>-?\d{1,6})\)|exitcode *: (?!0\b|-15\b)-?\d|exited with (?:exit )?code (?P<exit>[1-9]\d{0,5})"
+    r"failed \(exitcode: (?!-15\b)(?P<code>-?\d{1,6})\)|exitcode *: (?!0\b|-15\b)-?\d"
+    r"|exited with (?:exit )?code (?P<exit>[1-9]\d{0,5})"
     r"|Segmentation fault|core dumped|Fatal Python error|Out of memory: Killed process|oom-kill"
     r"|Process received signal|terminate called after throwing|Bus error \(|died with <Signals"
     r"|exited on signal|Root Cause \(first observed failure\)|oom_reaper|srun: error: .*(?:Killed|Exited|Aborted)"

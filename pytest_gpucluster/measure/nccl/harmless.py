@@ -3,7 +3,8 @@
 import re
 
 _NAMED: tuple[tuple["re.Pattern[str]", str], ...] = (
-    (re.compile(r"NUMA auto balancing enabled"), "a setting of the host that costs speed; what it breaks is told elsewhere"),
+    (re.compile(r"NUMA auto balancing enabled"),
+     "a setting of the host that costs speed; what it breaks is told elsewhere"),
     (re.compile(r'Missing "(?:iommu=pt|HSA_\w+=\S+)"'), "a setting of the host that RCCL prefers"),
     (re.compile(r"HSA_NO_SCRATCH_RECLAIM"), "a setting that RCCL prefers"),
     (re.compile(r"Got (?:non-fatal )?async event ?: ?(?:GID table change|client reregistration|SM change|subnet manager"

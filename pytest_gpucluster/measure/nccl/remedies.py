@@ -22,22 +22,54 @@ _STATUS = {
         "compare versions, environment and sizes of the collective on both ranks; an MTU or a setting that differs "
         "does not give this status",
     ),
-    2: Advice("the queue pair was used wrongly (status 2, operation error)", "update NCCL and the adapter's firmware"),
+    2: Advice(
+        "the queue pair was used wrongly (status 2, operation error)",
+        "update NCCL and the adapter's firmware",
+    ),
     4: Advice(
         "memory that the adapter may not touch (status 4, protection error): PCIe ACS is on, or GPUDirect is broken",
         "switch ACS off on the PCIe switches (or in the host's firmware), then try NCCL_NET_GDR_LEVEL=LOC to compare",
     ),
     5: Advice("flushed (status 5): another error came first", _LOOK),
-    6: Advice("a memory window could not be bound (status 6)", "update the adapter's driver and firmware"),
-    7: Advice("the answer was not understood (status 7, bad response)", "update firmware on both ends, look at the link's error counters (ibstat, perfquery)"),
-    8: Advice("the adapter could not use its own memory (status 8, local access error): GPU memory that was unmapped, or ACS", "look for errors of the GPU and the process on this rank first; then ACS on the PCIe switches"),
-    9: Advice("the other end refused the request (status 9, remote invalid request): sizes or versions differ", "compare versions and environment of both ranks; look at the peer's log"),
-    10: Advice("the other end refused access to its memory (status 10, remote access error): it freed or lost it, often since its process ended", "look at the peer's log at the same time"),
-    11: Advice("the other end's adapter could not finish (status 11, remote operation error)", "look at the peer's log, and at the adapter of its node (dmesg, mlxlink)"),
+    6: Advice(
+        "a memory window could not be bound (status 6)",
+        "update the adapter's driver and firmware",
+    ),
+    7: Advice(
+        "the answer was not understood (status 7, bad response)",
+        "update firmware on both ends, look at the link's error counters (ibstat, perfquery)",
+    ),
+    8: Advice(
+        "the adapter could not use its own memory (status 8, local access error): GPU memory that was "
+        "unmapped, or ACS",
+        "look for errors of the GPU and the process on this rank first; then ACS on the PCIe switches",
+    ),
+    9: Advice(
+        "the other end refused the request (status 9, remote invalid request): sizes or versions differ",
+        "compare versions and environment of both ranks; look at the peer's log",
+    ),
+    10: Advice(
+        "the other end refused access to its memory (status 10, remote access error): it freed or lost "
+        "it, often since its process ended",
+        "look at the peer's log at the same time",
+    ),
+    11: Advice(
+        "the other end's adapter could not finish (status 11, remote operation error)",
+        "look at the peer's log, and at the adapter of its node (dmesg, mlxlink)",
+    ),
     12: _REACH,
-    13: Advice("the receiver was not ready (status 13): its process is gone or stuck", "look at the log of the peer"),
-    21: Advice("the adapter failed (status 21, fatal error)", "look at dmesg of the node; reset or replace the adapter"),
-    22: Advice("the answer took too long (status 22, response timeout)", "look at the peer's log, and raise NCCL_IB_TIMEOUT to compare"),
+    13: Advice(
+        "the receiver was not ready (status 13): its process is gone or stuck",
+        "look at the log of the peer",
+    ),
+    21: Advice(
+        "the adapter failed (status 21, fatal error)",
+        "look at dmesg of the node; reset or replace the adapter",
+    ),
+    22: Advice(
+        "the answer took too long (status 22, response timeout)",
+        "look at the peer's log, and raise NCCL_IB_TIMEOUT to compare",
+    ),
 }  # fmt: skip
 _ERRNO = {
     19: Advice(
@@ -130,12 +162,13 @@ _FAULTS = {
         "run nvidia-smi on the node; restart it, or reload the driver; give the image a CUDA that the driver knows",
     ),
     "duplicate_gpu": Advice(
-        "two ranks took the same GPU: the launcher gave both the same local rank, or the container sees fewer GPUs than "
-        "it starts ranks",
+        "two ranks took the same GPU: the launcher gave both the same local rank, or the container sees fewer GPUs "
+        "than it starts ranks",
         "set the device by LOCAL_RANK, start as many ranks as the pod has GPUs, and compare CUDA_VISIBLE_DEVICES",
     ),
-    "proxy_failed": Advice("NCCL's proxy could not do what a rank asked for, mostly since the peer or the network failed",
-                           _LOOK),
+    "proxy_failed": Advice(
+        "NCCL's proxy could not do what a rank asked for, mostly since the peer or the network failed", _LOOK
+    ),
     "message_truncated": Advice(
         "two ranks do not agree on the size of a message: they are in different collectives, pass different sizes, or "
         "something else spoke on the port",
@@ -272,5 +305,5 @@ def _unknown(what: str) -> Advice:
     """Return what to do about a number whose meaning is not known here."""
     return Advice(
         f"what {what} means at this place is not known here; several causes give it",
-        "look at the first error of both ends and at dmesg of their nodes, and try ib_write_bw between the two adapters",
+        "look at the first error of both ends and at dmesg of their nodes, and try ib_write_bw between the adapters",
     )

@@ -18,7 +18,15 @@ HEAD = 1 << 20
 """Lines that begin in so many first bytes of a stream are looked at by the finer remainder alone."""
 QUOTED = b"Last error"
 """Behind these words PyTorch quotes NCCL, on lines of any shape."""
-_RARE = (QUOTED, b"received signal", b"Segmentation", b"core dumped", b"srun: error", b"terminate called", b"exited on")
+_RARE = (
+    QUOTED,
+    b"received signal",
+    b"Segmentation",
+    b"core dumped",
+    b"srun: error",
+    b"terminate called",
+    b"exited on",
+)
 """Words of lines that capital letters do not tell from others: where one stands, each line is looked at by itself."""
 _AFTER = 8
 """Lines behind them that are let through."""
@@ -32,8 +40,8 @@ _FINE = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZghijklmnopqrstuv
 _CHATTER = re.compile(rb"(?:(?!NCCLINFO).)*NCCLINFO(?:AR|AG|RS|AA|B|R|S)(?:C\]?|BA[A-Z.\]]*)$")
 """What a line of one collective (`AllReduce: opCount 1f ...`, `AllReduce: 4 Bytes -> Algo ...`) leaves."""
 _BARE = re.compile(
-    rb"NCCL|WARN|ABORT|RCCL|#|(?:\.[A-Z\]]{0,8}){4}|(?:\.[A-Z\]]{0,8}){2}NA|C|\]$|[A-Z]E|IU|IA|AFINET|HINT|^\]{0,4}T\.*$"
-    rb"|^\]{0,4}[EF]\.|GPU|HIP|HSA|^\]{0,4}E\]*$|NVRM|X"
+    rb"NCCL|WARN|ABORT|RCCL|#|(?:\.[A-Z\]]{0,8}){4}|(?:\.[A-Z\]]{0,8}){2}NA|C|\]$|[A-Z]E|IU|IA|AFINET|HINT"
+    rb"|^\]{0,4}T\.*$|^\]{0,4}[EF]\.|GPU|HIP|HSA|^\]{0,4}E\]*$|NVRM|X"
 )
 """What a line without a record of NCCL must leave: words of PyTorch and of tables, rows of figures, a folded line."""
 
@@ -55,8 +63,8 @@ _WORDS = (
     "x across cluster", "busbw", "bus bandwidth", "Out of bounds values", "nccl-tests version", "nccl-library",
     "Collective test starting", "# Rank", "# Using devices",
     # programs, GPUs, daemons that end or fail
-    "Error", "Traceback (most recent call last)", "exitcode", "Segmentation fault", "core dumped", "Killed process", "oom-kill", "Process received signal",
-    "terminate called", "HIP failure", "HIP error", "HSA_STATUS", "Memory access fault", "unspecified launch",
+    "Error", "Traceback (most recent call last)", "exitcode", "Segmentation fault", "core dumped", "Killed process",
+    "oom-kill", "Process received signal", "terminate called", "HIP failure", "HIP error", "HSA_STATUS", "Memory access fault", "unspecified launch",
     "device-side assert", "NVRM: Xid", "GPU is lost", "GPU lost", "GPUs detected in", "RxDM", "socket interface found",
     "shared memory", "register memory", "version mismatch", "exited with code", "exited on signal", "died with",
     "srun: error", "HIP version", "ROCm version", "Librccl", "Kernel version", "CUDA_ERROR", "out of memory",
