@@ -64,7 +64,8 @@ _WORDS = (
     "Collective test starting", "# Rank", "# Using devices",
     # programs, GPUs, daemons that end or fail
     "Error", "Traceback (most recent call last)", "exitcode", "Segmentation fault", "core dumped", "Killed process",
-    "oom-kill", "Process received signal", "terminate called", "HIP failure", "HIP error", "HSA_STATUS", "Memory access fault", "unspecified launch",
+    "oom-kill", "Process received signal", "terminate called", "HIP failure", "HIP error", "HSA_STATUS",
+    "Memory access fault", "unspecified launch",
     "device-side assert", "NVRM: Xid", "GPU is lost", "GPU lost", "GPUs detected in", "RxDM", "socket interface found",
     "shared memory", "register memory", "version mismatch", "exited with code", "exited on signal", "died with",
     "srun: error", "HIP version", "ROCm version", "Librccl", "Kernel version", "CUDA_ERROR", "out of memory",
