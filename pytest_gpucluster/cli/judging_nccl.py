@@ -21,14 +21,17 @@ CHUNK = 100 * 1024
 """Bytes that are read at once: within the cache, and below the size from which each buffer is mapped anew."""
 
 DESCRIPTION = """Read the logs of a job's ranks (NCCL, RCCL, nccl-tests) and decide whether the traffic between
-nodes goes over RDMA with GPUDirect RDMA on all ranks. Only connection lines prove a transport.
+nodes goes over RDMA with GPUDirect RDMA on all ranks; with --nodes 1, whether GPUs are connected directly. Only
+connection lines prove a transport. Errors fail, the one that decides leads; a warning that nobody knows, or a line
+that cannot be read, is no pass.
 Files are streamed; .gz is read; - is standard input.
 """
 EPILOG = """exit status:
   0  pass: all ranks over all nodes use RDMA with GPUDirect RDMA; with --cases: no difference
-  1  fail: a rank uses TCP or goes without GPUDirect RDMA, ranks differ, or the job failed; with --cases: a difference
+  1  fail: a rank uses TCP or goes without GPUDirect RDMA, ranks differ, or an error is seen; with --cases: a difference
   2  mistake in the command or in a file
-  3  inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV)
+  3  inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV), or hold what
+     nobody understands
 
 Examples: gpucluster judge nccl rank-*.log --ranks 16 --nodes 2 --hcas mlx5_0,mlx5_1
           kubectl logs -l job-name=train --prefix --tail=-1 | gpucluster judge nccl - --ranks 16 --nodes 2

@@ -303,7 +303,7 @@ def _four_nodes(evidence):
     ],
 )
 def test_one_figure_of_one_rank_that_cannot_count_is_no_pass(fast, change, said):
-    """Not checked, out of order, not of its own time, or not there: nothing is decided, and rank and figure are named."""
+    """Not checked, out of order, not of its own time, or not there: nothing is decided, and the figure is named."""
 
     def spoil(word):
         if word["rank"] == 3 and word["part"] == 1:

@@ -21,6 +21,8 @@ _TRACE = re.compile(r"(?P<where>[\w./-]+:\d{1,7}) -> (?P<code>[1-6])$")
 _ROCM = re.compile(
     r"(?:HIP|ROCm|ROCr) version|Librccl path|RCCL version|/rccl/|hipify|librccl|\bRCCL_\w+ set by"
 )
+_AMD = ("HIP", "ROC", "rccl", "RCCL", "hipify")
+"""Words of which one stands in each such line."""
 _KERNEL = re.compile(r"Kernel version: (?P<kernel>\S+)")
 _LOUD = re.compile(
     r"(?:^|[\s\]:])\[?[EF]\d{4} \d\d:\d\d:\d\d|\[E \w+\.cpp:\d+\]"
@@ -98,7 +100,8 @@ class Reader:
         seen.torn += read.torn
         seen.folded |= read.folded
         self._source = launchers.source(read.head if read.records else read.text)
-        seen.rocm = seen.rocm or _ROCM.search(read.text[:_READ]) is not None
+        if not seen.rocm and any(word in read.text for word in _AMD):
+            seen.rocm = _ROCM.search(read.text[:_READ]) is not None
         if not read.records:
             self._bare(read)
             return

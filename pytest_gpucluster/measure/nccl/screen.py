@@ -18,16 +18,6 @@ HEAD = 1 << 20
 """Lines that begin in so many first bytes of a stream are looked at by the finer remainder alone."""
 QUOTED = b"Last error"
 """Behind these words PyTorch quotes NCCL, on lines of any shape."""
-_RARE = (
-    QUOTED,
-    b"received signal",
-    b"Segmentation",
-    b"core dumped",
-    b"srun: error",
-    b"terminate called",
-    b"exited on",
-)
-"""Words of lines that capital letters do not tell from others: where one stands, each line is looked at by itself."""
 _AFTER = 8
 """Lines behind them that are let through."""
 _MEMO = 20_000
@@ -41,10 +31,12 @@ _CHATTER = re.compile(rb"(?:(?!NCCLINFO).)*NCCLINFO(?:AR|AG|RS|AA|B|R|S)(?:C\]?|
 """What a line of one collective (`AllReduce: opCount 1f ...`, `AllReduce: 4 Bytes -> Algo ...`) leaves."""
 _BARE = re.compile(
     rb"NCCL|WARN|ABORT|RCCL|#|(?:\.[A-Z\]]{0,8}){4}|(?:\.[A-Z\]]{0,8}){2}NA|C|\]$|[A-Z]E|IU|IA|AFINET|HINT"
-    rb"|^\]{0,4}T\.*$|^\]{0,4}[EF]\.|GPU|HIP|HSA|^\]{0,4}E\]*$|NVRM|X"
+    rb"|^\]{0,4}(?:T\.*|[AKPS]|E\]*)$|^\]{0,4}[EF]\.|^\]{0,4}L|GPU|PID|HIP|HSA|NVRM|X"
 )
 """What a line without a record of NCCL must leave: words of PyTorch and of tables, rows of figures, a folded line."""
 
+_QUOTES = re.compile(rb"\]{0,4}L")
+"""What the line leaves behind which PyTorch quotes NCCL."""
 _WORDS = (
     # connections, communicators, networks
     "Channel", "INFO Ring", "INFO Coll", "via NET/", "via P2P/", "via SHM/", "via COLLNET/", "via direct shared memory",
@@ -218,7 +210,7 @@ class Screen:
                     yield from _parts(line)
                 begin += len(line) + 1
             return
-        if self._after or any(word in block for word in _RARE):
+        if self._after or (begin < HEAD and QUOTED in block):
             yield from self._around(block, begin)
             return
         if begin < HEAD:
@@ -227,7 +219,9 @@ class Screen:
             block = block[end:]
         remainders = block.translate(None, _COARSE).split(b"\n")
         chosen = self._coarse.chosen(remainders)
-        if chosen:
+        if any(_QUOTES.match(remainder) for remainder in chosen) and QUOTED in block:
+            yield from self._around(block, self._taken - len(block))
+        elif chosen:
             pairs = zip(block.split(b"\n"), remainders, strict=True)
             yield from self._finely([line for line, remainder in pairs if remainder in chosen])
 
@@ -235,8 +229,7 @@ class Screen:
         """Return what is wanted of whole lines, and the lines behind a quotation of NCCL."""
         for line in block.split(b"\n")[:-1]:
             quoted = QUOTED in line
-            near = begin < HEAD or any(word in line for word in _RARE)
-            wanted = quoted or ((near or _may(line.translate(None, _COARSE))) and _fine(line))
+            wanted = quoted or ((begin < HEAD or _may(line.translate(None, _COARSE))) and _fine(line))
             if wanted or self._after:
                 yield line, True
             self._after = _AFTER if quoted else max(0, self._after - 1)
