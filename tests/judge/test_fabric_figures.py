@@ -298,7 +298,8 @@ def _four_nodes(evidence):
         (lambda one: one.update(p99=float("nan")), "no time"),
         (lambda one: one.update(algbw=one["algbw"] * 2), "algorithm bandwidth"),
         (lambda one: one.update(busbw=-1.0), "below zero"),
-        (lambda one: one.update(mean=0.0), "tells"),
+        (lambda one: one.update(mean=0.0), "below its own min"),
+        (lambda one: one.update(mean=one["mean"] * 1.5), "tells"),
         (lambda one: one.update(skipped="too little memory"), "is not of all ranks: rank 3 of 8 lacks it"),
     ],
 )
