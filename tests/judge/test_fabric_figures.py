@@ -302,7 +302,11 @@ def _four_nodes(evidence):
         (lambda one: one.update(mean=one["mean"] * 1.5), "tells"),
         (lambda one: one.update(skipped="too little memory"), "is not of all ranks: rank 3 of 8 lacks it"),
     ],
-)
+    ids=[
+        "not-checked", "check-of-nothing", "below-no-element", "mean-below-min", "p99-below-p90", "p50-below-min",
+        "no-time", "no-number", "other-algorithm-bandwidth", "negative", "no-mean", "other-mean", "skipped",
+    ],
+)  # fmt: skip
 def test_one_figure_of_one_rank_that_cannot_count_is_no_pass(fast, change, said):
     """Not checked, out of order, not of its own time, or not there: nothing is decided, and the figure is named."""
 
