@@ -21,14 +21,17 @@ CHUNK = 100 * 1024
 """Bytes that are read at once: within the cache, and below the size from which each buffer is mapped anew."""
 
 DESCRIPTION = """Read the logs of a job's ranks (NCCL, RCCL, nccl-tests) and decide whether the traffic between
-nodes goes over RDMA with GPUDirect RDMA on all ranks. Only connection lines prove a transport.
+nodes goes over RDMA with GPUDirect RDMA on all ranks; with --nodes 1, whether GPUs are connected directly. Only
+connection lines prove a transport. Errors fail, the one that decides leads; a warning that nobody knows, or a line
+that cannot be read, is no pass.
 Files are streamed; .gz is read; - is standard input.
 """
 EPILOG = """exit status:
   0  pass: all ranks over all nodes use RDMA with GPUDirect RDMA; with --cases: no difference
-  1  fail: a rank uses TCP or goes without GPUDirect RDMA, ranks differ, or the job failed; with --cases: a difference
+  1  fail: a rank uses TCP or goes without GPUDirect RDMA, ranks differ, or an error is seen; with --cases: a difference
   2  mistake in the command or in a file
-  3  inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV)
+  3  inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV), or hold what
+     nobody understands
 
 Examples: gpucluster judge nccl rank-*.log --ranks 16 --nodes 2 --hcas mlx5_0,mlx5_1
           kubectl logs -l job-name=train --prefix --tail=-1 | gpucluster judge nccl - --ranks 16 --nodes 2
@@ -198,7 +201,7 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
     from pytest_gpucluster.plain import redact
 
     values = nccl.verdict.values(found)
-    yield f"{decision.verdict.upper()}: RDMA with GPUDirect RDMA on all ranks over all nodes"
+    yield f"{decision.verdict.upper()}: {nccl.verdict.question(found)}"
     yield ""
     yield "facts"
     for title, text in _facts(found, values):
@@ -217,6 +220,8 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
 
 
 def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from pytest_gpucluster.measure import nccl
+
     given = found.given
     yield "class", f"{found.kind} (evidence: {found.evidence})"
     nodes = "" if found.nnodes is None else f", {found.nnodes} nodes as NCCL counts them"
@@ -232,7 +237,8 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
     if values["no_gdr_ranks"]:
         yield "without GDR", f"ranks {_ranges(values['no_gdr_ranks'])}"
     if found.intra:
-        yield "in a node", ", ".join(found.intra)
+        inside = sorted({path.rank for path in found.paths if not path.carrier})
+        yield "in a node", f"{', '.join(found.intra)} on ranks {_ranges(inside)}"
     if found.hcas_listed:
         yield (
             "adapters",
@@ -250,6 +256,12 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
             yield title, str(values[key])
     if found.errors:
         yield "errors", ", ".join(found.errors)
+    decides = next((one for one in (*found.troubles, *found.unknown) if one.fatal), None)
+    if decides is not None:
+        yield (
+            "first error",
+            f"{nccl.failing.who(found, (decides,))}: {decides.fault.detail[:160]}".removeprefix(": "),
+        )
     first = found.seen.first
     if first is not None:
         yield "first warning", f"{first.process.host.lstrip('?')}: {first.text[:160]}"
@@ -268,7 +280,7 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
             f"{values['rows']} rows, at most {_or_unknown(values['busbw_max'])} GB/s{average}, wrong: {wrong}",
         )
     if values["torn_lines"]:
-        yield "torn", f"{values['torn_lines']} records are cut, and were left out"
+        yield "unread", f"{values['torn_lines']} lines are cut or of an unknown shape"
 
 
 def _or_unknown(value: float | None) -> str:

@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.model import Evidence
 
+_STRAY = re.compile(
+    r"NCCL (?:INFO|WARN|ABORT|ERROR)\b|(?:Channel|Ring) \d{1,6}(?:/\d{1,6})? : .* via (?:NET|P2P|SHM)/"
+)
+"""A line of NCCL that no rank's log holds: a process wrote it past the file."""
 _OWN = re.compile(r"^(?:\[[\w.-]+\]:\s?)?\[rank(?P<rank>\d+)\]:\s?(?P<text>.*)$", re.DOTALL)
 """A launcher may put its own tag before ours."""
 
@@ -46,6 +50,41 @@ def read(evidence: Evidence, uids: Iterable[str] | None = None) -> tuple[Log, ..
         return every
     wanted = set(uids)
     return tuple(log for log in every if log.uid in wanted)
+
+
+@dataclasses.dataclass(frozen=True)
+class Strays:
+    """Lines of NCCL in a pod's output that stand in no rank's log.
+
+    Attributes:
+        pod: the pod.
+        uid: its uid.
+        lines: the lines.
+        key: of the first.
+    """
+
+    pod: str
+    uid: str
+    lines: tuple[str, ...]
+    key: str
+
+
+def strays(evidence: Evidence, uids: Iterable[str] | None = None) -> tuple[Strays, ...]:
+    """Return the lines of NCCL that pods print outside of their ranks' logs; of all pods where no uids are given."""
+    wanted = None if uids is None else set(uids)
+    return tuple(one for one in evidence.derived(read_strays) if wanted is None or one.uid in wanted)
+
+
+def read_strays(evidence: Evidence) -> tuple[Strays, ...]:
+    """Read the lines of NCCL that stand in no rank's log."""
+    found: dict[str, tuple[str, str, list[str]]] = {}
+    for line in evidence.lines:
+        text = str(line.data.get("line") or "") if line.type == "LOG" else ""
+        if text and payload.MARKER not in text and not _OWN.match(text) and _STRAY.search(text):
+            pod = str(line.data.get("pod") or "")
+            uid = str(line.data.get("uid") or pod)
+            found.setdefault(uid, (pod, f"LOG:{pod}@{line.t:.3f}", []))[2].append(text)
+    return tuple(Strays(pod, uid, tuple(lines), key) for uid, (pod, key, lines) in found.items())
 
 
 def read_logs(evidence: Evidence) -> tuple[Log, ...]:

@@ -7,10 +7,10 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from pytest_gpucluster.evidence.collectives import Rank, Result, Told
+from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_doubts, fabric_terms, say, terms
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.measure.collective import Floor, Shape, size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -21,8 +21,6 @@ REQUIRED = (
 
 LEAST_TIMES = 5
 """Times that a figure must be measured before it is compared."""
-AGREE = 0.02
-"""By how much a bandwidth may differ from the one that its own time gives."""
 WRONG = Cause(
     "the collective mixed or lost data: a faulty GPU, link or adapter, or a mismatch of library versions over ranks",
     "look for Xid and ECC errors on the nodes of the named ranks, and compare NCCL versions over ranks",
@@ -55,21 +53,31 @@ def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
         more.setdefault("evidence", fabric_terms.keys(told))
         return say.finding(verdict, REQUIRED, text, gang, **more)
 
-    wrong = [(rank, one) for rank in told.ranks for one in (*rank.results, *rank.pairs) if one.wrong]
+    wrong = [
+        (rank, one) for rank in told.ranks for one in (*rank.results, *rank.pairs) if (one.wrong or 0) > 0
+    ]
     if wrong:
-        listed = say.listed([f"{rank.where}: {_what(one)}, {one.wrong} elements" for rank, one in wrong], 4)
+        listed = say.listed(
+            [f"{rank.where}: {fabric_doubts.what(one)}, {one.wrong} elements" for rank, one in wrong], 4
+        )
         where = fabric_terms.places([rank for rank, _ in wrong])
         return found(Verdict.FAIL, f"wrong data: {listed}", violation=True, causes=(WRONG,), where=where)
     unfinished = incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished
+    for odd, cause in (
+        (fabric_doubts.unchecked(told), fabric_doubts.UNCHECKED),
+        (fabric_doubts.partly(told), fabric_doubts.PARTLY),
+    ):
+        if odd:
+            return found(Verdict.INCONCLUSIVE, odd, causes=(cause,))
     figures = slowest(told)
     if told.cpu:
         text = f"{fabric_terms.CPU}; the data is right, the figures are no measure of it"
         return found(Verdict.NOT_APPLICABLE, text, numbers=(*_starts(told), *_numbers(figures, [])))
-    odd = _contradiction(told)
+    odd = fabric_doubts.impossible(told)
     if odd:
-        return found(Verdict.INCONCLUSIVE, odd)
+        return found(Verdict.INCONCLUSIVE, odd, causes=(fabric_doubts.CONTRADICTS,))
     return _compared(given, told, figures, gang)
 
 
@@ -113,10 +121,6 @@ def incomplete(
     return say.finding(verdict, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys, **more)
 
 
-def _what(one: Result) -> str:
-    return f"{one.collective} of {size_text(one.size)}"
-
-
 def slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
     """Return (collective, size) -> the smallest bus bandwidth over ranks, and whose it is."""
     found: dict[tuple[str, int], tuple[float, Rank]] = {}
@@ -126,27 +130,6 @@ def slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
             if one.busbw is not None and not one.skipped and (key not in found or one.busbw < found[key][0]):
                 found[key] = (one.busbw, rank)
     return found
-
-
-def _contradiction(told: Told) -> str:
-    """Return why figures do not belong to their own times or world, "" where they do."""
-    for rank in told.ranks:
-        for one in rank.results:
-            if one.skipped:
-                continue
-            mean = float(one.data.get("mean") or 0.0)
-            right = collective.bus_bandwidth(one.collective, rank.world or 0, one.size, mean / 1e6)
-            if (
-                right is None
-                or one.busbw is None
-                or not math.isclose(one.busbw, right, rel_tol=AGREE, abs_tol=1e-3)
-            ):
-                shown = "nothing" if right is None else f"{right:.4g} GB/s"
-                return (
-                    f"{rank.where}: {_what(one)} tells {one.busbw} GB/s where {mean:g} us and a world of {rank.world} "
-                    f"give {shown}"
-                )
-    return ""
 
 
 def _compared(

@@ -89,6 +89,9 @@ def _decided(evidence: Evidence, given: terms.Given, seen: tuple[Told, Facts], g
     if not any(path.carrier for path in facts.paths):
         text = f"no rank printed a connection over {forced}"
         return found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,))
+    doubt = fabric_logs.doubt(facts)
+    if doubt is not None:
+        return found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
     text = f"{VARIABLE}={forced}: one communicator of {facts.nranks} ranks over {say.listed(list(facts.net))}"
     return found(Verdict.PASS, text, where=fabric_terms.places(list(told.ranks)))
 

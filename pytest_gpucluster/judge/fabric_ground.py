@@ -86,11 +86,12 @@ class Ground:
         return None
 
     def lacking(self) -> Finding | None:
-        """Return which ranks said nothing, or whose log is not whole; None for none."""
+        """Return whose log is missing or not whole, or what in the logs is no good news; None for none."""
         heard = {log.rank for log in self.logs if log.whole and log.lines}
         silent = payload.absent(self.world, heard)
         if not silent:
-            return None
+            doubt = fabric_logs.doubt(self.facts)
+            return None if doubt is None else self.found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
         text = f"the NCCL log of rank {say.listed([str(n) for n in silent])} of {self.world} is not there, or not whole"
         return self.found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,), where=self.where(silent))
 

@@ -26,6 +26,9 @@ def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Fac
     for log in nccl_logs.read(evidence, terms.uids(gang)):
         reader.start(log.pod)
         reader.feed("".join(f"{line}\n" for line in log.lines).encode())
+    for stray in nccl_logs.strays(evidence, terms.uids(gang)):
+        reader.start(stray.pod)
+        reader.feed("".join(f"{line}\n" for line in stray.lines).encode())
     reader.end()
     machines = {pod.name: pod.node for pod in pods.values() if pod.node}
     declared = fields.sub(given, "fabric").get("hcas")
@@ -38,6 +41,13 @@ def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Fac
         networks=_declared(given),
     )
     return nccl.draw(reader.seen, known)
+
+
+def doubt(facts: nccl.Facts) -> tuple[str, tuple[Cause, ...]] | None:
+    """Return the first thing in the logs that nobody understands, cannot be read, or is an error; None for none."""
+    for reason in nccl.verdict.doubts(facts):
+        return f"the NCCL logs: {reason.text}", tuple(Cause(one.cause, one.fix) for one in reason.advice)
+    return None
 
 
 def _declared(given: terms.Given) -> dict[str, str]:

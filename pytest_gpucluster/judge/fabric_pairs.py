@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_doubts, fabric_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "all pairs exchange data at much the same speed; a link or node that is slower is named"
@@ -75,6 +75,9 @@ def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
     unfinished = fabric_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished
+    odd = fabric_doubts.unchecked(told, pairs=True) or fabric_doubts.impossible(told, pairs=True)
+    if odd:
+        return found(Verdict.INCONCLUSIVE, odd, causes=(fabric_doubts.UNCHECKED, fabric_doubts.CONTRADICTS))
     links, unpaired = _links(told)
     if unpaired:
         return found(Verdict.INCONCLUSIVE, f"not all pairs were measured: {say.listed(unpaired, 4)}")

@@ -81,6 +81,15 @@ def _decided(
         text = f"{silent[0].where} ended without a word about the collective"
         verdict = Verdict.INCONCLUSIVE if told.torn else Verdict.FAIL
         return found(verdict, text, causes=(UNNAMED,), where=fabric_terms.places(silent))
+    unended = _unended(told)
+    if unended:
+        text = f"{unended[0].where} says that it stood still, and never ended: its pod ran on until it was deleted"
+        where = fabric_terms.places(unended)
+        if any(rank.pod is None for rank in unended) or evidence.gaps("Pod", unended[0].word.t, evidence.end):
+            return found(
+                Verdict.INCONCLUSIVE, f"nobody saw how the pod of {unended[0].where} ended", where=where
+            )
+        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
     unnamed = [(rank, why) for rank, _ in waits if (why := _unnamed(rank, absent))]
     if unnamed:
         where = fabric_terms.places([rank for rank, _ in unnamed])
@@ -91,6 +100,11 @@ def _decided(
     what = "" if word is None else f"{word.data.get('collective')} over {word.data.get('transport')}"
     text = f"all {world} ranks ended after at most {longest:g} s (bound {bound:g} s): {what} waited for {culprit}"
     return found(Verdict.PASS, text, where=(culprit,))
+
+
+def _unended(told: Told) -> list[Rank]:
+    """Return the ranks whose pod was not seen to end by itself."""
+    return [rank for rank in told.ranks if rank.pod is None or rank.pod.finished is None]
 
 
 def _waited(rank: Rank) -> float | None:

@@ -14,7 +14,8 @@ GDR = "every connection of a rank to another node has GPUDirect RDMA, in both di
 NO_TCP = "no rank is connected to another node over TCP, and none has nothing but TCP"
 
 NAMES = {
-    "NET/IB": re.compile(r"IB|IBext(_v\d+)?", re.IGNORECASE),
+    # RCCL's own verbs network is called otherwise in newer releases.
+    "NET/IB": re.compile(r"IB|IBext(_v\d+)?|ROCM-IB|IB-CAST", re.IGNORECASE),
     "NET/OFI": re.compile(r"(AWS )?Libfabric|OFI", re.IGNORECASE),
     "NET/UCX": re.compile(r"UCX([-_].*)?", re.IGNORECASE),
     "NET/gIB": re.compile(r"gIB", re.IGNORECASE),
@@ -75,7 +76,7 @@ def with_gdr(evidence: Evidence, given: terms.Given) -> Finding:
         ranks = sorted({path.rank for path in without})
         ways = say.listed(sorted({f"{path.way} over {path.name}" for path in without}))
         text = f"ranks {say.listed([str(rank) for rank in ranks])} have none: {ways}"
-        causes = (advice.PEERMEM, advice.DISTANCE) if any(p.carrier != networks.TCP for p in without) else ()
+        causes = advice.of_no_gdr(ground.facts) if any(p.carrier != networks.TCP for p in without) else ()
         more = (advice.FORCE,) if any(p.carrier == networks.TCP for p in without) else ()
         return ground.fail(text, ranks, *(cause(one) for one in (*causes, *more)))
     # Who prints both directions of a connection is known of each node.

@@ -91,7 +91,8 @@ def test_a_figure_above_the_wires_is_no_pass(fast):
 
     def fly(word):
         for one in word["results"]:
-            one.update(mean=one["mean"] / 10, algbw=one["algbw"] * 10, busbw=one["busbw"] * 10)
+            one.update({name: one[name] / 10 for name in ("mean", "min", "p50", "p90", "p99") if name in one})
+            one.update(algbw=one["algbw"] * 10, busbw=one["busbw"] * 10)
 
     finding = bandwidth(changed(fast, "measured", fly))
     assert finding.verdict is Verdict.INCONCLUSIVE
@@ -279,3 +280,79 @@ def _member(line):
 
 def _four_nodes(evidence):
     return _of_four(evidence, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one.pop("wrong"), "nobody says that the data is right"),
+        (lambda one: one.update(wrong=None), "nobody says that the data is right"),
+        (lambda one: one.update(wrong=-1), "nobody says that the data is right"),
+        (
+            lambda one: one.update(mean=one["mean"], min=one["mean"] * 1.1, p50=one["mean"] * 1.1),
+            "below its own",
+        ),
+        (lambda one: one.update(p90=one["p99"] * 2), "below its own p90"),
+        (lambda one: one.update(p50=one["min"] / 2), "below its own min"),
+        (lambda one: one.update(min=0.0), "no time"),
+        (lambda one: one.update(p99=float("nan")), "no time"),
+        (lambda one: one.update(algbw=one["algbw"] * 2), "algorithm bandwidth"),
+        (lambda one: one.update(busbw=-1.0), "below zero"),
+        (lambda one: one.update(mean=0.0), "below its own min"),
+        (lambda one: one.update(mean=one["mean"] * 1.5), "tells"),
+        (lambda one: one.update(skipped="too little memory"), "is not of all ranks: rank 3 of 8 lacks it"),
+    ],
+    ids=[
+        "not-checked", "check-of-nothing", "below-no-element", "mean-below-min", "p99-below-p90", "p50-below-min",
+        "no-time", "no-number", "other-algorithm-bandwidth", "negative", "no-mean", "other-mean", "skipped",
+    ],
+)  # fmt: skip
+def test_one_figure_of_one_rank_that_cannot_count_is_no_pass(fast, change, said):
+    """Not checked, out of order, not of its own time, or not there: nothing is decided, and the figure is named."""
+
+    def spoil(word):
+        if word["rank"] == 3 and word["part"] == 1:
+            change(word["results"][2])
+
+    finding = bandwidth(changed(fast, "measured", spoil))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert said in finding.observed
+    assert "1G" in finding.observed or "1073741824" in finding.observed
+
+
+def test_a_size_that_one_rank_does_not_name_is_no_figure(fast):
+    """A collective is of all ranks or of none."""
+
+    def leave_out(word):
+        if word["rank"] == 5 and word["part"] == 1:
+            del word["results"][2]
+
+    finding = bandwidth(changed(fast, "measured", leave_out))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "rank 5 of 8 lacks it" in finding.observed
+
+
+def test_figures_of_two_attempts_are_no_measurement(fast):
+    """They were not taken at once."""
+
+    def older(word):
+        if word["rank"] == 6:
+            word["attempt"] = 1
+
+    finding = bandwidth(changed(fast, "who", older))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "different runs or attempts" in finding.observed
+
+
+def test_pairs_that_nobody_checked_decide_nothing(fast):
+    """Neither does a pair whose times contradict each other."""
+    for change in (
+        lambda one: one.pop("wrong"),
+        lambda one: one.update(min=one["mean"] * 2, p50=one["mean"] * 2),
+    ):
+
+        def spoil(word, change=change):
+            if word["rank"] == 1:
+                change(word["results"][0])
+
+        assert pairs(changed(fast, "pairs", spoil)).verdict is Verdict.INCONCLUSIVE

@@ -334,3 +334,51 @@ def test_a_network_that_nobody_knows_may_be_tcp(good):
         gdr=None,
     )
     assert judge("FAB-003", libfabric).verdict is Verdict.INCONCLUSIVE
+
+
+def strayed(evidence, text):
+    """Return the evidence with a line in a pod's output that stands in no rank's log."""
+    at, line = next(
+        (n, one) for n, one in enumerate(evidence.lines)
+        if one.type == "LOG" and "NCCL INFO Channel" in str(one.data.get("line"))
+    )  # fmt: skip
+    more = dataclasses.replace(line, data={**line.data, "line": text})
+    return base.with_lines(evidence, [*evidence.lines[:at], more, *evidence.lines[at:]])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "collectives-worker-0:100:100 [0] NCCL INFO Channel 00/0 : 0[0] -> 5[1] [send] via NET/Socket/0",
+        "[0] NCCL INFO Channel 00/0 : 0[0] -> 5[1] [send] via NET/Socket/0",
+        "[default0]:Channel 00/0 : 0[0] -> 5[1] [send] via NET/Socket/0",
+    ],
+)
+def test_a_connection_outside_of_the_ranks_logs_counts(good, text):
+    """A process that wrote past its file is on sockets all the same."""
+    finding = judge("FAB-003", strayed(good, text))
+    assert finding.verdict is Verdict.FAIL
+    assert "ranks 0" in finding.observed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "a:1:2 [0] misc/x.cc:1 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
+            "ibv_reg_mr",
+        ),
+        ("a:1:2 [0] transport/x.cc:1 NCCL WARN NET/IB : Got async event : port error", "port error"),
+        ("a:1:2 [0] tuner.cc:1 NCCL WARN the moon is in the wrong phase", "the moon"),
+        (
+            "a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 5[1] [send] via NET/IB/0/GDRDMA/Other",
+            "cannot be read",
+        ),
+    ],
+)
+def test_a_log_with_an_error_or_a_riddle_is_no_pass(good, text, said):
+    """Rows that stand on the whole logs of all ranks do not pass beside it, and quote it."""
+    for row in ("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-018"):
+        finding = judge(row, strayed(good, text))
+        assert finding.verdict is Verdict.INCONCLUSIVE, row
+        assert said in finding.observed

@@ -192,3 +192,19 @@ def test_the_files_are_what_the_program_writes():
         header = read(path).header
         if path.stem in {"collectives", "forced-transport", "stalled-collective", "sockets"}:
             assert "made up" in header["constructed"]
+
+
+def test_a_rank_that_says_it_stood_still_and_never_ends_is_a_fail(recorded):
+    """Its pod ran on until it was deleted; where nobody watched the pods, nothing is known of their end."""
+    evidence = recorded("stalled-collective")
+    running = []
+    for line in evidence.lines:
+        phase = line.object.get("status", {}).get("phase") if line.kind == "Pod" else ""
+        if phase not in ("Succeeded", "Failed"):
+            running.append(line)
+    endless = base.with_lines(evidence, running)
+    finding = stall(endless)
+    assert finding.verdict is Verdict.FAIL
+    assert "never ended" in finding.observed
+    blind = Evidence(endless.lines, header=endless.header, spans=())
+    assert stall(blind).verdict is Verdict.INCONCLUSIVE

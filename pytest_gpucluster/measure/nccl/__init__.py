@@ -8,7 +8,7 @@ found = draw(reader.seen, Given(ranks=16, nodes=2))
 verdict.decide(found).verdict
 """
 
-from pytest_gpucluster.measure.nccl import advice, cases, facts, faults, networks, shapes, verdict
+from pytest_gpucluster.measure.nccl import advice, cases, facts, failing, faults, networks, shapes, verdict
 from pytest_gpucluster.measure.nccl.drawing import draw
 from pytest_gpucluster.measure.nccl.facts import Facts, Given
 from pytest_gpucluster.measure.nccl.reader import Reader, read
@@ -23,6 +23,7 @@ __all__ = [
     "cases",
     "draw",
     "facts",
+    "failing",
     "faults",
     "networks",
     "read",

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pytest_gpucluster.measure.nccl.facts import Facts
-    from pytest_gpucluster.measure.nccl.faults import Fault
 
 
 class Advice(NamedTuple):
@@ -73,6 +72,15 @@ RCCL_DMABUF = Advice(
     "RCCL found no peer memory module, and DMA-BUF is off there by default",
     "load the peer memory support of the driver, or set NCCL_DMABUF_ENABLE=1",
 )
+_BALANCING = "RCCL turns GPUDirect RDMA off while kernel.numa_balancing=1 and NCCL_IB_PCI_RELAXED_ORDERING=0"
+_BALANCING_FIX = (
+    "sysctl kernel.numa_balancing=0 on the nodes, or drop the setting NCCL_IB_PCI_RELAXED_ORDERING=0"
+)
+NUMA_BALANCING = Advice(f"on Hyper-V {_BALANCING}; the log shows both", _BALANCING_FIX)
+NUMA_BALANCING_IF = Advice(
+    f"if the nodes are guests of Hyper-V (cat /sys/class/dmi/id/bios_version): there {_BALANCING}",
+    _BALANCING_FIX,
+)
 MIXED_NETWORKS = Advice(
     "images or environments of the ranks differ: a plugin on part of the nodes, or a fallback on some; such a "
     "job hangs",
@@ -94,9 +102,46 @@ WRONG_DATA = Advice(
     "run the same test with NCCL_PROTO=Simple and over TCP to compare; drain the node whose pairwise test is "
     "wrong",
 )
-PROGRAM = Advice(
-    "the program ended with an error of NCCL or of a GPU",
-    "look at the first warning of any rank; later ones follow from it",
+FIRST = Advice(
+    "a call of NCCL failed with this warning", "read its words; it is the first error of this rank"
+)
+ABORTED = Advice(
+    "a communicator is aborted after an error or a time-out of any rank; PyTorch up to 2.5 ends good jobs in this "
+    "way too, on all ranks alike",
+    "look at how the processes ended (exit code, the last lines of each rank)",
+)
+UNKNOWN_WARNING = Advice(
+    "NCCL, a plugin or the program warns of something that is not known here",
+    "read the line; a warning that is not known to be harmless is no pass",
+)
+UNEVEN = Advice(
+    "a rank cannot use all adapters that others use: such a job may hang",
+    "open every device of /dev/infiniband in each pod (ibv_devinfo), and name the same adapters in NCCL_IB_HCA",
+)
+NO_P2P = Advice(
+    "P2P is switched off (NCCL_P2P_DISABLE, NCCL_P2P_LEVEL), or the GPUs cannot reach each other",
+    "unset the variables; look at `nvidia-smi topo -p2p r` (AMD: amd-smi topology) and at ACS on the node",
+)
+NODES = Advice(
+    "logs of other nodes are missing or too many, or pods share a machine: for NCCL each host name is a node",
+    "tell the machines of the pods: --pod-node POD=NODE, and --nodes as many as there are",
+)
+STRIPPED = Advice(
+    "the collector or launcher stripped the prefix `host:pid:tid` of NCCL's lines",
+    "take the log as NCCL wrote it: NCCL_DEBUG_FILE=DIR/%h.%p writes one a process",
+)
+TORN = Advice(
+    "output of several ranks was mixed or tagged in the middle of a line, or a line is of a shape that is not known "
+    "here: what stands in it may be the one thing that matters",
+    "write files: NCCL_DEBUG_FILE=DIR/%h.%p for NCCL, -J FILE for nccl-tests",
+)
+ODD_FIGURES = Advice(
+    "the figures contradict each other: lines were mixed, or the clock or the program is wrong",
+    "run the test again, with -J FILE",
+)
+SLOW = Advice(
+    "the test itself was told a least bandwidth (NCCL_TESTS_MIN_BW), and did not reach it",
+    "look at which transports, adapters and GPUDirect the connection lines show, then at single links",
 )
 UNKNOWN_NETWORK = Advice(
     "the network comes from a plugin whose name is not known here",
@@ -130,87 +175,6 @@ ONE_NODE = Advice(
     "NCCL_SHM_DISABLE=1",
 )
 
-_RETRY = Advice(
-    "the adapters cannot reach each other (status 12): wrong GID or VLAN, no PFC, or rails that are not joined",
-    "leave NCCL_IB_GID_INDEX unset (automatic since 2.21), set NCCL_CROSS_NIC=0 on rail-only fabrics, and try "
-    "ib_write_bw between the two adapters",
-)
-_STATUS = {
-    4: Advice(
-        "memory that the adapter may not touch (status 4): PCIe ACS is on, or GPUDirect is broken",
-        "switch ACS off on the PCIe switches (or in the host's firmware), then try NCCL_NET_GDR_LEVEL=LOC to "
-        "compare",
-    ),
-    5: Advice("flushed (status 5): another error came first", "look at the first warning of any rank"),
-    12: _RETRY,
-    13: Advice("the receiver was not ready (status 13): its process is gone or stuck", "look at the log of the peer"),
-}  # fmt: skip
-_ERRNO = {
-    19: Advice(
-        "the GID belongs to a network namespace other than the pod's (errno 19): its index differs between "
-        "pods",
-        "leave NCCL_IB_GID_INDEX unset, and give the pod a RoCE v2 GID of its own (attach the secondary "
-        "network)",
-    ),
-    22: Advice(
-        "the queue pair was given a value that the adapter refuses (errno 22)",
-        "leave NCCL_IB_GID_INDEX, NCCL_IB_TC and NCCL_IB_SL unset, and compare MTU and link layer of both ends",
-    ),
-    110: Advice(
-        "the other end did not answer (errno 110): no route between the GIDs",
-        "check the route, the VLAN and the address of the secondary network in both pods, and ping between "
-        "them",
-    ),
-}
-_FAULTS = {
-    "net_init": Advice(
-        "the network that NCCL_NET demands did not start; without it NCCL would have fallen back in silence",
-        "give the pod the device or the plugin, or correct the name in NCCL_NET",
-    ),
-    "incompatible_hca": Advice(
-        "an InfiniBand and an Ethernet adapter were paired",
-        "name the adapters of one kind in NCCL_IB_HCA, exactly: `=mlx5_0,mlx5_1`",
-    ),
-    "socket_connect": Advice(
-        "the address that a rank announced cannot be reached: wrong interface (docker0, link-local), a "
-        "firewall, or the rank is gone",
-        "set NCCL_SOCKET_IFNAME to the pod network's interface (`=eth0`), and allow traffic between the pods "
-        "on all ports",
-    ),
-    "socket_closed": Advice("another rank died first", "look at the first warning of any rank"),
-    "shm": Advice(
-        "shared memory (/dev/shm) is too small: 64 MiB in a container by default",
-        "mount an emptyDir with medium: Memory at /dev/shm, and count it in the memory limit",
-    ),
-    "bad_socket_ifname": Advice(
-        "NCCL_SOCKET_IFNAME matches no interface of the pod",
-        "name an interface that exists in every pod (`ip -brief address`), exactly: `=eth0`",
-    ),
-    "imex": Advice(
-        "the pod has no IMEX channel, or the IMEX domain is broken",
-        "claim a ComputeDomain in the pod; on the node check nvidia-imex-ctl -N and "
-        "/dev/nvidia-caps-imex-channels",
-    ),
-    "watchdog_timeout": Advice(
-        "a collective did not end: if it was the first, ranks could not connect; else one rank stopped or "
-        "took another path",
-        "look at the first warning of any rank and at the rank that did not time out; "
-        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
-        "records what each rank waited for",
-    ),
-    "mixed_versions": Advice("ranks run different versions of NCCL", "give all ranks the same image"),
-}  # fmt: skip
-
-
-def of_fault(fault: "Fault") -> tuple[Advice, ...]:
-    """Return what to do about an error."""
-    if fault.kind == "ib_completion_error":
-        return (_STATUS.get(fault.status, _RETRY),)
-    if fault.kind == "ibv_modify_qp":
-        return (_ERRNO.get(fault.status, _ERRNO[22]),)
-    known = _FAULTS.get(fault.kind)
-    return (known,) if known else ()
-
 
 def of_fallback(facts: "Facts") -> tuple[Advice, ...]:
     """Return why ranks use TCP, by what else the log says."""
@@ -240,11 +204,27 @@ def of_no_gdr(facts: "Facts") -> tuple[Advice, ...]:
         found.append(RCCL_DMABUF)
     if any(not able for _, able, _ in facts.seen.pairs_gdr) or "NCCL_NET_GDR_LEVEL" in facts.settings:
         found.append(DISTANCE)
-    if facts.gdr != "recv_only":
+    if facts.gdr != "recv_only" and facts.seen.rocm:
+        found = [*of_rccl_gdr(facts), *found]
+    elif facts.gdr != "recv_only":
         found.append(PEERMEM)
         if DISTANCE not in found:
             found.append(DISTANCE)
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
+
+
+def of_rccl_gdr(facts: "Facts") -> list[Advice]:
+    """Return why RCCL does without GPUDirect RDMA.
+
+    On Hyper-V (the firmware's version says so) RCCL switches it off where the kernel balances NUMA pages and relaxed
+    ordering is switched off; elsewhere it wants the driver's peer memory, or DMA-BUF that is asked for.
+    """
+    balancing = any("NUMA auto balancing" in text for text in facts.seen.noted)
+    ordering = "0" in facts.settings.get("NCCL_IB_PCI_RELAXED_ORDERING", {})
+    guest = any("azure" in kernel for kernel in facts.seen.kernels)
+    if balancing and ordering:
+        return [NUMA_BALANCING if guest else NUMA_BALANCING_IF, *(() if guest else (RCCL_DMABUF,))]
+    return [RCCL_DMABUF]
 
 
 def of_silence(facts: "Facts") -> tuple[Advice, ...]:

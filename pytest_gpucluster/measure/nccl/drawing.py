@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from pytest_gpucluster.measure.nccl import faults, networks, shapes
+from pytest_gpucluster.measure.nccl import faults, networks, shapes, troubles
 from pytest_gpucluster.measure.nccl.facts import (
     CHANNEL,
     FAILED,
@@ -181,7 +181,9 @@ class _Drawing:
         net = by_channel or ([] if one_node else selection)
         names = self._names(selected, one_node=one_node)
         errors, worst, timeouts = self._errors(names)
-        fatal = bool(set(errors) & faults.FATAL) or bool(seen.outcomes)
+        by_process = {process: rank for (process, _), rank in self.world.items()}
+        known = troubles.known(seen, self.host, by_process, ranks)
+        fatal = any(one.fatal for one in known) or bool(seen.outcomes)
         kind = self._kind(paths, net, names, one_node=one_node, mnnvl=mnnvl, fatal=fatal)
         return Facts(
             kind=kind,
@@ -216,6 +218,9 @@ class _Drawing:
             plugins=_grouped(seen.plugins),
             versions=tuple(sorted({version for _, version in seen.versions})),
             sub_worlds=bool(seen.members) and not any(m.comm.nranks == self.nranks for m in self.roots),
+            troubles=known,
+            unknown=troubles.unknown(seen, self.host, by_process, ranks),
+            one_node=one_node,
             seen=seen,
             given=self.given,
         )

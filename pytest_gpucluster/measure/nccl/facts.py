@@ -6,6 +6,7 @@ from typing import Any
 
 from pytest_gpucluster.measure.nccl import faults, networks, table
 from pytest_gpucluster.measure.nccl.seen import Seen
+from pytest_gpucluster.measure.nccl.troubles import Told
 
 INTRA_NODE = "intra_node"
 NVLINK_FABRIC = "nvlink_fabric"
@@ -105,6 +106,12 @@ class Facts:
     versions: tuple[str, ...]
     sub_worlds: bool
     """Whether only communicators that were split off are seen."""
+    troubles: tuple[Told, ...]
+    """Errors and warnings of known classes, the one that decides first."""
+    unknown: tuple[Told, ...]
+    """Warnings and errors of which nobody knows what they mean."""
+    one_node: bool
+    """Whether the log shows that nothing leaves one node or one NVLink domain."""
     seen: Seen
     given: Given
 
@@ -127,6 +134,30 @@ class Facts:
     def factor(self) -> tuple[int, int] | None:
         """Return the fewest and the most ranks by the table's factor."""
         return self.seen.table.ranks()
+
+    @property
+    def alone(self) -> bool:
+        """Report whether one node was told and the log shows no more: then nothing goes between nodes."""
+        return self.given.nodes == 1 and self.one_node
+
+    @property
+    def between_nodes(self) -> bool | None:
+        """Report whether connections between machines were seen; False where all pods sit on one machine."""
+        machines = self.given.pod_nodes
+        if not machines:
+            return None
+        if len(set(machines.values())) < 2:
+            return False
+        over = {machines[host] for host in self.net_hosts if host in machines}
+        if not over and len(set(machines.values())) == len(machines):
+            # Which pod lies where is not told, only that each has a machine of its own.
+            return len(self.net_hosts) > 1
+        return len(over) > 1
+
+    def machine(self, host: str) -> str:
+        """Return a host with its machine, where that is told."""
+        node = self.given.pod_nodes.get(host, "")
+        return f"{host} ({node})" if node and node != host else host
 
     def host_of(self, rank: int) -> str:
         """Return the host of a rank, as far as it is known."""

@@ -19,6 +19,8 @@ _KNOWN = (
     (re.compile(r"UCX([-_].*)?", re.IGNORECASE), RDMA),
     (re.compile(r"SHARP", re.IGNORECASE), RDMA),
     (re.compile(r"gIB", re.IGNORECASE), RDMA),
+    # AMD's: RCCL's own verbs network, its copy for other queue pairs, and the plugin for AMD's adapters.
+    (re.compile(r"ROCM-IB|IB-CAST|RCCL-ANP", re.IGNORECASE), RDMA),
     (re.compile(r"Socket", re.IGNORECASE), TCP),
     (re.compile(r"FastSocket", re.IGNORECASE), TCP),
     (re.compile(r"GPUDirectTCPXO?(_v\d+)?", re.IGNORECASE), GPUDIRECT_TCP),

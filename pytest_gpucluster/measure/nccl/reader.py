@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_gpucluster.measure.nccl import faults, records, shapes
+from pytest_gpucluster.measure.nccl import faults, harmless, launchers, records, shapes
 from pytest_gpucluster.measure.nccl.records import Read, Record
 from pytest_gpucluster.measure.nccl.screen import Screen
-from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Seen
+from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Seen, Trouble
 
 _DONE = 50_000
 _FAULTS = 2_000
@@ -15,6 +15,20 @@ _SHORT = 400
 _WATCH = ("atchdog", "dump signal", "ollective timeout", "eartbeat")
 _READ = 8192
 _NOBODY = Process("", -1)
+_QUOTED = "Last error:"
+_TESTED = re.compile(r"Test NCCL failure \S+ '[^/']{0,200}/(?P<text>[^']*)")
+_TRACE = re.compile(r"(?P<where>[\w./-]+:\d{1,7}) -> (?P<code>[1-6])$")
+_ROCM = re.compile(
+    r"(?:HIP|ROCm|ROCr) version|Librccl path|RCCL version|/rccl/|hipify|librccl|\bRCCL_\w+ set by"
+)
+_AMD = ("HIP", "ROC", "rccl", "RCCL", "hipify")
+"""Words of which one stands in each such line."""
+_KERNEL = re.compile(r"Kernel version: (?P<kernel>\S+)")
+_LOUD = re.compile(
+    r"(?:^|[\s\]:])\[?[EF]\d{4} \d\d:\d\d:\d\d|\[E \w+\.cpp:\d+\]"
+    r"|(?:^|[\]>:] ?)(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception)(?:: |$)|Traceback \(most recent call last\)"
+)
+"""A line at level E or F, or the last line of a Python exception: an error, whatever it says."""
 _LOADED = re.compile(
     r"NET/Plugin ?:? ?(?:Loaded net plugin (?P<name>.+?) \(v\d+\)|Plugin name set by env to (?P<env>\S+))"
     r"|Successfully loaded external (?:network )?plugin (?P<file>\S+)|P2P plugin (?:v\d+ )?(?P<p2p>\S+)"
@@ -36,6 +50,10 @@ class Reader:
         self._screen = Screen()
         self._host = ""
         self._done: set[bytes] = set()
+        self._source = launchers.NOBODY
+        self._quoted: tuple[str, int] | None = None
+        self._untimed: tuple[str, Process, int, str] | None = None
+        self._order = 0
 
     def feed(self, chunk: bytes) -> None:
         """Read a part of a stream; where it is cut does not matter."""
@@ -48,6 +66,7 @@ class Reader:
             self._raw(raw, clean)
         self.seen.long |= self._screen.long
         self._screen = Screen()
+        self._quoted = self._untimed = None
 
     def start(self, host: str = "") -> None:
         """Begin another stream.
@@ -69,6 +88,8 @@ class Reader:
         for text in records.texts(raw):
             self._line(records.read(text, clean=clean))
         # What is counted is counted each time it stands there.
+        if b"Last error" in raw or self._quoted is not None:
+            return
         if len(raw) < _SHORT and clean and torn == seen.torn and rows == (seen.table.rows, seen.table.torn):
             if len(self._done) >= _DONE:
                 self._done.clear()
@@ -78,6 +99,9 @@ class Reader:
         seen = self.seen
         seen.torn += read.torn
         seen.folded |= read.folded
+        self._source = launchers.source(read.head if read.records else read.text)
+        if not seen.rocm and any(word in read.text for word in _AMD):
+            seen.rocm = _ROCM.search(read.text[:_READ]) is not None
         if not read.records:
             self._bare(read)
             return
@@ -91,12 +115,14 @@ class Reader:
     def _bare(self, read: Read, *, whole: bool = True) -> None:
         """Read a line, or the part of one, in which NCCL's own prefix does not stand."""
         seen, text = self.seen, read.text
+        if whole and self._quotes(text):
+            return
         found = shapes.version(text) if "ersion" in text or "nccl-library" in text else None
         if found:
             seen.versions.add(found)
         watched = faults.watchdog(text[:_READ]) if any(word in text for word in _WATCH) else None
         if watched:
-            self._fault(_NOBODY, watched[0])
+            self._fault(_NOBODY, watched[0], stamp=launchers.glog_time(text))
             if watched[1]:
                 seen.put(_any(seen.stalls), watched[1])
         works = faults.last_work(text[:_READ]) if "ork: " in text else None
@@ -106,31 +132,68 @@ class Reader:
             return
         fault = faults.of(text[:_READ])
         if fault and fault.kind != "hint":
-            self._fault(_NOBODY, fault)
+            self._fault(
+                _NOBODY, fault, stamp=launchers.glog_time(text), told=fault.kind not in faults.PROGRAM
+            )
+        elif not fault and _LOUD.search(text[:_READ]):
+            self._strange(_NOBODY, "", text[:300], launchers.glog_time(text))
         said = faults.outcome(text[:_READ])
         if said and len(seen.outcomes) < 100:
             seen.outcomes.add(said)
 
+    def _quotes(self, text: str) -> bool:
+        """Read what PyTorch or nccl-tests quote of NCCL; say whether the line is nothing else.
+
+        PyTorch has it behind `Last error:`, on that line or on a following one with the same tags.
+        """
+        said, alone = "", False
+        at = text.find(_QUOTED)
+        tested = _TESTED.search(text) if "Test NCCL failure" in text else None
+        if at >= 0:
+            said = text[at + len(_QUOTED) :].strip(" '\"")
+            self._quoted = None if said else (text[:at].rstrip(), 8)
+        elif self._quoted is not None:
+            tag, left = self._quoted
+            said = text[len(tag) :].strip() if text.startswith(tag) else ""
+            self._quoted = None if said or left <= 1 else (tag, left - 1)
+            alone = bool(said)
+        elif tested:
+            said = tested["text"].strip()
+        if said:
+            self._fault(_NOBODY, faults.of(said, "WARN") or faults.Fault("last_error", said[:200]))
+        return alone
+
     def _record(self, record: Record) -> None:
         seen = self.seen
         seen.records += 1
+        seen.headless += record.headless
         host = self._host or record.host
         process = Process(host, record.pid)
-        if not host.startswith("?") and len(seen.hosts) < 100_000:
+        if host and not host.startswith("?") and len(seen.hosts) < 100_000:
             seen.hosts.add(host)
         if record.level == "WARN":
             self._warning(process, record)
         text = record.text
         if self._connection(process, record, text) or self._communicator(process, record, text):
             return
+        trace = _TRACE.match(text)
+        if trace and process not in seen.traces and len(seen.traces) < _FAULTS:
+            seen.traces[process] = (trace["where"], int(trace["code"]))
         self._network(process, record, text)
         fault = faults.of(text[:_READ], record.level)
-        if fault:
-            self._fault(process, fault)
-        elif record.level == "WARN" and record.where.startswith(
-            ("ofi_init", "nccl_net_ofi_init", "nccl_net_ofi_create")
+        if (
+            fault is None
+            and record.level == "WARN"
+            and record.where.startswith(("ofi_init", "nccl_net_ofi_init", "nccl_net_ofi_create"))
         ):
-            self._fault(process, faults.Fault("plugin_init", text[:200]))
+            fault = faults.Fault("plugin_init", text[:200])
+        if fault:
+            self._fault(process, fault, record.where, record.stamp)
+        elif record.level not in {"INFO", "TRACE", "VERSION"}:
+            if not harmless.why(text):
+                self._strange(process, record.where, text[:300], record.stamp)
+            elif len(seen.noted) < 100:
+                seen.noted.add(text[:200])
         said = faults.outcome(text[:_READ])
         if said and len(seen.outcomes) < 100:
             seen.outcomes.add(said)
@@ -222,6 +285,9 @@ class Reader:
         seen.collnet |= "Connected CollNet" in text or text.startswith("Connected Collnet")
         if "lugin" in text or "NET/OFI" in text:
             self._plugin(text)
+        kernel = _KERNEL.search(text) if "Kernel" in text else None
+        if kernel and len(seen.kernels) < 100:
+            seen.kernels.add(kernel["kernel"])
 
     def _gpu_direct(self, process: Process, text: str) -> None:
         ability = shapes.adapter_gdr(text)
@@ -238,11 +304,38 @@ class Reader:
                 name = next((value for value in match.groups() if value), "")
                 self.seen.plugins.add((state, name[:120]))
 
-    def _fault(self, process: Process, fault: faults.Fault) -> None:
-        if len(self.seen.faults) >= _FAULTS:
+    def _fault(
+        self, process: Process, fault: faults.Fault, where: str = "", stamp: str = "", *, told: bool = True
+    ) -> None:
+        """Keep an error; what a program alone says (not `told`) is no class of NCCL's messages."""
+        seen, source = self.seen, self._source
+        rank = fault.rank if fault.rank >= 0 else source.rank
+        key = (fault.kind, process, rank, source.pod)
+        self._order += 1
+        if key not in seen.troubles and len(seen.troubles) < _FAULTS:
+            seen.troubles[key] = Trouble(fault, process, rank, source.pod, where, stamp, self._order)
+            if process is _NOBODY and not stamp:
+                self._untimed = key
+        if fault.kind == "process_ended" and stamp and self._untimed is not None:
+            # The launcher says when the process ended whose error stands in front of it.
+            seen.troubles[self._untimed] = seen.troubles[self._untimed]._replace(stamp=stamp)
+            self._untimed = None
+        if not told:
+            return
+        if len(seen.faults) >= _FAULTS:
             # The kind is kept for certain; what else such a line says repeats.
             process, fault = _NOBODY, faults.Fault(fault.kind, status=fault.status, rank=fault.rank)
-        self.seen.put(_any(self.seen.faults), (process, fault))
+        seen.put(_any(seen.faults), (process, fault))
+
+    def _strange(self, process: Process, where: str, text: str, stamp: str) -> None:
+        """Keep a warning or an error of no known class."""
+        source = self._source
+        self._order += 1
+        key = (process, f"{source.pod}/{source.rank}", text)
+        if key not in self.seen.warned and len(self.seen.warned) < _FAULTS:
+            self.seen.warned[key] = Trouble(
+                faults.Fault("", text), process, source.rank, source.pod, where, stamp, self._order
+            )
 
 
 def _any(one: Any) -> "set[object]":

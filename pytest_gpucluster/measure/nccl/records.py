@@ -15,7 +15,13 @@ RECORD = re.compile(
     r"(?<![\w%-])(?P<host>[\w%-]{1,255}+):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d{1,6})\] "
     r"(?:(?P<file>[^\s\[\]]{1,300}:\d{1,7}) )?(?:\((?P<function>[^()]{1,200})\) )?NCCL (?P<level>[A-Z]+)(?: |$)"
 )
-_HEADLESS = re.compile(r"(?:^|[\s\]])NCCL (?:INFO|WARN) (?:Channel|Ring|Coll|CollNet) \d")
+_HEADLESS = re.compile(
+    r"(?:^|[\s\]:>|)])(?:\[(?P<dev>-?\d{1,6})\] )?(?:(?P<file>[^\s\[\]]{1,300}:\d{1,7}) )?NCCL "
+    r"(?P<level>INFO|WARN|ABORT) (?P<text>\S.*)$"
+)
+_MESSAGE = re.compile(
+    r"(?:^|[\s\]:>|)])(?P<text>(?:Channel|Ring) \d{1,6}(?:/\d{1,6})? : \d{1,7}(?:\[\w+\])? -> .*)$"
+)
 _CUT_HEAD = re.compile(
     r"(?<![\w%-])[\w%-]{1,255}:\d{1,12}:\d{1,12} \[-?\d{1,12}\](?: (?:N(?:C(?:C(?:L(?: [A-Z]{0,4})?)?)?)?)?)?$"
 )
@@ -41,6 +47,7 @@ class Record:
         text: the message.
         clean: whether nothing but the end of the line ended it; else it may be cut.
         stamp: date and time in front of it, as far as there is one that sorts.
+        headless: whether host and process were stripped from it, so that nobody knows who printed it.
     """
 
     host: str
@@ -51,6 +58,7 @@ class Record:
     text: str
     clean: bool
     stamp: str = ""
+    headless: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +140,7 @@ def read(text: str, *, clean: bool) -> Read:
     else:
         found = list(RECORD.finditer(text))
     if not found:
-        return Read(text, (), text, 1 if _HEADLESS.search(text) else 0, folded, clean)
+        return _without_head(text, folded=folded, clean=clean)
     records: list[Record] = []
     torn = 0
     host = _first_host(text, found[0])
@@ -157,6 +165,22 @@ def read(text: str, *, clean: bool) -> Read:
         )
         host = next_host
     return Read(text, tuple(records), text[: found[0].start()], torn, folded, clean)
+
+
+def _without_head(text: str, *, folded: bool, clean: bool) -> Read:
+    """Take a line apart in which no host and process stand: they were stripped, or the line was cut in front."""
+    match = _HEADLESS.search(text) if "NCCL " in text else None
+    if match is None:
+        # Only a whole connection line is known by its text alone.
+        match = _MESSAGE.search(text) if " via " in text else None
+        if match is None or shapes.channel(match["text"], clean=clean) is None:
+            return Read(text, (), text, 0, folded, clean)
+    parts = match.groupdict()
+    record = Record(
+        "", -1, int(parts.get("dev") or -1), parts.get("level") or "INFO", parts.get("file") or "",
+        _unquoted(match["text"], text, match.start()), clean, _stamp(text[: match.start()]), headless=True,
+    )  # fmt: skip
+    return Read(text, (record,), text[: match.start()], 0, folded, clean)
 
 
 def _unglue(body: str, token: str) -> tuple[str, str]:

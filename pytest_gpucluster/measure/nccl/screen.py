@@ -16,6 +16,10 @@ LONGEST = 1 << 18
 """A line longer than this many bytes is read in pieces of this size."""
 HEAD = 1 << 20
 """Lines that begin in so many first bytes of a stream are looked at by the finer remainder alone."""
+QUOTED = b"Last error"
+"""Behind these words PyTorch quotes NCCL, on lines of any shape."""
+_AFTER = 8
+"""Lines behind them that are let through."""
 _MEMO = 20_000
 _SHORT = 300
 _TELLING = 5
@@ -26,10 +30,13 @@ _FINE = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZghijklmnopqrstuv
 _CHATTER = re.compile(rb"(?:(?!NCCLINFO).)*NCCLINFO(?:AR|AG|RS|AA|B|R|S)(?:C\]?|BA[A-Z.\]]*)$")
 """What a line of one collective (`AllReduce: opCount 1f ...`, `AllReduce: 4 Bytes -> Algo ...`) leaves."""
 _BARE = re.compile(
-    rb"NCCL|WARN|ABORT|RCCL|#|(?:\.\]?){4}|(?:\.\]?){2}NA|C|\]$|SE|IE|RE|IU|IA|AFINET|HINT|^T\.*$"
+    rb"NCCL|WARN|ABORT|RCCL|#|(?:\.[A-Z\]]{0,8}){4}|(?:\.[A-Z\]]{0,8}){2}NA|C|\]$|[A-Z]E|IU|IA|AFINET|HINT"
+    rb"|^\]{0,4}(?:T\.*|[AKPS]|E\]*)$|^\]{0,4}[EF]\.|^\]{0,4}L|GPU|PID|HIP|HSA|NVRM|X"
 )
 """What a line without a record of NCCL must leave: words of PyTorch and of tables, rows of figures, a folded line."""
 
+_QUOTES = re.compile(rb"\]{0,4}L")
+"""What the line leaves behind which PyTorch quotes NCCL."""
 _WORDS = (
     # connections, communicators, networks
     "Channel", "INFO Ring", "INFO Coll", "via NET/", "via P2P/", "via SHM/", "via COLLNET/", "via direct shared memory",
@@ -47,6 +54,14 @@ _WORDS = (
     # launchers and tables
     "x across cluster", "busbw", "bus bandwidth", "Out of bounds values", "nccl-tests version", "nccl-library",
     "Collective test starting", "# Rank", "# Using devices",
+    # programs, GPUs, daemons that end or fail
+    "Error", "Traceback (most recent call last)", "exitcode", "Segmentation fault", "core dumped", "Killed process",
+    "oom-kill", "Process received signal", "terminate called", "HIP failure", "HIP error", "HSA_STATUS",
+    "Memory access fault", "unspecified launch",
+    "device-side assert", "NVRM: Xid", "GPU is lost", "GPU lost", "GPUs detected in", "RxDM", "socket interface found",
+    "shared memory", "register memory", "version mismatch", "exited with code", "exited on signal", "died with",
+    "srun: error", "HIP version", "ROCm version", "Librccl", "Kernel version", "CUDA_ERROR", "out of memory",
+    "operations have failed", "entire process down", "unhandled",
 )  # fmt: skip
 _TYPES = ("float", "half", "double", "bfloat", "int", "uint", "char", "f8e4m3", "f8e5m2", "fp8_e4m3")
 _OPERATIONS = ("sum", "prod", "min", "max", "avg", "mulsum", "none", "all")
@@ -71,6 +86,7 @@ def _fine(line: bytes) -> bool:
 def _shape() -> "re.Pattern[bytes]":
     """Return what a mask must hold.
 
+    A call of NCCL that failed leaves its file alone, and a line of PyTorch at level E or F begins with that letter.
     Rows of a table have a type and an operation side by side, or only a type in tables of old builds. Behind them
     stand numbers, and at times the output of somebody else; short masks count only at the end of the line.
     """
@@ -82,7 +98,12 @@ def _shape() -> "re.Pattern[bytes]":
     listed = b"|".join(sorted(map(re.escape, words)))
     last = b"|".join(sorted(map(re.escape, ends)))
     alone = b"|".join(sorted(map(re.escape, bare)))
-    return re.compile(listed + b"|(?:" + last + b")(?:NA)*$|^(?:stout|ult)?(?:" + alone + b")(?:NA)*$")
+    trace = b"NCCLINFO[g-z]{0,40}$"
+    logged = b"^[g-z]{0,40}[EF](?!oh|v|st|in|oun)"
+    return re.compile(
+        listed + b"|(?:" + last + b")(?:NA)*[A-Za-z]{0,30}$|^(?:stout|ult)?(?:" + alone + b")(?:NA)*$"
+        b"|" + trace + b"|" + logged
+    )
 
 
 _WANTED = _shape()
@@ -120,6 +141,7 @@ class Screen:
         self._held = 0
         self._taken = 0
         self._pieces = False
+        self._after = 0
         self.long = False
         """Whether a line was longer than `LONGEST`."""
 
@@ -154,7 +176,7 @@ class Screen:
         whole = b"".join(self._rest)
         self._rest, self._held = [], 0
         coarse = self._pieces or self._taken < HEAD or _may(whole.translate(None, _COARSE))
-        if whole and coarse and _fine(whole):
+        if whole and (self._after or (coarse and _fine(whole))):
             yield whole, False
 
     def _hold(self, part: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -188,15 +210,30 @@ class Screen:
                     yield from _parts(line)
                 begin += len(line) + 1
             return
+        if self._after or (begin < HEAD and QUOTED in block):
+            yield from self._around(block, begin)
+            return
         if begin < HEAD:
             end = len(block) if self._taken <= HEAD else block.find(b"\n", HEAD - 1 - begin) + 1
             yield from self._finely(block[:end].split(b"\n"))
             block = block[end:]
         remainders = block.translate(None, _COARSE).split(b"\n")
         chosen = self._coarse.chosen(remainders)
-        if chosen:
+        if any(_QUOTES.match(remainder) for remainder in chosen) and QUOTED in block:
+            yield from self._around(block, self._taken - len(block))
+        elif chosen:
             pairs = zip(block.split(b"\n"), remainders, strict=True)
             yield from self._finely([line for line, remainder in pairs if remainder in chosen])
+
+    def _around(self, block: bytes, begin: int) -> Iterator[tuple[bytes, bool]]:
+        """Return what is wanted of whole lines, and the lines behind a quotation of NCCL."""
+        for line in block.split(b"\n")[:-1]:
+            quoted = QUOTED in line
+            wanted = quoted or ((begin < HEAD or _may(line.translate(None, _COARSE))) and _fine(line))
+            if wanted or self._after:
+                yield line, True
+            self._after = _AFTER if quoted else max(0, self._after - 1)
+            begin += len(line) + 1
 
     def _finely(self, lines: list[bytes]) -> Iterator[tuple[bytes, bool]]:
         masks = b"\n".join(lines).translate(None, _FINE).split(b"\n")

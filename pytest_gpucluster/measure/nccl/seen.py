@@ -34,6 +34,28 @@ class Member(NamedTuple):
     comm: shapes.Comm
 
 
+class Trouble(NamedTuple):
+    """An error, a warning, or a call that failed: who printed it, and when.
+
+    Attributes:
+        fault: what it says.
+        process: who printed it, as far as that is known.
+        rank: of PyTorch's or mpirun's tag; -1 where there is none.
+        pod: of kubectl's tag.
+        where: file and line of NCCL's source.
+        stamp: its time, as far as it has one.
+        order: its place among all of them.
+    """
+
+    fault: Fault
+    process: Process
+    rank: int
+    pod: str
+    where: str
+    stamp: str
+    order: int
+
+
 class First(NamedTuple):
     """A warning, by when it was printed."""
 
@@ -65,6 +87,12 @@ class Seen:
     plugins: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     """State (loaded, initialized, absent, failed) and name."""
     faults: set[tuple[Process, Fault]] = dataclasses.field(default_factory=set)
+    troubles: dict[tuple[str, Process, int, str], Trouble] = dataclasses.field(default_factory=dict)
+    """Class, process, rank and pod -> the first of its class of them."""
+    warned: dict[tuple[Process, str, str], Trouble] = dataclasses.field(default_factory=dict)
+    """Warnings and errors of no known class, by who printed them and their text."""
+    traces: dict[Process, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    """Process in which a call of NCCL failed -> where, and what it returned."""
     stalls: set[Stall] = dataclasses.field(default_factory=set)
     works: set[tuple[int, int]] = dataclasses.field(default_factory=set)
     """Last enqueued and last completed work."""
@@ -76,11 +104,18 @@ class Seen:
     """Hosts whose name stands free."""
     nvls: set[str] = dataclasses.field(default_factory=set)
     mnnvl: bool = False
+    rocm: bool = False
+    """Whether a line tells that AMD's RCCL is at work."""
+    noted: set[str] = dataclasses.field(default_factory=set)
+    """Warnings that say nothing against a run by themselves."""
+    kernels: set[str] = dataclasses.field(default_factory=set)
     collnet: bool = False
     first: First | None = None
     table: Table = dataclasses.field(default_factory=Table)
     records: int = 0
     torn: int = 0
+    headless: int = 0
+    """Lines of NCCL from which host and process were stripped."""
     folded: bool = False
     cut: bool = False
     """Whether the log ends in the middle of a record."""

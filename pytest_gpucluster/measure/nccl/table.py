@@ -5,16 +5,15 @@ import functools
 import math
 import re
 
+from pytest_gpucluster.measure.nccl import launchers
+
 _TYPES = (
     "float|half|double|bfloat16|int8|uint8|char|int32|uint32|int64|uint64|int|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2"
 )
-_TAG = re.compile(
-    r"\[[\w@.-]{0,80},?\d{1,12}(?:,\d{1,12})?\]<std(?:out|err)>:\s?|\[(?:default|rank)\d{1,12}\]:\s?"
-)
 _ROW = re.compile(
-    rf"(?:^|[\s:\]>|])(?P<size>\d{{1,18}})\s+(?P<count>\d{{1,18}})\s+(?P<type>{_TYPES})(?=\s|$)(?P<rest>.*)$"
+    rf"(?:^|[\s:\])>|])(?P<size>\d{{1,18}})\s+(?P<count>\d{{1,18}})\s+(?P<type>{_TYPES})(?=\s|$)(?P<rest>.*)$"
 )
-_PIECE = re.compile(rf"(?:^|[\s:\]>|])\d{{1,12}}\s+\d{{1,12}}\s+(?:{_TYPES})$")
+_PIECE = re.compile(rf"(?:^|[\s:\])>|])\d{{1,12}}\s+\d{{1,12}}\s+(?:{_TYPES})$")
 _AVERAGE = re.compile(r"# ?Avg bus bandwidth\s*:\s*(?P<value>[-+.\deEna]+)(?P<rest>.*)")
 _OUT = re.compile(r"# ?Out of bounds values\s*:\s*(?P<count>\d{1,12})\s*(?P<word>\w*)")
 _RANK = re.compile(
@@ -64,6 +63,8 @@ class Table:
         self.wrong: int | None = None
         self.zero = False
         self.not_finite = False
+        self.odd: list[str] = []
+        """Figures that contradict themselves."""
         self.test = ""
         self.bounds: dict[tuple[bool, bool], tuple[float, float]] = {}
         self.devices: set[tuple[int, int, str, int]] = set()
@@ -76,7 +77,7 @@ class Table:
 
     def read(self, text: str, *, clean: bool = True) -> bool:
         """Read a line; say whether it was of a table."""
-        text = _TAG.sub(" ", text)
+        text = launchers.without_known_tags(text)
         if "#" in text and self._comment(text):
             return True
         row = _ROW.search(text)
@@ -85,13 +86,22 @@ class Table:
                 self.torn += 1
                 return True
             return False
-        parsed = _parse(row["size"], row["type"], row["rest"], self._columns)
+        parsed = self._row(row, text[: row.start("size")])
         if parsed is None:
             looks = _NUMBER.match((row["rest"].split() or ["0"])[-1]) is not None or not clean
             self.torn += 1 if looks or len(row["rest"].split()) > 2 else 0
             return True
         self._add(parsed)
         return True
+
+    def _row(self, row: "re.Match[str]", before: str) -> Row | None:
+        """Return a row, as it stands or without what launchers put between its columns."""
+        rest = row["rest"]
+        for columns in (rest, launchers.untagged(rest, before), launchers.without_any_tag(rest)):
+            parsed = _parse(row["size"], row["type"], columns, self._columns)
+            if parsed is not None:
+                return parsed
+        return None
 
     def _comment(self, text: str) -> bool:
         names = text.partition("#")[2].split()
@@ -134,6 +144,9 @@ class Table:
             if side.wrong is not None:
                 self.wrong = (self.wrong or 0) + side.wrong
             self._bound(row, side)
+            odd = _odd(row, side)
+            if odd and len(self.odd) < 10:
+                self.odd.append(odd)
 
     def _bound(self, row: Row, side: Side) -> None:
         """Narrow what the factor can be, by the digits that are printed."""
@@ -161,6 +174,18 @@ class Table:
         """Say whether every process was a world of its own."""
         zeros = [device for device in self.devices if device[0] == 0]
         return self.zero or len(zeros) > 1
+
+
+def _odd(row: Row, side: Side) -> str:
+    """Return why figures cannot be, "" where they can: no bus moves more than twice what the algorithm does."""
+    size = f"{row.size} bytes"
+    if min(side.time, side.algbw, side.busbw) < 0 or (side.wrong or 0) < 0:
+        return f"{size}: a figure is below zero"
+    if row.size > 0 and side.time == 0 and side.algbw > 0:
+        return f"{size}: in no time at all"
+    if side.busbw > 2 * side.algbw + 0.02:
+        return f"{size}: a bus bandwidth of {side.busbw:g} where {side.algbw:g} GB/s went through"
+    return ""
 
 
 def _ranks(test: str, reduces: bool, rooted: bool, low: float, high: float) -> tuple[int, int] | None:

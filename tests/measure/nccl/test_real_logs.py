@@ -6,14 +6,17 @@ from tests.measure.nccl import logs
 
 
 def test_one_host_with_direct_paths() -> None:
-    """Sockets are chosen and not used: nothing leaves the host, and an RDMA test fails all the same."""
+    """Sockets are chosen and not used: nothing goes between nodes, and inside the one that was told all is direct."""
     found = logs.of_files([logs.ONE_NODE], ranks=4, nodes=1)
     assert (found.kind, found.evidence, found.gdr) == ("intra_node", "channel", "n/a")
     assert (found.net, found.selected, found.intra) == ((), ("Socket",), ("P2P/CUMEM",))
     assert (found.nranks, found.nnodes, found.worlds, found.versions) == (4, 1, 1, ("2.28.9",))
     assert found.ranks == dict.fromkeys(range(4), "vm")
     assert len([path for path in found.paths if path.kind == nccl.shapes.INTRA]) == 4
-    assert verdict.decide(found).verdict == "fail"
+    assert verdict.decide(found).verdict == "pass"
+    assert "between nodes: not applicable" in verdict.question(found)
+    of_two = logs.of_files([logs.ONE_NODE], ranks=4, nodes=2)
+    assert verdict.decide(of_two).verdict == "fail"
 
 
 def test_one_host_over_sockets() -> None:

@@ -1,0 +1,120 @@
+"""Errors in a log as reasons: the one that decides first, with who printed it; what follows from it behind it."""
+
+from collections.abc import Iterable, Iterator
+
+from pytest_gpucluster.measure.nccl import advice, faults, remedies
+from pytest_gpucluster.measure.nccl.facts import Facts
+from pytest_gpucluster.measure.nccl.reasons import Reason, few, listed, unseen, wrong
+from pytest_gpucluster.measure.nccl.troubles import Told
+
+RESULTS = {
+    1: "unhandled CUDA error", 2: "unhandled system error", 3: "internal error", 4: "invalid argument",
+    5: "invalid usage", 6: "remote process exited or there was a network error",
+}  # fmt: skip
+"""What a call of NCCL returns that failed."""
+_QUOTED = 3
+
+
+def violations(facts: Facts) -> Iterator[Reason]:
+    """Return the errors after which no collective works."""
+    fatal = [one for one in facts.troubles if one.fatal]
+    loud = [one for one in facts.unknown if one.fatal]
+    root = next((one for one in fatal if not one.follows), None)
+    if fatal and root is not fatal[0]:
+        root = None
+    yield from _by_kind(facts, fatal, root, alone=not loud)
+    for one in loud[:_QUOTED]:
+        said = (
+            f", and the call failed with {RESULTS[one.result]}"
+            if one.result
+            else ", and the communicator was aborted"
+        )
+        yield wrong(
+            f"a warning {who(facts, (one,))}{said}: {one.fault.detail}", () if root else (advice.FIRST,)
+        )
+    if "mixed_versions" in facts.errors and not any(one.kind == "mixed_versions" for one in fatal):
+        yield wrong(
+            f"mixed_versions: {', '.join(facts.versions)}", remedies.of(faults.Fault("mixed_versions"))
+        )
+    yield from _aborted(facts, explained=bool(fatal or loud))
+
+
+def _by_kind(facts: Facts, fatal: list[Told], root: Told | None, *, alone: bool) -> Iterator[Reason]:
+    for kind in dict.fromkeys(one.kind for one in fatal):
+        same = [one for one in fatal if one.kind == kind]
+        first = same[0]
+        fault = facts.fault[kind][0] if kind in facts.fault else first.fault
+        telling = next((one for one in same if one.fault == fault), first)
+        follows = root is not None and telling.follows
+        place = who(facts, same if kind == "watchdog_timeout" else _of_one_error(same, telling))
+        late = _later(root, telling) if follows else ""
+        text = f"{kind} {place}: {fault.detail}" if place else f"{kind}: {fault.detail}"
+        if follows:
+            yield wrong(f"follows{late}: {text}", ())
+        elif alone or kind != "nccl_result":
+            yield wrong(text, remedies.of(fault, amd=facts.seen.rocm))
+
+
+def _of_one_error(same: list[Told], telling: Told) -> list[Told]:
+    """Return those that print much the same: the same class with the same number."""
+    return [
+        telling,
+        *(one for one in same if one is not telling and one.fault.status == telling.fault.status),
+    ]
+
+
+def _later(root: Told | None, one: Told) -> str:
+    if root is None or root.moment is None or one.moment is None:
+        return ""
+    seconds = (one.moment - root.moment).total_seconds()
+    return f", {seconds:.0f} s later" if seconds >= 1 else ""
+
+
+def _aborted(facts: Facts, *, explained: bool) -> Iterator[Reason]:
+    ranks = sorted({rank for _, rank in facts.seen.aborts})
+    if not ranks:
+        return
+    text = f"the communicator was aborted on {listed(ranks, facts)}"
+    if explained or facts.nranks is None or len(ranks) < facts.nranks:
+        yield wrong(text, () if explained else (advice.ABORTED,))
+
+
+def not_good(facts: Facts) -> Iterator[Reason]:
+    """Return what is no error that is known, and no good news."""
+    mute = [one for one in facts.unknown if not one.fatal]
+    for one in mute[:_QUOTED]:
+        yield unseen(
+            f"nobody knows what this means {who(facts, (one,))}: {one.fault.detail}",
+            (advice.UNKNOWN_WARNING,),
+        )
+    if len(mute) > _QUOTED:
+        yield unseen(
+            f"{len(mute) - _QUOTED} more warnings or errors of unknown meaning", (advice.UNKNOWN_WARNING,)
+        )
+    for kind in ("ib_open_failed", "mixed_net_count"):
+        same = [one for one in facts.troubles if one.kind == kind and "Ignoring" not in one.fault.detail]
+        if same:
+            yield unseen(f"{kind} {who(facts, same)}: {same[0].fault.detail}", (advice.UNEVEN,))
+    if not mute and not any(one.fatal for one in (*facts.troubles, *facts.unknown)):
+        for process, (where, code) in sorted(facts.seen.traces.items())[:_QUOTED]:
+            text = f"a call of NCCL failed on {process.host or '?'} ({where}: {RESULTS[code]}), without a word why"
+            yield unseen(text, (advice.UNKNOWN_WARNING,))
+    ranks = {rank for _, rank in facts.seen.aborts}
+    if ranks and facts.nranks is not None and len(ranks) >= facts.nranks:
+        yield unseen("the communicator was aborted on all ranks", (advice.ABORTED,))
+
+
+def who(facts: Facts, same: Iterable[Told]) -> str:
+    """Return who printed something: ranks with their hosts, and the place in NCCL's source."""
+    every = list(same)
+    ranks = sorted({one.rank for one in every if one.rank >= 0})
+    hosts = sorted({one.host for one in every if one.host})
+    if len(ranks) == 1:
+        known = facts.where(ranks[0])
+        place = f"on {known}" + (f" on {hosts[0]}" if hosts and not facts.host_of(ranks[0]) else "")
+    elif ranks:
+        place = f"on {listed(ranks, facts)}"
+    else:
+        place = f"on {few([facts.machine(host) for host in hosts])}" if hosts else ""
+    source = every[0].where if every else ""
+    return f"{place} ({source})".strip() if source else place

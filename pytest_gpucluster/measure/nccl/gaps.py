@@ -1,0 +1,131 @@
+"""What a log does not show: without it nothing passes."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from pytest_gpucluster.measure.nccl import advice, failing, networks, shapes
+from pytest_gpucluster.measure.nccl.facts import Facts
+from pytest_gpucluster.measure.nccl.reasons import MANY, Reason, few, listed, unseen
+from pytest_gpucluster.measure.nccl.reasons import networks as named
+
+
+def gaps(facts: Facts) -> Iterator[Reason]:
+    """Return what was not seen, or cannot be understood."""
+    yield from _connections(facts)
+    yield from _world(facts)
+    yield from failing.not_good(facts)
+    yield from unread(facts)
+
+
+def _connections(facts: Facts) -> Iterator[Reason]:
+    over = [path for path in facts.paths if path.carrier]
+    if facts.alone:
+        yield from _inside(facts)
+    elif not over:
+        yield unseen(why_no_connection(facts), advice.of_silence(facts))
+    unknown = sorted({p.name for p in over if p.carrier == networks.UNKNOWN})
+    if unknown:
+        yield unseen(f"nobody knows what carries {named(unknown)}", (advice.UNKNOWN_NETWORK,))
+
+
+def _inside(facts: Facts) -> Iterator[Reason]:
+    """Return what is not seen of ranks that are all on one node."""
+    inside = [path for path in facts.paths if path.kind == shapes.INTRA]
+    slow = sorted({path.rank for path in inside if path.name.startswith("SHM")})
+    if slow:
+        text = f"over shared memory of the host, not from GPU to GPU: {listed(slow, facts)}"
+        yield unseen(text, (advice.NO_P2P,))
+    joined = {path.rank for path in inside} | {path.peer for path in inside}
+    lone = [rank for rank in sorted(facts.ranks) if rank not in joined]
+    if (not inside or lone) and facts.nvls != "used" and facts.nranks != 1:
+        who = f" of {listed(lone, facts)}" if inside else ""
+        yield unseen(f"no connection inside the node is seen{who}", (advice.LAZY,))
+
+
+def _world(facts: Facts) -> Iterator[Reason]:
+    given = facts.given
+    if given.ranks is None or given.nodes is None:
+        yield unseen("how many ranks and nodes the job has was not told", (advice.TELL,))
+    else:
+        yield from _not_covered(facts, given.ranks, given.nodes)
+    if facts.between_nodes is False:
+        yield unseen("the pods sit on one machine: nothing crossed a wire", (advice.SPREAD,))
+
+
+def _not_covered(facts: Facts, ranks: int, nodes: int) -> Iterator[Reason]:
+    if facts.alone and facts.nranks is not None and facts.nranks != ranks:
+        text = f"the largest communicator has {facts.nranks} ranks, told are {ranks}: nothing is known of the others"
+        yield unseen(text, (advice.SMALL_WORLD, advice.ALL_RANKS))
+    missing = ranks - sum(rank < ranks for rank in facts.ranks)
+    if missing:
+        first = list(itertools.islice((rank for rank in range(ranks) if rank not in facts.ranks), MANY))
+        shown = ", ".join(map(str, first)) + (f" and {missing - MANY} more" if missing > MANY else "")
+        yield unseen(f"nothing in the log identifies rank {shown}", (advice.ALL_RANKS,))
+    over = [path for path in facts.paths if path.carrier]
+    machines: Mapping[str, str] = facts.given.pod_nodes
+    seen = {machines.get(host, host) for host in facts.net_hosts}
+    if over and len(seen) < nodes:
+        text = f"connections over a network are seen of {len(seen)} of {nodes} nodes ({few(sorted(seen))})"
+        yield unseen(text, (advice.ALL_RANKS,))
+    if over and nodes == 1:
+        yield unseen(
+            "one node was told: what goes over a network within it crosses no wire between nodes",
+            (advice.SPREAD,),
+        )
+    yield from _other_nodes(facts, nodes, len(seen))
+    if facts.sub_worlds and facts.nranks != ranks:
+        yield unseen(
+            f"only communicators split off are seen, of at most {facts.nranks} ranks", (advice.ALL_RANKS,)
+        )
+
+
+def _other_nodes(facts: Facts, nodes: int, seen: int) -> Iterator[Reason]:
+    """Return that the log tells of another number of nodes: hosts for NCCL, which pods of one machine are as well."""
+    if facts.given.pod_nodes or facts.mnnvl:
+        return
+    said = facts.nnodes if facts.nnodes is not None and facts.nranks == facts.given.ranks else None
+    if said is None and seen <= nodes:
+        return
+    count = said if said is not None else seen
+    if count != nodes:
+        yield unseen(f"the log tells of {count} nodes, told were {nodes}", (advice.NODES,))
+
+
+def why_no_connection(facts: Facts) -> str:
+    """Return what is there in place of a connection over a network."""
+    inside = [path for path in facts.paths if path.kind == shapes.INTRA]
+    if facts.nnodes == 1 or inside:
+        return "no connection over a network is seen: what is seen stays inside one node or NVLink domain"
+    if facts.net:
+        return f"{named(facts.net)} was chosen, but no connection over it is seen: a choice proves nothing"
+    if not facts.seen.records:
+        return "no line of NCCL at level INFO is in the log"
+    return "no connection line is in the log"
+
+
+def unread(facts: Facts) -> Iterator[Reason]:
+    """Return what of the log cannot be read, or was left out."""
+    seen, figures = facts.seen, facts.seen.table
+    if seen.headless:
+        text = f"{_lines(seen.headless)} of NCCL without host and process in front: who printed them is not known"
+        yield unseen(text, (advice.STRIPPED,))
+    if seen.torn:
+        yield unseen(f"{_lines(seen.torn)} of NCCL cannot be read", (advice.TORN,))
+    if figures.torn:
+        yield unseen(f"{_lines(figures.torn)} of the test's table cannot be read", (advice.TORN,))
+    if figures.odd:
+        yield unseen(f"figures that cannot be: {figures.odd[0]}", (advice.ODD_FIGURES,))
+    if seen.folded:
+        yield unseen(
+            "a launcher folded similar lines: what single ranks printed is not known", (advice.FOLDED,)
+        )
+    if seen.cut:
+        yield unseen("the log ends in the middle of a record", (advice.CUT,))
+    if seen.long:
+        yield unseen("a line is too long to be one of a log", (advice.CUT,))
+    if seen.full:
+        yield unseen("the log states more than is kept of one job", (advice.ONE_JOB,))
+
+
+def _lines(count: int) -> str:
+    return f"{count} line{'s' if count != 1 else ''}"

@@ -1,0 +1,309 @@
+"""Likely causes of errors by their class and, where a class covers several, by the number or the words that it has."""
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_gpucluster.measure.nccl.advice import Advice
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.measure.nccl.faults import Fault
+
+_LOOK = "look at the first error of any rank, in time: later ones follow from it"
+_REACH = Advice(
+    "the adapters cannot reach each other (status 12, retries exceeded): a link or a rank that is gone, a wrong GID or "
+    "VLAN, no PFC, or rails that are not joined",
+    "see whether the peer had an error first; leave NCCL_IB_GID_INDEX unset (automatic since 2.21), set "
+    "NCCL_CROSS_NIC=0 on rail-only fabrics, and try ib_write_bw between the two adapters",
+)
+_STATUS = {
+    1: Advice(
+        "a message was longer than the buffer that waits for it (status 1, length error): both ends do not agree on "
+        "what is sent",
+        "compare versions, environment and sizes of the collective on both ranks; an MTU or a setting that differs "
+        "does not give this status",
+    ),
+    2: Advice(
+        "the queue pair was used wrongly (status 2, operation error)",
+        "update NCCL and the adapter's firmware",
+    ),
+    4: Advice(
+        "memory that the adapter may not touch (status 4, protection error): PCIe ACS is on, or GPUDirect is broken",
+        "switch ACS off on the PCIe switches (or in the host's firmware), then try NCCL_NET_GDR_LEVEL=LOC to compare",
+    ),
+    5: Advice("flushed (status 5): another error came first", _LOOK),
+    6: Advice(
+        "a memory window could not be bound (status 6)",
+        "update the adapter's driver and firmware",
+    ),
+    7: Advice(
+        "the answer was not understood (status 7, bad response)",
+        "update firmware on both ends, look at the link's error counters (ibstat, perfquery)",
+    ),
+    8: Advice(
+        "the adapter could not use its own memory (status 8, local access error): GPU memory that was "
+        "unmapped, or ACS",
+        "look for errors of the GPU and the process on this rank first; then ACS on the PCIe switches",
+    ),
+    9: Advice(
+        "the other end refused the request (status 9, remote invalid request): sizes or versions differ",
+        "compare versions and environment of both ranks; look at the peer's log",
+    ),
+    10: Advice(
+        "the other end refused access to its memory (status 10, remote access error): it freed or lost "
+        "it, often since its process ended",
+        "look at the peer's log at the same time",
+    ),
+    11: Advice(
+        "the other end's adapter could not finish (status 11, remote operation error)",
+        "look at the peer's log, and at the adapter of its node (dmesg, mlxlink)",
+    ),
+    12: _REACH,
+    13: Advice(
+        "the receiver was not ready (status 13): its process is gone or stuck",
+        "look at the log of the peer",
+    ),
+    21: Advice(
+        "the adapter failed (status 21, fatal error)",
+        "look at dmesg of the node; reset or replace the adapter",
+    ),
+    22: Advice(
+        "the answer took too long (status 22, response timeout)",
+        "look at the peer's log, and raise NCCL_IB_TIMEOUT to compare",
+    ),
+}  # fmt: skip
+_ERRNO = {
+    19: Advice(
+        "the GID belongs to a network namespace other than the pod's (errno 19): its index differs between pods",
+        "leave NCCL_IB_GID_INDEX unset, and give the pod a RoCE v2 GID of its own (attach the secondary network)",
+    ),
+    22: Advice(
+        "the queue pair was given a value that the adapter refuses (errno 22)",
+        "leave NCCL_IB_GID_INDEX, NCCL_IB_TC and NCCL_IB_SL unset, and compare MTU and link layer of both ends",
+    ),
+    110: Advice(
+        "the other end did not answer (errno 110): no route between the GIDs",
+        "check the route, the VLAN and the address of the secondary network in both pods, and ping between them",
+    ),
+    113: Advice(
+        "no route to the other end's address (errno 113)",
+        "give both pods an address in one network (ip route get ADDRESS inside the pod), or a route between theirs",
+    ),
+    101: Advice(
+        "the pod has no route to the other end's network (errno 101)",
+        "attach the secondary network to both pods, and look at `ip route` inside them",
+    ),
+}  # fmt: skip
+_LOCKED = Advice(
+    "memory cannot be pinned: the locked-memory limit of the container is too small, or IPC_LOCK is not allowed",
+    "allow IPC_LOCK in securityContext.capabilities.add, and look at `ulimit -l` inside the container (unlimited): the "
+    "limit comes from the container runtime's service (LimitMEMLOCK)",
+)
+_PINNED = Advice(
+    "memory cannot be registered with the adapter: nvidia-peermem or DMA-BUF on the GPU's side, locked memory, or ACS",
+    "look at `ulimit -l` and IPC_LOCK in the container and at dmesg of the node; NCCL_NET_GDR_LEVEL=LOC tells whether "
+    "only GPU memory is refused",
+)
+_PROCESS = Advice("the process of this rank ended by itself, or was killed", "read its last lines before the error, "
+                  "`kubectl get pod -o yaml` (exit code, OOMKilled) and dmesg of its node")  # fmt: skip
+_FAULTS = {
+    "net_init": Advice(
+        "the network that NCCL_NET demands did not start; without it NCCL would have fallen back in silence",
+        "give the pod the device or the plugin, or correct the name in NCCL_NET",
+    ),
+    "incompatible_hca": Advice(
+        "an InfiniBand and an Ethernet adapter were paired",
+        "name the adapters of one kind in NCCL_IB_HCA, exactly: `=mlx5_0,mlx5_1`",
+    ),
+    "socket_closed": Advice("another rank died first", _LOOK),
+    "shm": Advice(
+        "shared memory (/dev/shm) is too small: 64 MiB in a container by default",
+        "mount an emptyDir with medium: Memory at /dev/shm, and count it in the memory limit",
+    ),
+    "bad_socket_ifname": Advice(
+        "NCCL_SOCKET_IFNAME matches no interface of the pod, or the pod has none that NCCL takes",
+        "name an interface that exists in every pod (`ip -brief address`), exactly: NCCL_SOCKET_IFNAME==eth0",
+    ),
+    "imex": Advice(
+        "the pod has no IMEX channel, or the IMEX domain is broken",
+        "claim a ComputeDomain in the pod; on the node check nvidia-imex-ctl -N and /dev/nvidia-caps-imex-channels",
+    ),
+    "watchdog_timeout": Advice(
+        "a collective did not end: if it was the first, ranks could not connect; else one rank stopped or took another "
+        "path",
+        "look at the first error of any rank and at the rank that did not time out; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+        "records what each rank waited for",
+    ),
+    "mixed_versions": Advice("ranks run different versions of NCCL", "give all ranks the same image"),
+    "verbs_call": Advice(
+        "the verbs library refused a call: the adapter has no room (queue pairs, memory), is gone, or may not be used",
+        "read the words of the call; look at dmesg of the node, ibv_devinfo inside the pod, and `ulimit -l`",
+    ),
+    "ib_async_fatal": Advice(
+        "the adapter reported a fatal event of its own or of a connection",
+        "look at dmesg of this node for the adapter (mlx5_core, ionic, bnxt_re), and at the peer for an earlier error",
+    ),
+    "ib_port_error": Advice(
+        "the link of an adapter of this node went down: cable, transceiver, adapter port, or the switch's port",
+        "on the node: ibstat (or ethtool) and mlxlink for state and error counters; then the switch's port, and swap "
+        "cable and port in turn",
+    ),
+    "ofi_error": Advice(
+        "libfabric ended a transfer with an error: the peer is gone, or the network (EFA: security group) does not let "
+        "it through",
+        "read the error's words; see whether the peer had an error first, and allow all traffic within the security "
+        "group",
+    ),
+    "gpu_lost": Advice(
+        "a GPU fell off the bus",
+        "look at dmesg of its node for Xid 79, cordon the node, and reset or replace the GPU",
+    ),
+    "driver_mismatch": Advice(
+        "driver and library of the node do not match, often after an update without a restart",
+        "run nvidia-smi on the node; restart it, or reload the driver; give the image a CUDA that the driver knows",
+    ),
+    "duplicate_gpu": Advice(
+        "two ranks took the same GPU: the launcher gave both the same local rank, or the container sees fewer GPUs "
+        "than it starts ranks",
+        "set the device by LOCAL_RANK, start as many ranks as the pod has GPUs, and compare CUDA_VISIBLE_DEVICES",
+    ),
+    "proxy_failed": Advice(
+        "NCCL's proxy could not do what a rank asked for, mostly since the peer or the network failed", _LOOK
+    ),
+    "message_truncated": Advice(
+        "two ranks do not agree on the size of a message: they are in different collectives, pass different sizes, or "
+        "something else spoke on the port",
+        "compare what the ranks call (TORCH_DISTRIBUTED_DEBUG=DETAIL), versions, and NCCL_ settings over ranks",
+    ),
+    "nvls": Advice(
+        "NVLink SHARP could not take its memory: the fabric manager or its configuration of the node",
+        "restart the fabric manager on the node, look at its log; NCCL_NVLS_ENABLE=0 goes on without",
+    ),
+    "out_of_memory": Advice(
+        "memory is used up: of the GPU (by the model, or by another process on it) or of the container",
+        "look at nvidia-smi (or amd-smi) on the node and at the container's limit; fewer channels need less",
+    ),
+    "plugin_daemon": Advice(
+        "the receive daemon of the plugin (RxDM, container tcpxo-daemon or tcpx-daemon) is not there or has ended",
+        "read the daemon's log: kubectl logs POD -c tcpxo-daemon --previous; it must start before the ranks and stay, "
+        "and share /run/tcpx or the socket's folder with them",
+    ),
+    "daemon_gpus": Advice(
+        "the receive daemon did not find all GPUs of the node, and ends",
+        "give the daemon's container all GPUs and /sys of the node, compare `nvidia-smi -L` with the PCI tree (lspci), "
+        "and replace the node if one is missing",
+    ),
+    "bootstrap_mismatch": Advice(
+        "ranks do not agree on the world: two have the same number, or they were told different sizes",
+        "compare RANK and WORLD_SIZE of all ranks, and use a fresh address or port for each job",
+    ),
+    "async_error": Advice("the communicator had an error before this line", _LOOK),
+    "nccl_result": Advice("the program ended with an error of NCCL or of a GPU", _LOOK),
+    "process_ended": _PROCESS,
+    "last_error": Advice("NCCL's last error, as the program quotes it", "read its words: no cause of it is known here"),
+}  # fmt: skip
+_REFUSED = Advice(
+    "nobody listens at the address that a rank announced: its process has ended, or it is the address of another host",
+    "see whether that rank had an error first; else set NCCL_SOCKET_IFNAME to the pod network's interface (`=eth0`)",
+)
+_UNREACHED = Advice(
+    "the address that a rank announced cannot be reached: wrong interface (docker0, link-local), a firewall, or the "
+    "rank is gone",
+    "set NCCL_SOCKET_IFNAME to the pod network's interface (`=eth0`), and allow traffic between the pods on all ports",
+)
+_GPU: tuple[tuple[tuple[str, ...], Advice], ...] = (
+    (("out of memory", "OutOfMemory", "OUT_OF_MEMORY"), _FAULTS["out_of_memory"]),
+    (("over nvlink", "NVLINK", "nvlink"), Advice(
+        "a GPU could not reach another over NVLink, or its hardware failed",
+        "on the node of this rank: dmesg for Xid (74, 48, 63, 94, 95), nvidia-smi nvlink -e, and drain it",
+    )),
+    (("uncorrectable ECC", "ECC"), Advice(
+        "the memory of a GPU has an error that cannot be corrected",
+        "on the node of this rank: nvidia-smi -q -d ECC,ROW_REMAPPER; drain it, and reset or replace the GPU",
+    )),
+    (("system not yet initialized", "SystemNotReady", "802"), Advice(
+        "the fabric manager of the node does not run (error 802)",
+        "start nvidia-fabricmanager on the node, of the driver's version",
+    )),
+    (("illegal memory access", "device-side assert", "misaligned address", "Memory access fault"), Advice(
+        "a kernel touched memory that is not its own, or stopped itself: the program, a library, or the GPU",
+        "run this rank's step alone with CUDA_LAUNCH_BLOCKING=1, and look at dmesg of its node for Xid: a fault that "
+        "stays with the node is hardware",
+    )),
+    (("no kernel image", "invalid device function"), Advice(
+        "the image was not built for this GPU", "use an image that knows the GPU's architecture",
+    )),
+    (("invalid device ordinal", "no CUDA-capable device", "NoDevice", "no ROCm-capable"), Advice(
+        "the container has fewer GPUs than the rank asks for", "compare LOCAL_RANK with `nvidia-smi -L` in the pod",
+    )),
+)  # fmt: skip
+_ANY_GPU = Advice(
+    "a GPU reported an error: the program, the driver or the hardware",
+    "look at dmesg of this rank's node for Xid (AMD: amdgpu) at that time, and run the rank alone with "
+    "CUDA_LAUNCH_BLOCKING=1",
+)
+
+
+_AMD = {
+    "gpu_error": Advice(
+        "a GPU reported an error: the program, the driver or the hardware",
+        "look at dmesg of this rank's node for amdgpu at that time, at `amd-smi metric --ecc` and `amd-smi xgmi`, and "
+        "run the rank alone",
+    ),
+    "gpu_lost": Advice(
+        "a GPU fell off the bus",
+        "look at dmesg of its node for amdgpu, cordon the node, and reset or replace the GPU",
+    ),
+    "driver_mismatch": Advice(
+        "driver and ROCm do not match",
+        "compare `cat /sys/module/amdgpu/version` of the node with the image's ROCm",
+    ),
+    "memory_registration": Advice(
+        "memory cannot be registered with the adapter: locked memory, or peer memory of the driver",
+        "allow IPC_LOCK, look at `ulimit -l` inside the container (unlimited) and at dmesg of the node",
+    ),
+    "out_of_memory": Advice(
+        "memory is used up: of the GPU or of the container",
+        "look at amd-smi on the node and at the container's limit; fewer channels need less",
+    ),
+}
+"""What differs where AMD's RCCL is at work."""
+
+
+def of(fault: "Fault", *, amd: bool = False) -> tuple[Advice, ...]:
+    """Return what to do about an error."""
+    if amd and fault.kind in _AMD:
+        return (_AMD[fault.kind],)
+    if fault.kind == "ib_completion_error":
+        return (_STATUS.get(fault.status) or _unknown(f"status {fault.status}"),)
+    if fault.kind == "ibv_modify_qp":
+        return (_ERRNO.get(fault.status) or _unknown(_code(fault.status)),)
+    if fault.kind == "memory_registration":
+        return (_LOCKED,) if fault.status in {1, 12} else (_PINNED,)
+    if fault.kind == "socket_connect":
+        return (_REFUSED if "refused" in fault.detail.lower() else _UNREACHED,)
+    if fault.kind == "gpu_error":
+        return (next((one for words, one in _GPU if any(word in fault.detail for word in words)), _ANY_GPU),)
+    counts = (
+        re.search(r"(\d+) is not equal to .*?(\d+)$", fault.detail) if fault.kind == "daemon_gpus" else None
+    )
+    if counts:
+        daemon = _FAULTS["daemon_gpus"]
+        return (
+            daemon._replace(
+                cause=f"the receive daemon (RxDM) found {counts[1]} of {counts[2]} GPUs, and ends"
+            ),
+        )
+    known = _FAULTS.get(fault.kind)
+    return (known,) if known else ()
+
+
+def _code(number: int) -> str:
+    return f"errno {number}" if number >= 0 else "the words of the message"
+
+
+def _unknown(what: str) -> Advice:
+    """Return what to do about a number whose meaning is not known here."""
+    return Advice(
+        f"what {what} means at this place is not known here; several causes give it",
+        "look at the first error of both ends and at dmesg of their nodes, and try ib_write_bw between the adapters",
+    )
