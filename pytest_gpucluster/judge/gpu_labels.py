@@ -1,4 +1,4 @@
-"""What a node offers, against what its labels say of its GPUs: shares and slices that pass for GPUs, GPUs offered twice.
+"""What a node offers, against what its labels say: shares and slices that pass for GPUs, GPUs offered twice.
 
 `nvidia.com/gpu` stands for whole GPUs. Who trains on shares or slices declares their own resource name.
 """
@@ -33,8 +33,8 @@ GONE = Cause(
 TWICE = Cause(
     "the same GPUs are offered under two names: two device plugins run there, or one was configured anew and the other "
     "name stayed behind",
-    "look at which device plugins run on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE) and "
-    "at their MIG strategy and sharing; leave one name for each GPU",
+    "look at which device plugins run on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE), at "
+    "their MIG strategy and sharing; leave one name for each GPU",
 )
 
 
@@ -93,7 +93,7 @@ def _another_number(machine: Machine, declared: str, said: Discovered) -> Odd | 
 
 
 def _offered_twice(machine: Machine, said: Discovered, stated: int | None) -> Odd | None:
-    """Return whether whole GPUs stand beside shares or slices of the same GPUs: together they need more than there are."""
+    """Return whether whole GPUs stand beside shares or slices of the same GPUs: more than there are."""
     there, label = (said.whole, COUNT) if said.whole else (stated, "gpus_per_node")
     whole, shares = machine.offers(WHOLE)[1], machine.offers(f"{WHOLE}{SHARED}")[1]
     cut, parts = discovered.sliced(machine)

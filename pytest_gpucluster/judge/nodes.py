@@ -182,7 +182,7 @@ def _few(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> li
 
 
 def _dip(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> Machine | None:
-    """Return a node as it was when it offered too few for a time and was not restarting, though it has enough at last."""
+    """Return a node as it was when it offered too few for a time, while it was not restarting."""
     few = [
         m
         for m in _few(evidence, machine, declared, wanted)
