@@ -38,7 +38,9 @@ def restart_of(evidence: Evidence, dip: Machine, resource: str, wanted: int) -> 
     at = next(n for n, state in enumerate(states) if state.line is dip.line)
     if dip.offers(resource)[1]:
         return None
-    before = [n for n in range(at) if states[n].offers(resource)[1] >= wanted and states[n].ready is not False]
+    before = [
+        n for n in range(at) if states[n].offers(resource)[1] >= wanted and states[n].ready is not False
+    ]
     since = before[-1] if before else 0
     away = next((state for state in states[since : at + 1] if state.ready is False), None)
     began = _began(evidence, dip, states[since].line.t)

@@ -31,10 +31,10 @@ GONE = Cause(
     "compare nvidia-smi -L on the node with its hardware, and look at the device plugin's log there",
 )
 TWICE = Cause(
-    "the same GPUs are offered under two names: two device plugins run there, or one was configured anew and the other "
-    "name stayed behind",
-    "look at which device plugins run on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE), at "
-    "their MIG strategy and sharing; leave one name for each GPU",
+    "the same GPUs are offered under two names: two device plugins run there, or one was configured anew and the "
+    "other name stayed behind",
+    "look at which device plugins run on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE), "
+    "at their MIG strategy and sharing; leave one name for each GPU",
 )
 
 

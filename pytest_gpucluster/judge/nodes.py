@@ -131,9 +131,7 @@ def _short(
     (declared, stated), (wanted, origin) = told, number
     odd = {m.name: one for m in short if (one := gpu_labels.contradiction(m, declared, stated)) is not None}
     worst = min(short, key=lambda m: m.offers(declared)[1])
-    parts = [
-        _told(m, declared, wanted) + (f": {odd[m.name].text}" if m.name in odd else "") for m in short
-    ]
+    parts = [_told(m, declared, wanted) + (f": {odd[m.name].text}" if m.name in odd else "") for m in short]
     causes: dict[Cause, None] = {}
     for machine in short:
         causes.update(dict.fromkeys(_causes(machine, declared, wanted, odd.get(machine.name))))
