@@ -3,6 +3,7 @@
 import re
 
 from pytest_gpucluster.evidence import fields, gates, owners, payload
+from pytest_gpucluster.evidence import pods as stories
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import between, inventory, names_resolve, plugins, reach, refusal, say, terms
@@ -97,7 +98,10 @@ def members_made(evidence: Evidence, given: terms.Given) -> Presupposed:
 def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether containers of the gangs under judgement ran at all."""
     name = "pods run"
-    pods = [pod for gang in _subjects(evidence, given) for pod in gang.pods]
+    gangs = _subjects(evidence, given)
+    pods = [pod for gang in gangs for pod in gang.pods]
+    if not gangs and not terms.of(evidence, given).arranged:
+        pods = list(stories.pods(evidence))  # A recording of pods that nobody made as a gang.
     blocked = [(pod, pod.blocked()) for pod in pods if pod.blocked() and pod.running is None]
     if blocked:
         pod, why = blocked[0]
