@@ -137,9 +137,8 @@ def _asked(flavor: fields.Object, found: Sequence[Machine]) -> str:
         others = sorted({str(machine.labels[key]) for machine in found if key in machine.labels})
         near = f" (nodes have {say.listed(others, 3)})" if others else ""
         if not others:
-            near = names.did_you_mean(
-                str(key), sorted({label for machine in found for label in machine.labels})
-            )
+            like = names.nearest(str(key), sorted({label for machine in found for label in machine.labels}))
+            near = f" (did you mean {like!r}?)" if like else ""
         parts.append(f"label {key}={value}{near}")
     parts += [f"taint {one.get('key')}" for one in fields.items(flavor, "spec", "nodeTaints")]
     return " and ".join(parts) or "labels that it asks for"

@@ -70,6 +70,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "inventory.other-name": {"INV-001": "inconclusive", "REF-008": "inconclusive"},
     "inventory.api-not-served": {"INV-001": "fail"},
     "inventory.unfilled-dry-run": {"INV-001": "fail"},
     "inventory.no-phase": {"INV-001": "inconclusive"},
