@@ -122,6 +122,8 @@ def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
         rank, first, last = risen[0]
         text = f"{rank.place}: the loss of the common batch went from {first:.4f} to {last:.4f}"
         return text, [one[0] for one in risen], UNLEARNED
+    if not losses:
+        return None
     pairs = {rank.rank: (first, last) for rank, first, last in losses}
     for at, when in ((0, "before"), (1, "after")):
         values = sorted(one[at] for one in pairs.values())

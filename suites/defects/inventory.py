@@ -86,6 +86,8 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "inventory.plugin-gone": {"INV-002": "fail", "INV-008": "fail", **_NOT_FREE},
     "inventory.gpus-shared": {"INV-002": "fail", **_NOT_FREE},
+    "inventory.counted-twice": {"INV-002": "fail"},
+    "inventory.offered-twice": {"INV-002": "fail"},
     "inventory.never-reported": {"INV-002": "inconclusive", "INV-008": "inconclusive", **_NOT_FREE},
     "inventory.node-not-ready": {"INV-002": "environment"},
     "inventory.nodes-not-watched": {

@@ -32,8 +32,8 @@ def run(stage: Stage) -> None:
         return
     job = stage.gang(spec, dialect=speaking(stage, {stage.profile.gpu_resource: 1}))
     if job.ok:
-        stage.wait("the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue")
-        if stage.dialect.name == schedulers.VOLCANO:
+        said = stage.wait("the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue")
+        if said and stage.dialect.name == schedulers.VOLCANO:
             # A scheduler of Volcano under any name gives PodGroups a phase: pods show whether it serves this one.
             stage.wait(
                 "the scheduler looks at a pod", pod_looked_at(job), budget="bind", unless=held_back(job)
