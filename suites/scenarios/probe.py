@@ -32,7 +32,9 @@ def run(stage: Stage) -> None:
         return
     job = stage.gang(spec, dialect=speaking(stage, {stage.profile.gpu_resource: 1}))
     if job.ok:
-        said = stage.wait("the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue")
+        said = stage.wait(
+            "the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue"
+        )
         if said and stage.dialect.name == schedulers.VOLCANO:
             # A scheduler of Volcano under any name gives PodGroups a phase: pods show whether it serves this one.
             stage.wait(
