@@ -210,6 +210,12 @@ class Gauges:
         return found
 
 
+def address(known: Any) -> str:
+    """Return where a device is on its machine's bus, "" where this torch does not tell."""
+    domain, bus, place = (getattr(known, f"pci_{name}_id", None) for name in ("domain", "bus", "device"))
+    return "" if None in (domain, bus, place) else f"{domain:08x}:{bus:02x}:{place:02x}.0"
+
+
 def identity(device: torch.device) -> dict[str, object]:
     """Return what a device says of itself."""
     if device.type != "cuda":
@@ -221,6 +227,7 @@ def identity(device: torch.device) -> dict[str, object]:
         "kind": "hip" if torch.version.hip else "cuda",
         "name": known.name,
         "uuid": f"GPU-{uuid}" if uuid and "-" in uuid and not uuid.startswith(("GPU-", "MIG-")) else uuid,
+        "bus": address(known),
         "index": device.index,
         "sms": known.multi_processor_count,
         "gib": digits(total / 2**30),

@@ -14,6 +14,8 @@ from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
 EVENT = "devices"
+BY_PLUGIN = "GPUCLUSTER_DEVICES"
+"""Who tells the ids of a container's devices where it is a plugin that tells NUMA nodes with them."""
 
 _LOGGED = re.compile(r"^log of (?P<pod>\S+): 200 (?P<text>.*)", re.DOTALL)
 _LISTED = re.compile(
@@ -29,7 +31,8 @@ class Held:
         uid: the pod.
         pod: its name.
         container: the container, "" where only the pod is known.
-        devices: id -> NUMA node that the plugin reports; None where nobody says.
+        devices: id -> NUMA node, by the machine's bus where it tells, else by the plugin; None where nobody says.
+        plugin: id -> NUMA node that the plugin reports, None where it reports none; empty where it was not heard.
         told: somebody who knows NUMA nodes spoke: a device without one was reported without one.
         cpus: CPUs that the container may use, such as `0-3`; "" where it does not say.
         mems: memory nodes that it may use.
@@ -46,6 +49,16 @@ class Held:
     mems: str
     key: str
     quota: float | None = None
+    plugin: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
+
+    @property
+    def lies(self) -> dict[str, tuple[int, int]]:
+        """Return the devices of which plugin and machine tell different NUMA nodes: id -> (plugin's, machine's)."""
+        return {
+            name: (reported, at)
+            for name, reported in self.plugin.items()
+            if reported is not None and (at := self.devices.get(name)) is not None and at != reported
+        }
 
     @property
     def nodes(self) -> frozenset[int]:
@@ -89,26 +102,25 @@ def _by_payload(evidence: Evidence) -> Iterator[Held]:
         newest[word.uid, word.container] = word
     for (uid, container), word in newest.items():
         listed = fields.items(word.data, "devices")
+        heard = word.data.get("by") == BY_PLUGIN or any(_numa(one, "numa") is not None for one in listed)
         yield Held(
             uid,
             word.pod,
             container,
             {str(one.get("id")): _numa(one) for one in listed},
-            any(_numa(one) is not None for one in listed) or word.data.get("by") == "GPUCLUSTER_DEVICES",
+            any(_numa(one) is not None for one in listed) or word.data.get("by") == BY_PLUGIN,
             str(word.data.get("cpus") or ""),
             str(word.data.get("mems") or ""),
             word.key,
             _number(word.data.get("quota")),
+            {str(one.get("id")): _numa(one, "numa") for one in listed} if heard else {},
         )
 
 
-def _numa(device: Mapping[str, Any]) -> int | None:
-    """Return the NUMA node that the plugin told, else that of the machine's bus; below zero means none."""
-    for key in ("numa", "bus"):
-        value = device.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value if value >= 0 else None
-    return None
+def _numa(device: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the NUMA node of the machine's bus, else the one that the plugin told; below zero means none."""
+    values = (device.get(key) for key in keys or ("bus", "numa"))
+    return next((v for v in values if isinstance(v, int) and not isinstance(v, bool) and v >= 0), None)
 
 
 def _number(value: object) -> float | None:
@@ -125,17 +137,18 @@ def _by_note(evidence: Evidence) -> Iterator[Held]:
         if logged is None or listed is None or pod is None:
             continue
         parted = (word.partition("@") for word in listed["list"].split(","))
-        words = [(name, numa) for name, _, numa in parted if name]
+        placed = {name: int(numa) if numa.isdecimal() else None for name, _, numa in parted if name}
         allowed = dict(re.findall(r"^(\w+_allowed_list):\s*(\S+)", logged["text"], re.MULTILINE))
         yield Held(
             pod.uid,
             pod.name,
             "",
-            {name: int(numa) if numa.isdecimal() else None for name, numa in words},
-            any(numa.isdecimal() for _, numa in words),
+            placed,
+            any(numa is not None for numa in placed.values()),
             allowed.get("Cpus_allowed_list", ""),
             allowed.get("Mems_allowed_list", ""),
             note.key,
+            plugin=placed if any(numa is not None for numa in placed.values()) else {},
         )
 
 

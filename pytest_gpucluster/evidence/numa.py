@@ -39,6 +39,7 @@ class Trial:
         free: devices that were free on the node when it was bound; None where it cannot be told.
         beside: devices that other pods of the evidence held there.
         holds: what its containers hold.
+        message: what the kubelet says of the rejection.
         key: of the line that decided.
     """
 
@@ -54,7 +55,23 @@ class Trial:
     free: int | None
     beside: int
     holds: tuple[held.Held, ...]
+    message: str
     key: str
+
+    @property
+    def lies(self) -> dict[str, tuple[int, int]]:
+        """Return its devices of which plugin and machine tell different NUMA nodes: id -> (plugin's, machine's)."""
+        return {name: both for each in self.holds for name, both in each.lies.items()}
+
+    @property
+    def reports(self) -> dict[str, int | None]:
+        """Return its devices with the NUMA nodes that their plugin reports; empty where that was not heard."""
+        return {name: at for each in self.holds for name, at in each.plugin.items()}
+
+    @property
+    def unreported(self) -> bool:
+        """Report whether its devices were handed out by a plugin that reports no NUMA node of any."""
+        return set(self.reports.values()) == {None}
 
     @property
     def topology(self) -> bool:
@@ -153,6 +170,7 @@ def _trial(
         free=free,
         beside=beside,
         holds=holds,
+        message="" if line is None else fields.text(line.object, "status", "message"),
         key=pod.keys["created"] if line is None else line.key,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.numa import RAN, REJECTED, Trial
-from pytest_gpucluster.judge import numa, say, terms
+from pytest_gpucluster.judge import numa, numa_room, say, terms
 from pytest_gpucluster.requirement import Finding, Number, Presupposed, Verdict
 
 MISFIT = "that asks for more GPUs than a NUMA node has"
@@ -101,39 +101,97 @@ def on_one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
         return other
     every = reading.trials(evidence, given)
     tried = numa.fitting(told, every)
-    apart = [t for t in tried if len(t.nodes) > 1]
-    if apart:
-        return numa.violation(
-            required,
-            f"{len(apart)} of {say.count(len(tried), 'pod')} hold devices of several NUMA nodes: {numa.listed(apart)}",
-            apart,
-            causes=(numa.POLICY, numa.ONE_NUMA),
-            facts={"apart": {t.pod.name: t.devices for t in apart}},
-        )
-    wronged = [t for t in tried if t.topology and _had_room(told, every, t)]
-    if wronged:
-        return _wronged(required, wronged)
+    broken = _broken(told, required, every, tried)
+    if broken is not None:
+        return broken
     nothing = numa.undecided(tried, required, FITS)
     if nothing is not None:
         return nothing
     ran = [t for t in tried if t.outcome == RAN]
-    if not ran:
-        refusals = [numa.why_refused(t) for t in tried if t.outcome == REJECTED]
-        text = f"no pod {FITS} was admitted: {say.listed(refusals, 4)}"
-        return say.finding(
-            Verdict.INCONCLUSIVE,
-            required,
-            text,
-            where=numa.where(tried),
-            causes=(numa.SHORTAGE,),
-            evidence=numa.keys(tried),
-        )
+    left = [t for t in tried if t.outcome == REJECTED or (t.outcome == reading.OPEN and t.node)]
+    if left or not ran:
+        return _not_admitted(told, required, every, left)
     return _aligned(required, ran)
+
+
+def _broken(
+    told: numa.Terms, required: str, every: Sequence[Trial], tried: Sequence[Trial]
+) -> Finding | None:
+    """Return the violation that was seen: devices of several NUMA nodes, or a pod that fits and was turned away."""
+    apart = [t for t in tried if len(t.nodes) > 1]
+    if apart:
+        lies = any(t.lies for t in apart)
+        return numa.violation(
+            required,
+            f"{len(apart)} of {say.count(len(tried), 'pod')} hold devices of several NUMA nodes: {numa.listed(apart)}"
+            + (f"; {_lies(apart)}" if lies else ""),
+            apart,
+            causes=(numa.BUS, numa.POLICY) if lies else (numa.POLICY, numa.ONE_NUMA),
+            facts={"apart": {t.pod.name: t.devices for t in apart}},
+        )
+    wronged = [t for t in tried if t.topology and numa_room.had_room(told, every, t)]
+    if wronged:
+        return _wronged(required, wronged)
+    denied = [t for t in tried if numa_room.denied(t, told.resource)]
+    if denied:
+        return numa.violation(
+            required,
+            f"{len(denied)} of {say.count(len(tried), 'pod')} that fit one NUMA node were turned away though so many "
+            f"devices were free: {say.listed([numa.why_refused(t) for t in denied], 4)}",
+            denied,
+            causes=(numa.NO_DEVICES, numa.SHORTAGE),
+        )
+    return None
+
+
+def _not_admitted(told: numa.Terms, required: str, every: Sequence[Trial], left: Sequence[Trial]) -> Finding:
+    """Say what keeps the row open where a pod that fits was not admitted, and nobody is known to have wronged it."""
+    rooms = {t.pod.uid: room for t, room in numa_room.split(told, every)}
+    texts = [_why_left(t, rooms.get(t.pod.uid)) for t in left]
+    causes = dict.fromkeys(numa.FRAGMENTED if t.pod.uid in rooms else numa.SHORTAGE for t in left)
+    return say.finding(
+        Verdict.INCONCLUSIVE,
+        required,
+        f"not every pod {FITS} was admitted: {say.listed(texts, 4)}",
+        where=numa.where(left),
+        causes=tuple(causes),
+        evidence=numa.keys(left),
+    )
+
+
+def _why_left(trial: Trial, room: Sequence[int] | None) -> str:
+    if room is not None:
+        return numa_room.told_split(trial, room)
+    return (
+        numa.why_refused(trial)
+        if trial.outcome == REJECTED
+        else f"{trial.title} was not decided by its kubelet"
+    )
+
+
+def _lies(tried: Iterable[Trial]) -> str:
+    """Return of which devices plugin and machine tell different NUMA nodes."""
+    told = [
+        f"the plugin tells NUMA node {said} of {name} of {t.pod.name}, the machine {at}"
+        for t in tried
+        for name, (said, at) in t.lies.items()
+    ]
+    return "; ".join(told[:4]) + (f" and {len(told) - 4} more" if len(told) > 4 else "")
 
 
 def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
     """Judge pods that ran, none of which is known to straddle."""
-    unknown = [t for t in ran if not t.known]
+    lying = [t for t in ran if t.lies]
+    if lying:
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            required,
+            f"{_lies(lying)}: what the kubelet aligns by is not what is so",
+            where=numa.where(lying),
+            causes=(numa.BUS,),
+            evidence=numa.keys(lying),
+        )
+    unknown = [t for t in ran if not t.known or not t.nodes]
     if unknown:
         return say.finding(
             Verdict.INCONCLUSIVE,
@@ -147,15 +205,17 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
     served = sorted({node for trial in several for node in trial.nodes})
     if len(served) < numa.TWO:
         text = (
-            "one pod of several devices" if len(several) == 1 else f"{len(several)} pods of several devices"
+            f"{say.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: that the other "
+            "one serves pods as well was not shown, as on a machine that has one"
+            if several
+            else "no pod of several devices ran: a single device always lies on one NUMA node"
         )
         return say.finding(
             Verdict.INCONCLUSIVE,
             required,
-            f"{text} lie on NUMA node {', '.join(map(str, served)) or '?'} alone: that the other one serves pods as "
-            "well was not shown, as on a machine that has one",
+            text,
             where=numa.where(ran),
-            causes=(numa.ONE_NUMA,),
+            causes=(numa.ONE_NUMA,) if several else (),
             evidence=numa.keys(ran),
         )
     text = f"{say.count(len(ran), 'pod')} hold devices of one NUMA node each ({', '.join(map(str, served))})"
@@ -176,33 +236,6 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
         ),
         facts={"devices": {t.pod.name: t.devices for t in ran}},
     )
-
-
-def _had_room(told: numa.Terms, every: Sequence[Trial], trial: Trial) -> bool:
-    """Report whether some NUMA node could have served a pod that was rejected.
-
-    So it is where nothing of ours lay on the node, and where what the others hold leaves one NUMA node enough: their
-    number alone shows it only where all of them fit on the other NUMA nodes.
-    """
-    if trial.fitted is not True:
-        return False
-    if trial.beside == 0:
-        return True
-    if told.share is None:
-        return False
-    begun = trial.pod.bound or trial.since
-    others = [
-        t for t in every if t is not trial and t.node == trial.node and t.outcome == RAN and _there(t, begun)
-    ]
-    if not others or not all(t.known for t in others):
-        return False
-    used = [sum(1 for t in others for at in t.devices.values() if at == node) for node in range(told.nodes)]
-    return any(told.share - taken >= trial.asked for taken in used)
-
-
-def _there(trial: Trial, t: float) -> bool:
-    ends = [when for when in (trial.pod.finished, trial.pod.deleted) if when is not None]
-    return trial.pod.bound is not None and trial.pod.bound <= t and (not ends or min(ends) > t)
 
 
 def _wronged(required: str, wronged: Sequence[Trial]) -> Finding:
@@ -226,10 +259,13 @@ def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
     if other is not None:
         return other
     tried = reading.trials(evidence, given)
-    holding = [t for t in tried if t.devices and any(each.told for each in t.holds)]
-    without = [t for t in holding if None in t.devices.values()]
+    holding = [t for t in tried if t.reports]
+    lying = [t for t in holding if t.lies]
+    if lying:
+        return numa.violation(required, _lies(lying), lying, causes=(numa.BUS,))
+    without = [t for t in holding if None in t.reports.values()]
     if without:
-        few = [t for t in without if t.nodes]
+        few = [t for t in without if not t.unreported]
         text = "some devices" if few else "no device"
         return numa.violation(
             required,
@@ -238,7 +274,7 @@ def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
             without,
             causes=(numa.NO_TOPOLOGY,),
         )
-    placed = {t.node for t in tried if t.nodes}
+    placed = {t.node for t in holding if not t.unreported}
     large = [t for t in numa.misfits(told, tried) if t.outcome == RAN and t.node not in placed]
     blind = [t for t in large if _strict(evidence, t)]
     if blind:
@@ -260,9 +296,7 @@ def _strict(evidence: Evidence, trial: Trial) -> bool:
 
 
 def _reported(required: str, tried: Sequence[Trial], holding: Sequence[Trial]) -> Finding:
-    shown = {
-        t.node: t for t in (*[t for t in tried if t.topology and t.fitted], *[t for t in holding if t.known])
-    }
+    shown = {t.node: t for t in (*[t for t in tried if t.topology and t.fitted], *holding)}
     nodes = {t.node for t in tried if t.node}
     silent = sorted(nodes - set(shown))
     if not shown or silent:

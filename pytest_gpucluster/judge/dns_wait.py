@@ -354,7 +354,7 @@ def _too_early(evidence: Evidence) -> Finding | None:
     """Judge launchers that met an unknown name, went on, and gave up long after the name was there."""
     for one in late_names.unknown_names(evidence):
         since = late_names.published(evidence, one.name)
-        if since is None or one.t >= since:
+        if since is None or one.late >= since or one.went_well:
             continue
         after = [
             line for line in evidence.logs()

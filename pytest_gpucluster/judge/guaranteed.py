@@ -6,7 +6,7 @@ from pytest_gpucluster.evidence import fields, held
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.numa import RAN, Trial
-from pytest_gpucluster.judge import numa, say, terms
+from pytest_gpucluster.judge import numa, numa_room, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 CHANGED = Cause(
@@ -43,7 +43,7 @@ def holds_for_training_pods(evidence: Evidence, given: terms.Given) -> Finding:
     share = told.share
     large = [t for t in tried if share is not None and t.asked > share]
     small = [t for t in tried if share is not None and t.asked <= share]
-    parts = [_rejected(evidence, required, large), _aligned(required, small)]
+    parts = [_rejected(evidence, required, large), _aligned(required, small, told.resource)]
     parts += _as_declared(evidence, required, small, declared)
     worst = say.gravest(parts)
     if worst.verdict is not Verdict.PASS:
@@ -80,16 +80,18 @@ def _rejected(evidence: Evidence, required: str, large: Sequence[Trial]) -> Find
     return say.finding(Verdict.PASS, required, f"rejected: {numa.listed(large)}")
 
 
-def _aligned(required: str, small: Sequence[Trial]) -> Finding:
+def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
     nothing = numa.undecided(small, required, "with an init container that fits one NUMA node")
     if nothing is not None:
         return nothing
     refused = [t for t in small if t.outcome != RAN]
     if refused:
         wronged = [t for t in refused if t.topology and t.fitted and t.beside == 0]
-        text = say.listed([numa.why_refused(t) for t in refused], 4)
+        denied = [t for t in refused if numa_room.denied(t, resource)]
+        text = say.listed([numa.why_refused(t) for t in denied or refused], 4)
         if wronged:
             text = f"{numa.listed(wronged)} rejected although the node was empty"
+        wronged += denied
         return say.finding(
             Verdict.FAIL if wronged else Verdict.INCONCLUSIVE,
             required,
@@ -106,6 +108,20 @@ def _aligned(required: str, small: Sequence[Trial]) -> Finding:
             f"its devices lie on several NUMA nodes: {numa.listed(apart)}",
             apart,
             causes=(numa.POLICY, numa.ONE_NUMA),
+        )
+    lying = {name: both for t in small for name, both in t.lies.items()}
+    if lying:
+        parts = [
+            f"the plugin tells NUMA node {a} of {name}, the machine {b}" for name, (a, b) in lying.items()
+        ]
+        text = say.listed(parts, 4)
+        return say.finding(
+            Verdict.INCONCLUSIVE,
+            required,
+            text,
+            where=numa.where(small),
+            causes=(numa.BUS,),
+            evidence=numa.keys(small),
         )
     unknown = [t for t in small if not t.known]
     if unknown:

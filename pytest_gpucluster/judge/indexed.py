@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence import fields, payload, resolvers
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.payload import Word
@@ -175,13 +175,15 @@ def _lookups(member: Member, gang: Gang, addresses: dict[int, set[str]]) -> Iter
         host = str(name).partition(".")[0]
         index = host.removeprefix(f"{gang.name}-")
         got = {str(a) for a in found.get("addresses") or ()} if isinstance(found, dict) else set()
+        if not got and resolvers.elsewhere(member.pod):
+            continue
         if not got:
             error = found.get("error") if isinstance(found, dict) else ""
             cause = NOT_PUBLISHED if fields.text(member.pod.last, "spec", "subdomain") else NO_SUBDOMAIN
             if isinstance(found, dict) and found.get("kind") == "no-answer":
                 cause = names_resolve.NO_SERVER
             yield f"{name} did not resolve from {member.pod.name}: {error or 'no address'}", cause
-        elif index.isdigit() and addresses.get(int(index)) and not got & addresses[int(index)]:
+        if got and index.isdigit() and addresses.get(int(index)) and not got & addresses[int(index)]:
             right = ", ".join(sorted(addresses[int(index)]))
             yield (
                 f"{name} is {', '.join(sorted(got))} from {member.pod.name}, its pod has {right}",

@@ -1,18 +1,19 @@
 """INV-001: the declared gang scheduler is there, and its three parts answer."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import kueue_parts, native_parts, rejected, say, terms
+from pytest_gpucluster.judge import kueue_parts, native_parts, rejected, say, terms, unserved
 from pytest_gpucluster.plain import names, schedulers
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
     "the scheduler's APIs are served, its admission fills in a dry-run Job, its controllers make a PodGroup, and its "
-    "scheduler gives it a phase"
+    "scheduler gives it a phase and looks at its pods"
 )
 API_CASE = "api:"
 DRY_RUN_CASE = "dry-run"
@@ -22,6 +23,24 @@ ADMISSION = Cause(
     "install the admission (vc-webhook-manager) and check `kubectl get mutatingwebhookconfigurations` for Jobs of "
     "batch.volcano.sh",
 )
+SILENT = Cause(
+    "the admission is registered for Jobs and does not answer",
+    "check that vc-webhook-manager runs and that its Service and certificate are right (kubectl -n volcano-system get "
+    "pods,endpointslices)",
+)
+QUEUE = Cause(
+    "the queue takes no Jobs: it is closed or closing, or not there",
+    "open it (vcctl queue operate -a open -n QUEUE, or a Command OpenQueue), or correct `queue` in the profile",
+)
+FOREIGN = Cause(
+    "another gate than the scheduler's admission refuses Jobs: a policy engine or a webhook of the site",
+    "read its message; let it take the suite's namespace and images, and repeat",
+)
+NOT_TAKEN = Cause(
+    "the API server did not take the request: by permission, or in trouble",
+    "grant `create` on jobs.batch.volcano.sh to the run, and look at the API server's health",
+)
+_QUEUE = re.compile(r"\bqueue\b", re.IGNORECASE)
 CONTROLLERS = Cause(
     "the controllers did not make a PodGroup for the Job",
     "check that vc-controller-manager runs and that the CRDs are complete (kubectl get crd | grep volcano.sh)",
@@ -44,8 +63,50 @@ def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
         _admission(evidence),
         _controllers(evidence, given),
         phase_given(evidence, given),
+        _served(evidence, given),
     )
     return _together(parts, REQUIRED)
+
+
+def _served(evidence: Evidence, given: terms.Given) -> Finding:
+    """Judge whether a scheduler serves the name that the pods carry.
+
+    A scheduler of Volcano gives every PodGroup a phase, under whatever name it runs; pods it takes by their
+    schedulerName.
+    """
+    probes = [gang for gang in _probes(evidence, given) if gang.groups]
+    if not probes:
+        return _part(Verdict.INCONCLUSIVE, "no gang whose pods a scheduler could look at")
+    pods = [(gang, p) for gang in probes for p in gang.pods if p.scheduler != schedulers.DEFAULT]
+    seen = next((pod for _, pod in pods if unserved.looked_at(evidence, pod)), None)
+    if seen is not None:
+        key = seen.keys.get("bound") or seen.keys["created"]
+        return _part(Verdict.PASS, f"a scheduler looked at {seen.name}, which names {seen.scheduler}", key)
+    for gang, pod in pods:
+        ends = [t for t in (pod.deleting, pod.deleted) if t is not None]
+        end = min([evidence.end, *ends])
+        watched = not any(evidence.gaps(kind, pod.created, end) for kind in ("Pod", "Event"))
+        if watched and terms.silent(evidence, given, pod.created, end):
+            for_ = f"for {end - pod.created:.1f} s"
+            text = f"nobody looked at {pod.name}, which names schedulerName {pod.scheduler}, {for_}"
+            return _part(
+                Verdict.FAIL,
+                f"{text}{_phased(evidence, gang)}",
+                pod.keys["created"],
+                unserved.nobody_serves(pod.scheduler),
+                violation=True,
+            )
+    gang = probes[0]
+    name, by = gang.scheduler, unserved.phased_by(evidence, gang.generations[-1])
+    if by and by == name:
+        return _part(Verdict.PASS, f"{by} speaks of the PodGroup of {gang.name}, as its pods name it")
+    text = f"whether a scheduler serves the name {name} was not seen at a pod{_phased(evidence, gang)}"
+    return _part(Verdict.INCONCLUSIVE, text, "", *((unserved.nobody_serves(name),) if by else ()))
+
+
+def _phased(evidence: Evidence, gang: Gang) -> str:
+    by = unserved.phased_by(evidence, gang.generations[-1])
+    return f"; its PodGroup got a phase, and {by} speaks of it" if by else ""
 
 
 def _together(parts: Sequence[Finding], required: str) -> Finding:
@@ -94,11 +155,7 @@ def _admission(evidence: Evidence) -> Finding:
         return _part(Verdict.INCONCLUSIVE, "admission was not asked with a dry-run Job")
     answer = rejected.answer(line)
     if not answer.accepted:
-        text = (
-            f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
-        )
-        cause = say.NOT_INSTALLED if answer.code == 404 else ADMISSION
-        return _part(Verdict.FAIL, text, line.key, cause)
+        return _refused(answer)
     spec = fields.sub(line.data, "object", "spec") or fields.sub(line.data, "status", "spec")
     if not spec:
         return _part(Verdict.INCONCLUSIVE, "the answer to the dry-run Job carries no object", line.key)
@@ -111,6 +168,42 @@ def _admission(evidence: Evidence) -> Finding:
         return _part(Verdict.FAIL, text, line.key, ADMISSION, violation=True)
     text = f"admission answers (schedulerName {spec['schedulerName']}, minAvailable {spec['minAvailable']})"
     return _part(Verdict.PASS, text, line.key)
+
+
+def _refused(answer: rejected.Answer) -> Finding:
+    """Return what a refusal of the dry-run Job says of the admission: only its own silence speaks against it."""
+    text = f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+    own = answer.by_webhook and answer.component.endswith(".volcano.sh")
+    verdict, cause = Verdict.FAIL, ADMISSION
+    if answer.code == 404:
+        cause = say.NOT_INSTALLED
+    elif "failed calling webhook" in answer.message:
+        cause = SILENT
+    elif own and _QUEUE.search(answer.message):
+        verdict, cause = Verdict.INCONCLUSIVE, QUEUE
+    elif answer.at_admission and not own and answer.component != "CRD schema":
+        verdict, cause = Verdict.INCONCLUSIVE, FOREIGN
+    elif answer.code in (401, 403, 429) or answer.code >= 500:
+        verdict, cause = Verdict.INCONCLUSIVE, NOT_TAKEN
+    return _part(verdict, text, answer.line.key, cause)
+
+
+def queue_takes_jobs(evidence: Evidence, given: terms.Given) -> Presupposed:
+    """Say whether the queue let the Jobs in by which the parts are tried: Volcano's own admission refuses them else."""
+    name = "the queue takes Jobs"
+    for line in evidence.responses():
+        answer = rejected.answer(line)
+        own = answer.by_webhook and answer.component.endswith(".volcano.sh")
+        if not answer.accepted and own and _QUEUE.search(answer.message):
+            text = f"{answer.component} refused {line.data.get('request') or 'a Job'}: {answer.message[:200]}"
+            return say.presupposed(name, held=False, observed=text, causes=(QUEUE,), evidence=(line.key,))
+    wanted = str(given.get("queue") or "")
+    queues = [line for line in evidence.of_kind("Queue") if line.name == wanted]
+    state = fields.text(queues[-1].object, "status", "state") if queues else ""
+    if state and state != "Open" and not _probes(evidence, given):
+        text = f"Queue/{wanted} is {state}"
+        return say.presupposed(name, held=False, observed=text, causes=(QUEUE,), evidence=(queues[-1].key,))
+    return say.presupposed(name, held=True, observed="no Job was refused for its queue")
 
 
 def _probes(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:

@@ -218,7 +218,7 @@ def _view(told: numa.Terms, node: str, tried: Sequence[Trial], said: Said) -> _V
 
 
 def _unreported(trials: Iterable[Trial]) -> bool:
-    return any(t.devices and any(each.told for each in t.holds) and not t.nodes for t in trials)
+    return any(t.unreported for t in trials)
 
 
 def _known(told: numa.Terms, kubelet: Stated | None, shows: Behaviour, scope: str) -> tuple[str, str]:

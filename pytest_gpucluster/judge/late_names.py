@@ -1,14 +1,15 @@
 """Names that resolvers in the logs did not know: not yet, or never? The EndpointSlices tell.
 
 A name of a headless Service appears when the pod behind it is ready. A member that looks it up before that gets the
-same answer as for a name that does not exist, so a failed look-up alone says nothing about DNS.
+same answer as for a name that does not exist, so a failed look-up alone says nothing about DNS. Nor does one after
+which the same member found the name.
 """
 
 import dataclasses
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import fields, resolvers
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import say
@@ -19,6 +20,8 @@ TOO_EARLY = Cause(
     "passed): names of a headless Service appear when their pod is ready",
     "wait for DNS before the launcher starts, or let the Service publish addresses that are not ready",
 )
+SPREADS = 3.0
+"""Seconds that a DNS server may need to learn what an EndpointSlice says, and a line to be read once it was written."""
 
 _UNKNOWN = (
     re.compile(r"resolve host(?:name)? \"?([\w.-]+)\"?", re.IGNORECASE),
@@ -30,17 +33,35 @@ _UNKNOWN = (
 
 @dataclasses.dataclass(frozen=True)
 class Unknown:
-    """A name that a pod's log says it could not resolve; `t` is when the pod's attempt ended, else when it said so."""
+    """A name that a pod's log says it could not resolve.
+
+    A line that was read while the pod ran was written then. One that was read later, or has no time, was written at
+    some time of the pod's life.
+
+    Attributes:
+        early: the time before which it was not looked up.
+        late: the time after which it was not looked up.
+    """
 
     pod: str
     story: PodStory | None
     name: str
-    t: float
+    early: float
+    late: float
     key: str
+
+    @property
+    def went_well(self) -> bool:
+        """Report whether the pod came to a good end all the same: it looked again, or had no need to."""
+        return self.story is not None and _well(self.story)
+
+
+def _well(pod: PodStory) -> bool:
+    return pod.phase == "Succeeded" or (bool(pod.exit_codes) and all(code == 0 for _, code in pod.exit_codes))
 
 
 def unknown_names(evidence: Evidence) -> list[Unknown]:
-    """Return the names that logs call unknown, in order."""
+    """Return the names that logs of pods which ask the cluster's DNS call unknown, in order."""
     by_name = {pod.name: pod for pod in pods(evidence)}
     found = []
     for line in evidence.logs():
@@ -50,20 +71,48 @@ def unknown_names(evidence: Evidence) -> list[Unknown]:
             continue
         pod = str(line.data.get("pod") or "")
         story = by_name.get(pod)
-        ended = story.finished if story is not None else None
-        found.append(
-            Unknown(pod, story, match.group(1).rstrip(":."), line.t if ended is None else ended, line.key)
-        )
-    return found
+        early, late = _when(evidence, line, story)
+        found.append(Unknown(pod, story, match.group(1).rstrip(":."), early, late, line.key))
+    return [one for one in found if not resolvers.elsewhere(one.story)]
+
+
+def misdirected(evidence: Evidence) -> list[PodStory]:
+    """Return the pods whose logs call names unknown and that do not ask the cluster's DNS."""
+    by_name = {pod.name: pod for pod in pods(evidence)}
+    texts = ((line, str(line.data.get("line") or "")) for line in evidence.logs())
+    names = {str(line.data.get("pod") or "") for line, text in texts if any(s.search(text) for s in _UNKNOWN)}
+    return [pod for name, pod in by_name.items() if name in names and resolvers.elsewhere(pod)]
+
+
+def _when(evidence: Evidence, line: Line, story: PodStory | None) -> tuple[float, float]:
+    """Return between which times a line was written."""
+    if story is None:
+        return line.t, line.t
+    end = evidence.end if story.finished is None else story.finished
+    if story.created <= line.t and (story.finished is None or line.t < story.finished):
+        return line.t, line.t
+    begun = [t for t in (story.running, story.bound) if t is not None and t < end]
+    return begun[0] if begun else story.created, end
 
 
 def published(evidence: Evidence, name: str) -> float | None:
     """Return when the pod behind a name was first listed as ready in an EndpointSlice, None for never."""
     host = name.partition(".")[0]
+    return next((line.t for line in evidence.of_kind("EndpointSlice") if _lists(line, host)), None)
+
+
+def listed_at(evidence: Evidence, name: str, t: float) -> bool:
+    """Report whether the pod behind a name was listed as ready at a time."""
+    host = name.partition(".")[0]
+    newest: dict[str, Line] = {}
     for line in evidence.of_kind("EndpointSlice"):
-        if any(_is(endpoint, host) for endpoint in fields.items(line.object, "endpoints")):
-            return line.t
-    return None
+        if line.t <= t:
+            newest[line.uid] = line
+    return any(line.type != "DELETED" and _lists(line, host) for line in newest.values())
+
+
+def _lists(line: Line, host: str) -> bool:
+    return any(_is(endpoint, host) for endpoint in fields.items(line.object, "endpoints"))
 
 
 def _is(endpoint: fields.Object, host: str) -> bool:
@@ -85,13 +134,17 @@ def decide(evidence: Evidence, required: str, dns: Cause) -> Finding | None:
     if never:
         text = f"{say.listed(never)} was not known to {unknown[0].pod}, and no EndpointSlice lists its pod as ready"
         return say.finding(Verdict.INCONCLUSIVE, required, text, causes=(TOO_EARLY,), evidence=keys)
-    late = [one for one in unknown if one.t > (times[one.name] or 0.0)]
+    late = [
+        one
+        for one in unknown
+        if not one.went_well
+        and listed_at(evidence, one.name, one.early - SPREADS)
+        and listed_at(evidence, one.name, one.early)
+    ]
     if late:
         one = late[0]
         since = times[one.name]
-        text = (
-            f"{one.name} is published from t={since:.0f} s, and {one.pod} did not know it at t={one.t:.0f} s"
-        )
+        text = f"{one.name} is published from t={since:.0f} s, and {one.pod} did not know it at t={one.early:.0f} s"
         return say.finding(Verdict.FAIL, required, text, causes=(dns,), evidence=keys, violation=True)
     last = max(t for t in times.values() if t is not None)
     after = list(_went_on(evidence, unknown, last))
@@ -100,10 +153,11 @@ def decide(evidence: Evidence, required: str, dns: Cause) -> Finding | None:
             f"{say.listed(names)} is published from t={last:.0f} s; nobody was seen to look it up after that"
         )
         return say.finding(Verdict.INCONCLUSIVE, required, text, causes=(TOO_EARLY,), evidence=keys)
-    early = list(dict.fromkeys(one.pod for one in unknown))
+    early = list(dict.fromkeys(one.pod for one in unknown if not one.went_well))
+    ended = f"{len(early)} attempts ended before that ({say.listed(early)}), " if early else ""
     text = (
-        f"{say.listed(names)} is published from t={last:.0f} s, when its pod became ready; {len(early)} attempts ended "
-        f"before that ({say.listed(early)}), {after[0].name} after it found the name"
+        f"{say.listed(names)} is published from t={last:.0f} s, when its pod became ready; {ended}{after[0].name} "
+        "ended well after it"
     )
     number = Number("time until the last name was published", round(last, 3), "s", origin="EndpointSlice")
     return say.finding(
@@ -118,10 +172,8 @@ def decide(evidence: Evidence, required: str, dns: Cause) -> Finding | None:
 
 
 def _went_on(evidence: Evidence, unknown: list[Unknown], t: float) -> Iterator[PodStory]:
-    """Yield the pods of the same namespaces that ended well after a time and called no name unknown."""
+    """Yield the pods of the same namespaces that ended well after a time."""
     spaces = {one.story.namespace for one in unknown if one.story is not None}
-    failed = {one.pod for one in unknown}
     for pod in pods(evidence):
-        well = pod.phase == "Succeeded" or any(code == 0 for _, code in pod.exit_codes)
-        if pod.namespace in spaces and pod.name not in failed and well and (pod.finished or 0.0) > t:
+        if pod.namespace in spaces and _well(pod) and (pod.finished or 0.0) > t:
             yield pod

@@ -5,7 +5,15 @@ from typing import Any
 
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_products, mfu_terms, mfu_training, say, terms
+from pytest_gpucluster.judge import (
+    mfu_doubts,
+    mfu_products,
+    mfu_terms,
+    mfu_together,
+    mfu_training,
+    say,
+    terms,
+)
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -83,11 +91,11 @@ def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
     if "training" in base:
         doubts += mfu_terms.incomplete(training, mfu_terms.world(given, training, "training_world"))
     for rank in products.measured:
-        doubts += [
-            one for name in mfu_doubts.formats(rank) for one in mfu_doubts.of_product(rank, name, given)
-        ]
+        doubts += mfu_doubts.of_products(rank, given)
     for rank in training.measured:
         doubts += mfu_doubts.of_training(rank, given)
+    for told in (products, training):
+        doubts += [*mfu_together.of_devices(told), *mfu_together.of_times(told)]
     # A peak is not needed to compare a figure with an older one.
     doubts = [doubt for doubt in doubts if doubt.cause is not mfu_terms.UNKNOWN_GPU]
     if doubts:

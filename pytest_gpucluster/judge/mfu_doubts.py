@@ -1,15 +1,18 @@
 """What speaks against a figure: no number, a contradiction with its own counts, more than physics allows, too short."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import fields, own_gpus
 from pytest_gpucluster.evidence.figures import Rank
 from pytest_gpucluster.judge import mfu_terms, terms
 from pytest_gpucluster.judge.mfu_terms import SHORT, SLACK, UNKNOWN_GPU, WRONG_PEAK, WRONG_PRODUCT, Doubt
 from pytest_gpucluster.measure import flops, samples
 from pytest_gpucluster.requirement import Cause
 
+ROUNDED = 1e-3
+"""By how much percentiles may seem out of order: lines tell five digits."""
 LEAST_WINDOWS = 10
 LEAST_STEPS = 10
 """Figures from fewer windows or steps are not judged."""
@@ -69,6 +72,30 @@ def above(rank: Rank, what: str, tflops: float, number_format: str, given: terms
     return []
 
 
+def of_spread(rank: Rank, what: str, data: Mapping[str, Any]) -> list[Doubt]:
+    """Return whether percentiles stand in the wrong order: a mean below the least, a median above the largest."""
+    names = [
+        name for name in ("min", "p5", "median", "p95", "max") if samples.number(data.get(name)) is not None
+    ]
+    for low, high in itertools.pairwise(names):
+        if data[low] > data[high] * (1 + ROUNDED):
+            text = f"{what}: its {low} of {data[low]:g} is above its {high} of {data[high]:g}"
+            return [_impossible(rank, text, CONTRADICTS)]
+    return []
+
+
+def of_time(rank: Rank) -> list[Doubt]:
+    """Return whether figures were told before they can have been measured."""
+    early = own_gpus.too_short(rank)
+    return [_impossible(rank, early, CONTRADICTS)] if early else []
+
+
+def of_products(rank: Rank, given: terms.Given) -> list[Doubt]:
+    """Return what speaks against the figures of a line of `gemm`, of any format."""
+    told = [one for name in formats(rank) for one in of_product(rank, name, given)]
+    return told + of_time(rank)
+
+
 def of_product(rank: Rank, name: str, given: terms.Given) -> list[Doubt]:
     """Return what speaks against the figures of one format in a line of `gemm`."""
     data = fields.sub(rank.told, "results", name)
@@ -76,6 +103,7 @@ def of_product(rank: Rank, name: str, given: terms.Given) -> list[Doubt]:
     speeds = fields.sub(data, "tflops")
     bare = of_numbers(rank, what, data, ("n", "products", "seconds", "wall", "windows"))
     bare += of_numbers(rank, what, speeds, ("median", "p5", "min", "max"))
+    bare += of_spread(rank, what, speeds)
     if bare:
         return bare
     error = samples.number(data.get("error"))
@@ -126,6 +154,7 @@ def of_training(rank: Rank, given: terms.Given) -> list[Doubt]:
         rank, what, data, ("steps", "wall", "seconds", "tokens_per_s", "tflops", "tflops_causal")
     )
     bare += of_numbers(rank, what, fields.sub(data, "step_s"), ("median", "p5", "p95"))
+    bare += of_spread(rank, what, fields.sub(data, "step_s"))
     if size is None or not batch:
         bare.append(_impossible(rank, f"{what}: the line does not say what was trained", CONTRADICTS))
     if bare or size is None or not batch:
@@ -141,6 +170,11 @@ def of_training(rank: Rank, given: terms.Given) -> list[Doubt]:
     if float(data["seconds"]) > wall * (1 + SLACK):
         text = f"{what}: {data['seconds']:g} s by the device's clock in {wall:g} s of the host's"
         doubts.append(_impossible(rank, text, CONTRADICTS))
+    doubts += _of_mean(rank, float(data["seconds"]) / steps, fields.sub(data, "step_s"))
+    if float(data["tflops_causal"]) > float(data["tflops"]) * (1 + SLACK):
+        text = f"{what}: {data['tflops_causal']:g} TFLOP/s with half of attention, {data['tflops']:g} with all of it"
+        doubts.append(_impossible(rank, text, CONTRADICTS))
+    doubts += of_time(rank)
     doubts += above(rank, what, needed, "bf16" if data.get("format") == "bf16" else "fp32", given)
     doubts += _of_counts(rank, size)
     if steps < LEAST_STEPS:
@@ -148,6 +182,19 @@ def of_training(rank: Rank, given: terms.Given) -> list[Doubt]:
     elif not rank.cpu and data.get("steady") is not True:
         doubts.append(_unknown(rank, f"{what} did not get steady, CV {data.get('cv')!r}", UNSTEADY))
     return doubts
+
+
+def _of_mean(rank: Rank, mean: float, steps: Mapping[str, Any]) -> list[Doubt]:
+    """Return whether the mean of the steps lies outside of what the steps are told to have taken."""
+    low, high = samples.number(steps.get("min")), samples.number(steps.get("max"))
+    below, above_ = (
+        low is not None and mean < low * (1 - SLACK),
+        high is not None and mean > high * (1 + SLACK),
+    )
+    if not below and not above_:
+        return []
+    text = f"training step: the mean of the steps is {mean:.4g} s, told are {steps.get('min')} to {steps.get('max')} s"
+    return [_impossible(rank, text, CONTRADICTS)]
 
 
 def _of_counts(rank: Rank, size: flops.Decoder) -> list[Doubt]:

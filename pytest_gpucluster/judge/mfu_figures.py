@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.figures import Rank, Told
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, say, terms
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms
 from pytest_gpucluster.judge.mfu_terms import Doubt
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -38,8 +38,7 @@ def possible(evidence: Evidence, given: terms.Given) -> Finding:
             return mfu_terms.undecided(doubts, REQUIRED, gang) if doubts else nothing
         return nothing or mfu_terms.undecided(doubts, REQUIRED, gang)
     for rank in products.measured:
-        for name in mfu_doubts.formats(rank):
-            doubts += mfu_doubts.of_product(rank, name, given)
+        doubts += mfu_doubts.of_products(rank, given)
     for rank in training.measured:
         doubts += mfu_doubts.of_training(rank, given)
     if mfu_terms.mfu(given).get("device") == "gpu":
@@ -47,6 +46,7 @@ def possible(evidence: Evidence, given: terms.Given) -> Finding:
         doubts += [Doubt(f"{rank.place} computed on a CPU", rank, mfu_terms.BLIND) for rank in blind]
     for rank in ranks:
         doubts += mfu_terms.of_clocks(rank, given, readable=True)
+    doubts += [*mfu_together.of_devices(products), *mfu_together.of_devices(training)]
     doubts += _faster_than_products(products, training)
     count = sum(len(mfu_doubts.formats(rank)) for rank in products.measured) + len(training.measured)
     keys = (*mfu_terms.keys(products), *mfu_terms.keys(training))

@@ -1,11 +1,12 @@
 """MFU-001: every GPU's sustained matrix products reach the floor, and the GPUs of a node are alike."""
 
+import dataclasses
 from typing import Any
 
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.figures import Rank, Told
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, say, terms
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms
 from pytest_gpucluster.measure import floors, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -36,7 +37,8 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     lost = [rank for rank in failed if rank.failed is not None and rank.failed.data.get("kind") == "device"]
     if lost:
         return mfu_terms.of_failed(lost[0], gang, REQUIRED)
-    seen = _violation(told, given)
+    sharing = mfu_together.of_devices(told)
+    seen = _violation(_alone(told, sharing), given)
     numbers = tuple(_numbers(told, given))
     if seen is not None:
         text, ranks, cause = seen
@@ -47,11 +49,10 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
             Verdict.FAIL, REQUIRED, text + more, gang, violation=True, causes=causes, numbers=numbers,
             where=mfu_terms.places(ranks), **shown,
         )  # fmt: skip
-    doubts = mfu_terms.incomplete(told, mfu_terms.world(given, told, "world"))
+    doubts = [*sharing, *mfu_together.of_times(told)]
+    doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, "world"))
     for rank in told.measured:
-        doubts += [
-            one for name in mfu_doubts.formats(rank) for one in mfu_doubts.of_product(rank, name, given)
-        ]
+        doubts += mfu_doubts.of_products(rank, given)
         doubts += mfu_terms.of_clocks(rank, given, readable=False)
     absent = _unmeasured(told, given)
     if doubts or absent:
@@ -79,6 +80,12 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
         where=mfu_terms.places(list(told.measured)),
         **shown,
     )
+
+
+def _alone(told: Told, sharing: list[mfu_terms.Doubt]) -> Told:
+    """Return the ranks that have a GPU of their own: what two get of one says nothing about its speed."""
+    two = {rank.rank for doubt in sharing if doubt.cause is mfu_together.SHARED for rank in doubt.about}
+    return dataclasses.replace(told, ranks=tuple(rank for rank in told.ranks if rank.rank not in two))
 
 
 def speed(rank: Rank, name: str) -> float | None:
@@ -111,10 +118,9 @@ def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] 
         low = []
         for rank in told.measured:
             value, floor = speed(rank, name), floor_of(rank, name, given)
-            counts = value is not None and not [
-                d for d in mfu_doubts.of_product(rank, name, given) if _voids(d)
-            ]
-            if counts and value is not None and floor is not None and value < floor.tflops:
+            if value is None or not _counts(rank, name, given):
+                continue
+            if floor is not None and value < floor.tflops:
                 low.append((value, floor, rank))
         if low:
             value, floor, rank = min(low, key=lambda one: one[0] / one[1].tflops)
@@ -125,7 +131,8 @@ def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] 
             return text + others, [one[2] for one in low], SLOW
     allowed = samples.number(mfu_terms.mfu(given).get("spread"))
     for name in _names(told) if allowed is not None else ():
-        for node, ranks in _by_node(told, name).items():
+        for node, every in _by_node(told, name).items():
+            ranks = [one for one in every if _counts(one[0], name, given)]
             values = [value for _, value in ranks]
             apart = samples.spread(values)
             if allowed is not None and apart > allowed:
@@ -136,6 +143,11 @@ def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] 
                 )
                 return text, [slowest[0]], SLOW
     return None
+
+
+def _counts(rank: Rank, name: str, given: terms.Given) -> bool:
+    """Report whether nothing makes the figure of a rank in a format no figure."""
+    return not any(_voids(doubt) for doubt in mfu_doubts.of_product(rank, name, given))
 
 
 def _voids(doubt: mfu_terms.Doubt) -> bool:

@@ -56,10 +56,6 @@ def counts_right(evidence: Evidence, given: terms.Given) -> Finding:
             evidence=keys, numbers=numbers,
         )  # fmt: skip
     doubts = mfu_terms.incomplete(told, world)
-    worlds = {rank.line.number("world") for rank in told.measured if rank.line is not None}
-    if len(worlds) > 1:
-        text = f"ranks say that they are in worlds of {say.listed([str(one) for one in worlds])}"
-        doubts.append(mfu_terms.Doubt(text, None, mfu_terms.NO_LINE))
     if doubts:
         return mfu_terms.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
     data = told.measured[0].told

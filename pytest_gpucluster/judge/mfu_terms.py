@@ -77,12 +77,19 @@ class Doubt:
         rank: whose figure it is.
         cause: the likeliest cause.
         impossible: it cannot be true, whatever the GPU; otherwise it may be, and nobody knows.
+        others: further ranks that it is about.
     """
 
     text: str
     rank: Rank | None
     cause: Cause
     impossible: bool = False
+    others: tuple[Rank, ...] = ()
+
+    @property
+    def about(self) -> tuple[Rank, ...]:
+        """Return all ranks that it is about."""
+        return (*(() if self.rank is None else (self.rank,)), *self.others)
 
 
 def mfu(given: terms.Given) -> fields.Object:
@@ -198,6 +205,14 @@ def incomplete(ranks: Told, number: int | None) -> list[Doubt]:
         if ranks.torn:
             text += f"; {say.count(ranks.torn, 'line')} cut in the middle"
         doubts.append(Doubt(text, None, NO_LINE))
+    worlds = {
+        one
+        for rank in ranks.ranks
+        if rank.line is not None and (one := rank.line.number("world")) is not None
+    }
+    if worlds - {number}:
+        text = f"ranks tell of worlds of {say.listed([str(one) for one in sorted(worlds)])}, there must be {number}"
+        doubts.append(Doubt(text, None, NO_LINE))
     beyond = [rank for rank in ranks.ranks if rank.rank >= number]
     if beyond:
         doubts.append(Doubt(f"{beyond[0].place} is none of a world of {number}", beyond[0], NO_LINE))
@@ -263,7 +278,7 @@ def undecided(doubts: list[Doubt], required: str, gang: Gang | None, **more: obj
     """Return the finding of a row whose figures cannot be taken for such."""
     text = "; ".join(doubt.text for doubt in doubts[:4])
     left = f" and {len(doubts) - 4} more" if len(doubts) > 4 else ""
-    about = {doubt.rank.rank: doubt.rank for doubt in doubts if doubt.rank is not None}
+    about = {rank.rank: rank for doubt in doubts for rank in doubt.about}
     if about:
         more.setdefault("where", places(list(about.values())))
     causes = tuple(dict.fromkeys(doubt.cause for doubt in doubts))[:3]

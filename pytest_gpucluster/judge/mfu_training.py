@@ -1,11 +1,12 @@
 """MFU-002: a real training step reaches the floor of model FLOPs utilisation."""
 
+import math
 from typing import Any
 
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.figures import Rank, Told
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, say, terms
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -28,6 +29,11 @@ APART = Cause(
 UNLEARNED = Cause(
     "the loss does not fall: gradients are not applied, or are no numbers",
     "run the shipped payload; look for NaN in its line, and compare with --plain",
+)
+
+UNTOLD = Cause(
+    "the line does not tell the loss before and after training, or what it tells is none",
+    "run the shipped payload: it tells the loss of one batch that all ranks have, before the first step and at the end",
 )
 
 
@@ -53,7 +59,8 @@ def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), where=where, **shown
         )
-    doubts = mfu_terms.incomplete(told, mfu_terms.world(given, told, "training_world"))
+    doubts = [*mfu_together.of_devices(told), *mfu_together.of_times(told), *_untold(told)]
+    doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, "training_world"))
     for rank in told.measured:
         doubts += mfu_doubts.of_training(rank, given)
         doubts += mfu_terms.of_clocks(rank, given, readable=False)
@@ -97,16 +104,26 @@ def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
     """Return what is wrong with what was learned, None where nothing is."""
     losses: list[tuple[Rank, float, float]] = []
     for rank in told.measured:
-        both = fields.sub(rank.told, "loss").get("common")
-        values = samples.finite(both) if isinstance(both, list) else []
-        if len(values) != 2:
-            return f"{rank.place}: the loss of the common batch is {both!r}", [rank], UNLEARNED
-        losses.append((rank, values[0], values[1]))
+        told_of = fields.sub(rank.told, "loss")
+        for name in ("common", "first", "last"):
+            value = told_of.get(name)
+            if any(isinstance(one, float) and not math.isfinite(one) for one in _listed(value)):
+                return f"{rank.place}: the loss ({name}) is {value!r}", [rank], UNLEARNED
+        common = _common(rank)
+        if common is None:
+            continue
+        losses.append((rank, *common))
+        own = samples.number(told_of.get("last"))
+        if own is not None and own >= common[0]:
+            text = f"{rank.place}: the loss of its own batches is {own:.4f} at the end, it began with {common[0]:.4f}"
+            return text, [rank], UNLEARNED
     risen = [(rank, first, last) for rank, first, last in losses if last >= first]
     if risen:
         rank, first, last = risen[0]
         text = f"{rank.place}: the loss of the common batch went from {first:.4f} to {last:.4f}"
         return text, [one[0] for one in risen], UNLEARNED
+    if not losses:
+        return None
     pairs = {rank.rank: (first, last) for rank, first, last in losses}
     for at, when in ((0, "before"), (1, "after")):
         values = sorted(one[at] for one in pairs.values())
@@ -116,6 +133,28 @@ def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
             text = f"{odd[0].place}: another loss of the same batch {when} training than the others ({middle:.6f})"
             return text, odd, APART
     return None
+
+
+def _common(rank: Rank) -> tuple[float, float] | None:
+    """Return the loss of the common batch before and after training; None where it is not told."""
+    both = fields.sub(rank.told, "loss").get("common")
+    values = samples.finite(both) if isinstance(both, list) else []
+    return (values[0], values[1]) if len(values) == 2 and min(values) >= 0 else None
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _untold(told: Told) -> list[mfu_terms.Doubt]:
+    """Return which ranks did not tell a loss that can be one."""
+    found = [rank for rank in told.measured if _common(rank) is None]
+    texts = (f"{rank.place}: its loss of the common batch is {_told_loss(rank)!r}" for rank in found)
+    return [mfu_terms.Doubt(text, rank, UNTOLD) for text, rank in zip(texts, found, strict=True)]
+
+
+def _told_loss(rank: Rank) -> object:
+    return fields.sub(rank.told, "loss").get("common")
 
 
 def _speed(told: Told) -> Number:

@@ -1,11 +1,12 @@
 """PLG-003: the svc plugin is forced on, and the master's name resolves from every member."""
 
-from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence import fields, payload, resolvers
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.payload import Word
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import late_names, pytorch, say, terms
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
     "the headless Service of the Job exists, pods have their own names in it, and MASTER_ADDR resolves to the master's "
@@ -26,6 +27,11 @@ DNS = Cause(
 NO_SERVER = Cause(
     "no DNS server of the cluster answers: CoreDNS is scaled to zero or not ready, or its Service has no endpoints",
     "look at `kubectl -n kube-system get deployment coredns` and at the EndpointSlices of the Service kube-dns",
+)
+ELSEWHERE = Cause(
+    "the pod asks a resolver that does not know the cluster's names: on the node's network the DNS policy ClusterFirst "
+    "stands for the node's own resolver",
+    "set dnsPolicy: ClusterFirstWithHostNet on pods with hostNetwork, ClusterFirst on all others",
 )
 
 
@@ -98,7 +104,9 @@ def _lookups(evidence: Evidence, gang: Gang, address: str, service: Line) -> Fin
         name = str(word.data.get("name") or "")
         if name and name.rstrip(".") != address and not name.startswith(f"{address}."):
             bad.append(f"{pod.name} looked up {name}, not {address}")
-        elif word.data.get("ok") is False or not got:
+        elif not_found(word) and resolvers.elsewhere(pod):
+            unread.append(pod.name)
+        elif not_found(word):
             bad.append(f"{pod.name}: {address} did not resolve ({word.number('tries') or '?'} tries)")
         elif ips and not ips & set(got):
             bad.append(
@@ -151,19 +159,60 @@ def _without_job(evidence: Evidence) -> Finding:
             Verdict.INCONCLUSIVE, REQUIRED, "no Volcano Job with the pytorch plugin in the evidence"
         )
     by_name = {pod.name: pod for pod in pods(evidence)}
+    by_uid = {pod.uid: pod for pod in by_name.values()}
     shown: list[str] = []
-    for word in lookups:
+    open_: list[str] = []
+    # What a pod found at last counts, not the tries before it.
+    for word in {(word.uid, str(word.data.get("name"))): word for word in lookups}.values():
         name = str(word.data.get("name") or "")
         pod = by_name.get(name.partition(".")[0])
         got = {str(a) for a in word.data.get("addresses") or ()}
-        if word.data.get("ok") is False or not got or (pod is not None and not got & addresses_of(pod)):
+        why = _too_soon(evidence, word, name, pod) or resolvers.elsewhere(by_uid.get(word.uid))
+        if not_found(word) and why:
+            open_.append(f"{name} was not found by {word.pod}, which {why}")
+            continue
+        if not_found(word) or (pod is not None and not got & addresses_of(pod)):
             text = f"{name} gives {say.listed(sorted(got)) or 'nothing'} from {word.pod}"
             return say.finding(Verdict.FAIL, REQUIRED, text, causes=(NOT_READY, DNS), evidence=(word.key,))
         if pod is not None:
             shown.append(f"{name} resolves to {', '.join(sorted(got))} from {word.pod}")
-    if not shown:
-        return say.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, "look-ups of names that belong to no pod in the evidence"
-        )
+    if open_ or not shown:
+        text = say.listed(open_, 4) or "look-ups of names that belong to no pod in the evidence"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=tuple(w.key for w in lookups[:8]))
     keys = tuple(word.key for word in lookups[:8])
     return say.finding(Verdict.PASS, REQUIRED, say.listed(list(dict.fromkeys(shown)), 4), evidence=keys)
+
+
+def not_found(word: Word) -> bool:
+    """Report whether a look-up gave nothing."""
+    return word.data.get("ok") is False or not word.data.get("addresses")
+
+
+def _too_soon(evidence: Evidence, word: Word, name: str, pod: PodStory | None) -> str:
+    """Return why a look-up that gave nothing says nothing of DNS: nobody had published the name; "" where one had."""
+    if evidence.of_kind("EndpointSlice"):
+        told = late_names.listed_at(evidence, name, word.t)
+        return "" if told else "looked it up while no EndpointSlice listed its pod as ready"
+    ready = pod is not None and pod.running is not None and pod.running <= word.t
+    return "" if ready else "looked it up while its pod was not seen to run"
+
+
+def cluster_dns_asked(evidence: Evidence, given: terms.Given) -> Presupposed:  # noqa: ARG001
+    """Say whether the pods that did not find a name asked the cluster's DNS at all."""
+    name = "the cluster's DNS is asked"
+    stories = {pod.uid: pod for pod in pods(evidence)}
+    words = payload.words(evidence)
+    failed = [word for word in words.of("resolved") if not_found(word)]
+    failed += [word for word in words.of("waited") if word.data.get("ok") is not True]
+    found = {word.uid: word.key for word in failed if resolvers.elsewhere(stories.get(word.uid))}
+    found |= {pod.uid: pod.keys["created"] for pod in late_names.misdirected(evidence)}
+    if not found:
+        return say.presupposed(name, held=True, observed="no pod that asks others missed a name")
+    shown = [f"{stories[uid].name} {resolvers.elsewhere(stories[uid])}" for uid in found]
+    return say.presupposed(
+        name,
+        held=False,
+        observed=say.listed(shown, 4),
+        causes=(ELSEWHERE,),
+        evidence=tuple(found.values())[:8],
+    )

@@ -1,12 +1,14 @@
 """INV-002: every GPU node offers exactly the declared number of the declared GPU resource."""
 
 from collections import Counter
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 
-from pytest_gpucluster.evidence import machines
+from pytest_gpucluster.evidence import discovered, machines, outages
 from pytest_gpucluster.evidence.machines import Machine
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.evidence.outages import Outage
+from pytest_gpucluster.judge import gpu_labels, say, terms
+from pytest_gpucluster.judge.gpu_labels import Odd
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -34,15 +36,6 @@ FLAPS = Cause(
     "devices come and go: their health changes, or the device plugin starts again and again",
     "look at the restarts and the log of the device plugin's pod on the node, and for Xid errors in its kernel log",
 )
-SHARED = Cause(
-    "the GPUs are shared (time-slicing or MPS) and counted once for each share",
-    "switch sharing off for training nodes in the device plugin's configuration (or its `renameByDefault`), or "
-    "declare the shared resource as gpu_resource",
-)
-MIG = Cause(
-    "the GPUs are cut into MIG slices",
-    "switch MIG off on training nodes (mig.config=all-disabled), or declare the slice as gpu_resource",
-)
 OTHER_NAME = Cause(
     "the node offers its GPUs under another resource name",
     "set gpu_resource of the profile to the name that training pods ask for, or configure the device plugin",
@@ -67,14 +60,23 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
             Verdict.NOT_APPLICABLE, required, "the profile declares that nodes have no GPUs (gpus_per_node 0)"
         )
     reported = [m for m in gpu_nodes if m.reported]
-    short = [m for m in reported if m.offers(declared) != (wanted, wanted)]
     if not found:
         return say.finding(Verdict.INCONCLUSIVE, required, "no node was seen")
+    few = [m for m in reported if m.offers(declared) != (wanted, wanted)]
+    away = {m.name: out for m in few if (out := _restarting(evidence, m, declared, wanted)) is not None}
+    short = [m for m in few if m.name not in away]
+    stated = wanted if origin == DECLARED else None
     if short:
-        return _short(required, short, len(reported), declared, (wanted, origin))
+        return _short(required, short, len(reported), (declared, stated), (wanted, origin))
+    odd = [(m, one) for m in reported if (one := gpu_labels.contradiction(m, declared, stated)) is not None]
+    if odd:
+        return _contradicted(required, odd, len(reported), declared)
     dips = [dip for m in reported if (dip := _dip(evidence, m, declared, wanted)) is not None]
     if dips:
         return _flapping(required, dips, declared, (wanted, origin))
+    if away:
+        text = say.listed([_away(out) for out in away.values()])
+        return say.finding(Verdict.INCONCLUSIVE, required, f"still restarting: {text}", evidence=_keys(few))
     if silent:
         return say.finding(
             Verdict.INCONCLUSIVE,
@@ -89,7 +91,8 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     return say.finding(
         Verdict.PASS,
         required,
-        f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}{_remarks(reported)}"
+        f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}"
+        f"{_remarks(evidence, reported, declared, wanted)}"
         f"{_left(found, declared)}",
         evidence=_keys(reported),
         numbers=(Number("GPUs a node", wanted, declared, wanted, origin),),
@@ -97,27 +100,41 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     )
 
 
+DECLARED = "profile: gpus_per_node"
+"""Where the number comes from if the profile states it."""
+
+
 def _number(given: terms.Given, gpu_nodes: list[Machine], declared: str) -> tuple[int, str]:
     """Return how many GPUs a node must have, and where that comes from.
 
-    Evidence of the suite always says what the profile declares. A recording may not: then what most nodes have in
-    hardware (capacity) is what all must offer.
+    Evidence of the suite always says what the profile declares. A recording may not: then what feature discovery
+    counts on most nodes, or without it what most nodes have in hardware (capacity), is what all must offer.
     """
     stated = given.get("gpus_per_node")
     if isinstance(stated, int) and not isinstance(stated, bool):
-        return stated, "profile: gpus_per_node"
-    counts = Counter(m.capacity.get(declared, 0) for m in gpu_nodes if m.reported)
-    most = max(counts, key=lambda count: (counts[count], count), default=1)
-    return max(most, 1), "capacity of most GPU nodes (none declared)"
+        return stated, DECLARED
+    reported = [m for m in gpu_nodes if m.reported]
+    labelled = [n for m in reported if (n := discovered.discovered(m).number(declared)) is not None]
+    if labelled:
+        return _most(number for number, _ in labelled), "labels of most GPU nodes (none declared)"
+    return _most(m.capacity.get(declared, 0) for m in reported), "capacity of most GPU nodes (none declared)"
 
 
-def _short(required: str, short: list[Machine], of: int, declared: str, number: tuple[int, str]) -> Finding:
-    wanted, origin = number
+def _most(numbers: Iterable[int]) -> int:
+    counts = Counter(numbers)
+    return max(max(counts, key=lambda count: (counts[count], count), default=1), 1)
+
+
+def _short(
+    required: str, short: list[Machine], of: int, told: tuple[str, int | None], number: tuple[int, str]
+) -> Finding:
+    (declared, stated), (wanted, origin) = told, number
+    odd = {m.name: one for m in short if (one := gpu_labels.contradiction(m, declared, stated)) is not None}
     worst = min(short, key=lambda m: m.offers(declared)[1])
-    parts = [_told(m, declared, wanted) for m in short]
+    parts = [_told(m, declared, wanted) + (f": {odd[m.name].text}" if m.name in odd else "") for m in short]
     causes: dict[Cause, None] = {}
     for machine in short:
-        causes.update(dict.fromkeys(_causes(machine, declared, wanted)))
+        causes.update(dict.fromkeys(_causes(machine, declared, wanted, odd.get(machine.name))))
     return say.finding(
         Verdict.FAIL,
         required,
@@ -138,11 +155,49 @@ def _short(required: str, short: list[Machine], of: int, declared: str, number: 
     )
 
 
-def _dip(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> Machine | None:
-    """Return a node as it was when it offered too few for a time, though it offers enough when the evidence ends."""
+def _contradicted(required: str, odd: list[tuple[Machine, Odd]], of: int, declared: str) -> Finding:
+    """Return the violation: the number is right, and what is counted are no GPUs of their own."""
+    found = [m for m, _ in odd]
+    causes = dict.fromkeys(cause for _, one in odd for cause in one.causes)
+    return say.finding(
+        Verdict.FAIL,
+        required,
+        f"{len(odd)} of {_count(range(of), 'GPU node')} do not: "
+        f"{say.listed([f'{m.name}: {one.text}' for m, one in odd], 4)}",
+        violation=True,
+        where=_where(found, declared),
+        causes=tuple(causes),
+        evidence=_keys(found),
+        repeat=(f"kubectl get node {found[0].name} -o yaml",),
+        facts={"odd": {m.name: one.text for m, one in odd[:100]}},
+    )
+
+
+def _few(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> list[Machine]:
+    """Return a node as it was each time that it offered too few."""
     states = machines.states(evidence, machine.name)
-    few = [m for m in states if m.reported and m.offers(declared)[1] < wanted]
+    return [m for m in states if m.reported and m.offers(declared)[1] < wanted]
+
+
+def _dip(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> Machine | None:
+    """Return a node as it was when it offered too few for a time, while it was not restarting."""
+    few = [
+        m
+        for m in _few(evidence, machine, declared, wanted)
+        if outages.restart_of(evidence, m, declared, wanted) is None
+    ]
     return min(few, key=lambda m: m.offers(declared)[1], default=None)
+
+
+def _restarting(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> Outage | None:
+    """Return the restart in the middle of which the evidence of a node ends."""
+    out = outages.restart_of(evidence, machine, declared, wanted)
+    return out if out is not None and evidence.end - out.start <= outages.REGISTERED else None
+
+
+def _away(out: Outage) -> str:
+    until = "none yet" if out.end is None else f"none until t={out.end:.0f} s"
+    return f"{out.node} restarted ({out.why} at t={out.start:.0f} s) and offered {until}"
 
 
 def _flapping(required: str, dips: list[Machine], declared: str, number: tuple[int, str]) -> Finding:
@@ -187,16 +242,14 @@ def _told(machine: Machine, declared: str, wanted: int) -> str:
     return text + (f" [{machine.state}]" if machine.state else "")
 
 
-def _causes(machine: Machine, declared: str, wanted: int) -> list[Cause]:
+def _causes(machine: Machine, declared: str, wanted: int, odd: Odd | None = None) -> list[Cause]:
     capacity, allocatable = machine.offers(declared)
     others = machine.other_gpus(declared)
-    sharing = str(machine.labels.get("nvidia.com/gpu.sharing-strategy") or "none") != "none"
-    product = str(machine.labels.get("nvidia.com/gpu.product") or "")
-    causes: list[Cause] = []
-    if any("/mig-" in name for name in others) or "-MIG-" in product:
-        causes.append(MIG)
-    if (sharing and capacity != wanted) or any(name.endswith(".shared") for name in others):
-        causes.append(SHARED)
+    causes: list[Cause] = [] if odd is None or capacity < wanted else list(odd.causes)
+    if any("/mig-" in name for name in others) or discovered.discovered(machine).cut:
+        causes.append(gpu_labels.MIG)
+    if any(name.endswith(discovered.SHARED) for name in others):
+        causes.append(gpu_labels.SHARING)
     if others and not causes:
         near = names.nearest(declared, others) or next(iter(others))
         causes.append(Cause(f"{OTHER_NAME.text}: {near}", OTHER_NAME.fix) if capacity == 0 else OTHER_NAME)
@@ -210,18 +263,26 @@ def _causes(machine: Machine, declared: str, wanted: int) -> list[Cause]:
         causes.append(FEWER)
     elif capacity > wanted and not causes:
         causes.append(MORE)
-    return causes
+    return list(dict.fromkeys(causes))
 
 
-def _remarks(found: list[Machine]) -> str:
-    """Return what does not decide and should be known: nodes out of service, GPUs that are shared."""
+def _remarks(evidence: Evidence, found: list[Machine], declared: str, wanted: int) -> str:
+    """Return what does not decide and should be known: nodes out of service, GPUs that are shared, restarts."""
     remarks = []
     odd = [f"{m.name} is {m.state}" for m in found if m.state]
     if odd:
         remarks.append(say.listed(odd, 4))
-    shared = [m.name for m in found if str(m.labels.get("nvidia.com/gpu.replicas") or "1") not in ("", "1")]
+    shared = [m.name for m in found if discovered.discovered(m).sharing]
     if shared:
         remarks.append(f"labels say that a GPU is shared on {say.listed(shared, 4)}")
+    back = [
+        _away(out)
+        for m in found
+        for dip in _few(evidence, m, declared, wanted)[:1]
+        if (out := outages.restart_of(evidence, dip, declared, wanted)) is not None
+    ]
+    if back:
+        remarks.append(say.listed(back, 4))
     return f"; {'; '.join(remarks)}" if remarks else ""
 
 

@@ -36,6 +36,15 @@ NOT_RESTARTED = Cause(
     "the kubelet runs with another configuration than it or its exporter says",
     "restart the kubelet; delete /var/lib/kubelet/cpu_manager_state where it complains of a changed policy",
 )
+BUS = Cause(
+    "the device plugin tells another NUMA node of a GPU than the machine",
+    "compare its log with /sys/bus/pci/devices/ADDRESS/numa_node on the node; restart the plugin",
+)
+NO_DEVICES = Cause(
+    "the kubelet did not get the devices from their plugin: one is lost or unhealthy, or the plugin was away",
+    "read the pod's message (kubectl describe pod) and the device plugin's log; if a GPU is lost, cordon the node, "
+    "reset or replace the GPU",
+)
 FRAGMENTED = Cause(
     "free devices are split over NUMA nodes, so that a pod that would fit an empty node is rejected",
     "ask for GPUs in sizes that divide a NUMA node, and let a scheduler place that knows NUMA nodes",
@@ -223,7 +232,8 @@ def refused_otherwise(tried: Iterable[Trial]) -> list[Trial]:
 def why_refused(trial: Trial) -> str:
     """Return why a refusal says nothing about topology."""
     if not trial.topology:
-        return f"{trial.title} was refused with {trial.reason}"
+        said = f" ({' '.join(trial.message.split())[:200]})" if trial.message else ""
+        return f"{trial.title} was refused with {trial.reason}{said}"
     if trial.fitted is False:
         return f"{trial.title} was refused, and only {trial.free} devices were free"
     return f"{trial.title} was refused, and whether so many devices were free is not known"
@@ -238,8 +248,7 @@ def stated(evidence: Evidence) -> dict[str, tuple[Stated | None, Stated | None]]
 def causes_of_running(evidence: Evidence, trial: Trial) -> tuple[Cause, ...]:
     """Return why a pod ran that does not fit a NUMA node, likeliest first."""
     said = numa.by_kubelet(evidence).get(trial.node)
-    blind = bool(trial.devices) and any(each.told for each in trial.holds) and not trial.nodes
-    if blind:
+    if trial.unreported:
         return (NO_TOPOLOGY, POLICY)
     if said is not None and said.policy == SINGLE:
         return (NOT_RESTARTED, NO_TOPOLOGY)

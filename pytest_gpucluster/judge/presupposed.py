@@ -3,6 +3,7 @@
 import re
 
 from pytest_gpucluster.evidence import fields, gates, owners, payload
+from pytest_gpucluster.evidence import pods as stories
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import between, inventory, names_resolve, plugins, reach, refusal, say, terms
@@ -97,7 +98,10 @@ def members_made(evidence: Evidence, given: terms.Given) -> Presupposed:
 def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether containers of the gangs under judgement ran at all."""
     name = "pods run"
-    pods = [pod for gang in _subjects(evidence, given) for pod in gang.pods]
+    gangs = _subjects(evidence, given)
+    pods = [pod for gang in gangs for pod in gang.pods]
+    if not gangs and not terms.of(evidence, given).arranged:
+        pods = list(stories.pods(evidence))  # A recording of pods that nobody made as a gang.
     blocked = [(pod, pod.blocked()) for pod in pods if pod.blocked() and pod.running is None]
     if blocked:
         pod, why = blocked[0]
@@ -146,7 +150,14 @@ def master_name_resolves(evidence: Evidence, given: terms.Given) -> Presupposed:
     words = payload.words(evidence)
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
     looked = [w for w in words.of("resolved") if w.uid in uids or not uids]
-    failed = [w for w in looked if w.data.get("ok") is False or not w.data.get("addresses")]
+    # What a pod found at last counts, not the tries before it.
+    last = {(w.uid, str(w.data.get("name"))): w for w in looked}
+    failed = [w for w in last.values() if names_resolve.not_found(w)]
+    asked = names_resolve.cluster_dns_asked(evidence, given)
+    if failed and asked.held is False:
+        return say.presupposed(
+            name, held=False, observed=asked.observed, causes=asked.causes, evidence=asked.evidence
+        )
     if failed:
         word = failed[0]
         text = (
@@ -208,13 +219,16 @@ def members_find_each_other(evidence: Evidence, given: terms.Given) -> Presuppos
     """Say whether members found the names of the others before they formed a group."""
     name = "the members' names resolve"
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
-    over = [word for word in payload.words(evidence).of("waited") if word.uid in uids or not uids]
+    waits = [word for word in payload.words(evidence).of("waited") if word.uid in uids or not uids]
+    over = list({word.uid: word for word in waits}.values())
     lost = [word for word in over if word.data.get("ok") is not True]
     if lost:
         text = f"{lost[0].pod}: {lost[0].data.get('error') or 'a name was not found'}"
         told = fields.sub(lost[0].data, "names").values()
         silent = any(isinstance(one, dict) and one.get("kind") == "no-answer" for one in told)
         causes = (names_resolve.NO_SERVER,) if silent else (names_resolve.NOT_READY, names_resolve.DNS)
+        asked = names_resolve.cluster_dns_asked(evidence, given)
+        causes = (*asked.causes, *causes)
         return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(lost[0].key,))
     held = True if over or not terms.of(evidence, given).arranged else None
     keys = tuple(word.key for word in over[:2])

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import fields, machines
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import flavors, say, terms
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -63,7 +63,7 @@ def queue_fits(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-005."""
     chosen = _chosen(evidence, given)
     wanted = _wanted(given)
-    found = [_judge(evidence, line) for line in chosen]
+    found = [_judge(evidence, given, line) for line in chosen]
     if not chosen:
         found.append(_absent(evidence, given, wanted))
     behind = _behind_kueue(given)
@@ -162,7 +162,7 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
     )
 
 
-def _judge(evidence: Evidence, line: Line) -> Finding:
+def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
     title = f"{line.kind}/{line.name}"
     repeat = (
         f"kubectl get {line.kind.lower()} {line.name} -o yaml",
@@ -211,6 +211,24 @@ def _judge(evidence: Evidence, line: Line) -> Finding:
             evidence=keys,
             numbers=numbers,
             repeat=repeat,
+        )
+    doubts = flavors.doubts(evidence, given, line, found)
+    if doubts:
+        broken = not doubts[0].open_
+        told = [one for one in doubts if not (broken and one.open_)]
+        return say.finding(
+            Verdict.FAIL if broken else Verdict.INCONCLUSIVE,
+            REQUIRED,
+            f"{title} is {state}: {say.listed([one.text for one in told], 4)}",
+            violation=broken,
+            where=(title,),
+            causes=tuple(dict.fromkeys(one.cause for one in told)),
+            evidence=keys,
+            numbers=numbers,
+            repeat=(
+                *repeat,
+                *(("kubectl get resourceflavors -o yaml",) if line.kind == CLUSTER_QUEUE else ()),
+            ),
         )
     fits = [
         f"{p.field} {p.text} of {_show(machines.total(found, p.resource))} {p.resource}" for p in promised
@@ -290,4 +308,14 @@ def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
                     f"out of service: {say.listed(out) or 'none'}"
                 )
                 return say.presupposed(name, held=False, observed=text, evidence=(line.key,))
+        for share in flavors.shares(line.object) if line.kind == CLUSTER_QUEUE else ():
+            flavor = flavors.flavor_of(evidence, share.flavor)
+            own = [] if flavor is None else flavors.nodes_of(flavor.object, serving)
+            now = machines.total(own, share.resource)
+            if flavor is not None and share.amount > now:
+                text = (
+                    f"{line.name} promises {share.text}, its nodes in service have {_show(now)}; out of service: "
+                    f"{say.listed(out) or 'none'}"
+                )
+                return say.presupposed(name, held=False, observed=text, evidence=(line.key, flavor.key))
     return say.presupposed(name, held=True, observed=f"{len(serving)} of {len(found)} nodes are in service")

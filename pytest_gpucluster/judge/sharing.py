@@ -22,10 +22,6 @@ FUNCTIONS = Cause(
     "use an SR-IOV or RDMA device plugin that reports topology, with a resource for each kind of function, and let the "
     "pod ask for it in the container that has the GPUs",
 )
-BUS = Cause(
-    "the device plugin tells another NUMA node of a GPU than the machine",
-    "compare its log with /sys/bus/pci/devices/ADDRESS/numa_node on the node; restart the plugin",
-)
 _CAUSES = {
     "CPUs": guaranteed.CPU_POLICY,
     "memory": MEMORY,
@@ -95,7 +91,9 @@ def _apart(each: Parts) -> list[tuple[str, tuple[Cause, ...]]]:
     """Return what of a container spans NUMA nodes, or lies off the one of its GPUs."""
     found: list[tuple[str, tuple[Cause, ...]]] = []
     for name, node in each.told.items():
-        found.append((f"the plugin tells NUMA node {node} of {name}, the machine {each.gpus[name]}", (BUS,)))
+        found.append(
+            (f"the plugin tells NUMA node {node} of {name}, the machine {each.gpus[name]}", (numa.BUS,))
+        )
     gpus = each.gpu_nodes
     for part, nodes in each.nodes.items():
         if nodes is None:

@@ -98,7 +98,7 @@ def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Genera
         return None
     if any(evidence.gaps(kind, gen.made, end) for kind in ("Pod", "Event")):
         return None
-    if any(pod.waiting or _spoken_of(evidence, pod) for pod in gen.members):
+    if any(looked_at(evidence, pod) for pod in gen.members):
         return None
     name = gang.scheduler
     causes = [nobody_serves(name)]
@@ -114,6 +114,20 @@ def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Genera
     )  # fmt: skip
 
 
+def looked_at(evidence: Evidence, pod: PodStory) -> bool:
+    """Report whether a scheduler was seen to look at a pod: it has a node, or a condition or event of a scheduler."""
+    return bool(pod.bound is not None or pod.waiting or _spoken_of(evidence, pod))
+
+
+def phased_by(evidence: Evidence, gen: Generation) -> str:
+    """Return who was heard about the PodGroup of a gang whose pods nobody looked at; "" for nobody."""
+    group = gen.group
+    if group is None or not group.phases:
+        return ""
+    about = owners.said_about(evidence, "PodGroup", group.namespace, group.name, group.uid)
+    return next((said.reporter for said in about if said.reporter), "")
+
+
 def _spoken_of(evidence: Evidence, pod: PodStory) -> tuple[Said, ...]:
     about = owners.said_about(evidence, "Pod", pod.namespace, pod.name, pod.uid)
     return tuple(said for said in about if said.reason in SPOKEN)
@@ -121,10 +135,7 @@ def _spoken_of(evidence: Evidence, pod: PodStory) -> tuple[Said, ...]:
 
 def _served(evidence: Evidence, name: str) -> bool:
     """Report whether a scheduler of this name was seen to look at any pod."""
-    return any(
-        pod.scheduler == name and (pod.waiting or pod.bound is not None or _spoken_of(evidence, pod))
-        for pod in pods(evidence)
-    )
+    return any(pod.scheduler == name and looked_at(evidence, pod) for pod in pods(evidence))
 
 
 @terms.judge
@@ -190,6 +201,14 @@ def _told_apart(
         more = f"; {silence.causes[0].text}, while {whole.scheduler} placed {whole.name} meanwhile"
         return found(Verdict.PASS, more, silence.causes)
     mute = next((one for one in controls if silence_of(evidence, given, one) is not None), None)
+    phased = [gang.generations[-1] for gang in (mute,) if gang is not None]
+    if mute is not None and any(gen.group is not None and gen.group.phases for gen in phased):
+        by = phased_by(evidence, phased[0])
+        more = (
+            f"; nor did any scheduler look at the pods of {mute.name}, which name {mute.scheduler}, though its "
+            f"PodGroup was given a phase{f': {by} speaks of it' if by else ''}"
+        )
+        return found(Verdict.INCONCLUSIVE, more, (nobody_serves(mute.scheduler),))
     if mute is not None:
         more = f"; nor did the scheduler look at {mute.name}, which names {mute.scheduler}: {say.SCHEDULER_SILENT.text}"
         return found(Verdict.PASS, more, (say.SCHEDULER_SILENT,))

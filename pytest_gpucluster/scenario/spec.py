@@ -109,7 +109,7 @@ class Scenario:
             speaks = dialect.dialect_for(profile.scheduler, profile.queue)
             more += speaks.kinds if needs.gang else speaks.queues
         if needs.queue and getattr(getattr(profile, "kueue", None), "cluster_queue", None):
-            more += ("ClusterQueue", "LocalQueue")
+            more += ("ClusterQueue", "LocalQueue", "ResourceFlavor")
         for name in tried(profile) if needs.further else ():
             more += dialect.dialect_for(name, profile.queue).kinds
         return tuple(dict.fromkeys((*self.kinds, *more)))

@@ -22,7 +22,7 @@ class KueueDialect:
     scheduler: str = schedulers.DEFAULT
     kind: str = names.BATCH_JOB
     mixed: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ("ClusterQueue", "LocalQueue")
+    queues: tuple[str, ...] = ("ClusterQueue", "LocalQueue", "ResourceFlavor")
     own_queues: tuple[str, ...] = ("ResourceFlavor", "ClusterQueue", "LocalQueue")
     names_members: bool = False
     kinds: tuple[str, ...] = (

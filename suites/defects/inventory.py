@@ -70,6 +70,7 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
 }
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "inventory.other-name": {"INV-001": "inconclusive", "REF-008": "inconclusive"},
     "inventory.api-not-served": {"INV-001": "fail"},
     "inventory.unfilled-dry-run": {"INV-001": "fail"},
     "inventory.no-phase": {"INV-001": "inconclusive"},
@@ -149,6 +150,8 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "inventory.plugin-gone": {"INV-002": "fail", "INV-008": "fail", **_NOT_FREE},
     "inventory.gpus-shared": {"INV-002": "fail", **_NOT_FREE},
+    "inventory.counted-twice": {"INV-002": "fail"},
+    "inventory.offered-twice": {"INV-002": "fail"},
     "inventory.never-reported": {"INV-002": "inconclusive", "INV-008": "inconclusive", **_NOT_FREE},
     "inventory.node-not-ready": {"INV-002": "environment"},
     "inventory.nodes-not-watched": {

@@ -5,6 +5,11 @@ from collections.abc import Mapping
 FLIPS: Mapping[str, Mapping[str, str]] = {}
 
 MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
+    "mfu.two-on-one-gpu": {"MFU-001": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    "mfu.not-at-once": {"MFU-001": "inconclusive", "MFU-006": "inconclusive"},
+    "mfu.gpu-untold": {"MFU-002": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    "mfu.loss-untold": {"MFU-002": "inconclusive"},
+    "mfu.median-below-least": {"MFU-002": "inconclusive", "MFU-003": "fail", "MFU-006": "inconclusive"},
     "mfu.a-slow-gpu": {"MFU-001": "fail", "MFU-006": "fail"},
     "mfu.wrong-product": {"MFU-001": "fail", "MFU-003": "fail", "MFU-006": "inconclusive"},
     "mfu.gpu-lost": {"MFU-001": "fail", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},

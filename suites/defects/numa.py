@@ -35,6 +35,8 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "numa.misfit-ran": {**_OTHER_POLICY, "NUMA-007": "fail"},
     "numa.misfit-ran-first": {**_OTHER_POLICY, "NUMA-007": "fail"},
     "numa.refused-otherwise": dict.fromkeys(("NUMA-002", "NUMA-005", "NUMA-007"), "inconclusive"),
+    "numa.turned-away": {"NUMA-003": "fail", "NUMA-005": "inconclusive", "NUMA-007": "fail"},
+    "numa.machine-says-otherwise": {**_STRADDLES, "NUMA-006": "fail"},
     "numa.fits-rejected": {"NUMA-003": "fail", "NUMA-005": "inconclusive", "NUMA-007": "fail"},
     "numa.split-admitted": {"NUMA-001": "fail"},
     "numa.straddles": _STRADDLES,

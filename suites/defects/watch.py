@@ -101,6 +101,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("LIFE-010", "LIFE-011", "LIFE-012", "NUMA-002"), "inconclusive"),
     },
     "scheduler.default": {
+        "INV-001": "inconclusive",
         "GANG-002": "inconclusive",
         "GANG-003": "inconclusive",
         "GANG-004": "inconclusive",

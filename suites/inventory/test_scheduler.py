@@ -14,6 +14,7 @@ from ..scenarios.probe import probe
     documents="R J",
     scenario=probe,
     judge=inventory.scheduler_answers,
+    presupposes=[inventory.queue_takes_jobs],
     smoke=True,
     defects=["admission.down", "controllers.down", "scheduler.down"],
 )
@@ -22,6 +23,6 @@ def test_the_declared_scheduler_answers(settle: Callable[[], None]) -> None:
 
     The APIs of the declared scheduler MUST be served, its admission MUST complete a Job that leaves out
     schedulerName, minAvailable and task names, its controllers MUST make a PodGroup for a Job, and its scheduler MUST
-    give that PodGroup a phase.
+    give that PodGroup a phase and look at a pod that names it.
     """
     settle()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import aligned, kubelets
+from pytest_gpucluster.judge import aligned, kubelets, numa_room
 from pytest_gpucluster.judge import numa as presupposed
 
 from ..scenarios.numa import numa
@@ -63,7 +63,7 @@ def test_a_pod_too_large_for_a_numa_node_is_rejected(settle: Callable[[], None])
     documents="P",
     scenario=numa,
     judge=aligned.on_one_numa_node,
-    presupposes=[aligned.every_node_tried, presupposed.two_numa_nodes],
+    presupposes=[aligned.every_node_tried, presupposed.two_numa_nodes, numa_room.room_on_one],
     defects=["node.misaligned", "node.one-numa-node", "node.topology-none", "numa.straddles"],
 )
 def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], None]) -> None:

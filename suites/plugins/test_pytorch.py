@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import plugins, presupposed, reach
+from pytest_gpucluster.judge import names_resolve, plugins, presupposed, reach
 
 from ..scenarios.healthy import healthy
 from ..scenarios.wiring import miswired
@@ -36,7 +36,7 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=healthy,
     judge=plugins.master_resolves,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presupposed.pods_ran, names_resolve.cluster_dns_asked],
     smoke=True,
     defects=["plugins.svc-without-service", "network.dns-silent"],
 )

@@ -39,12 +39,23 @@ def run(stage: Stage) -> None:
 
 
 def cluster_queues(stage: Stage) -> set[tuple[str, str]]:
-    """Return Kueue's queues that matter: those that the profile names, and where its LocalQueue leads."""
+    """Return Kueue's queues that matter, with their flavors: those of the profile, and where its LocalQueue leads."""
     declared = getattr(stage.profile, "kueue", None)
     local = getattr(declared, "local_queue", None) or stage.profile.queue
-    found = {("LocalQueue", local), ("ClusterQueue", str(getattr(declared, "cluster_queue", None) or ""))}
     leads_to = ((stage.live.get("LocalQueue", local) or {}).get("spec") or {}).get("clusterQueue")
-    return found | {("ClusterQueue", str(leads_to or ""))}
+    queues = {str(getattr(declared, "cluster_queue", None) or ""), str(leads_to or "")}
+    groups = [
+        group
+        for queue in queues
+        for group in ((stage.live.get("ClusterQueue", queue) or {}).get("spec") or {}).get("resourceGroups")
+        or ()
+    ]
+    used = {str(flavor.get("name")) for group in groups for flavor in group.get("flavors") or ()}
+    return {
+        ("LocalQueue", local),
+        *(("ClusterQueue", name) for name in queues),
+        *(("ResourceFlavor", name) for name in used),
+    }
 
 
 def namespace_of(stage: Stage, component: str) -> str:

@@ -1,7 +1,9 @@
 """Are the three parts of the declared scheduler there?"""
 
+from collections.abc import Callable
+
 from pytest_gpucluster.plain import schedulers
-from pytest_gpucluster.scenario import Needs, Scenario, Stage
+from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
 
@@ -30,8 +32,41 @@ def run(stage: Stage) -> None:
         return
     job = stage.gang(spec, dialect=speaking(stage, {stage.profile.gpu_resource: 1}))
     if job.ok:
-        stage.wait("the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue")
+        said = stage.wait(
+            "the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue"
+        )
+        if said and stage.dialect.name == schedulers.VOLCANO:
+            # A scheduler of Volcano under any name gives PodGroups a phase: pods show whether it serves this one.
+            stage.wait(
+                "the scheduler looks at a pod", pod_looked_at(job), budget="bind", unless=held_back(job)
+            )
         stage.delete(job)
+
+
+def pod_looked_at(job: Handle) -> Callable[[Live], bool]:
+    """Report whether a pod of a gang has a node, or a condition in which a scheduler says why it has none."""
+
+    def check(live: Live) -> bool:
+        return any(
+            (pod.get("spec") or {}).get("nodeName")
+            or any(c.get("type") == "PodScheduled" for c in (pod.get("status") or {}).get("conditions") or ())
+            for pod in live.pods_of(job)
+        )
+
+    return check
+
+
+def held_back(job: Handle) -> Callable[[Live], str]:
+    """Return why a gang has no pods yet: its PodGroup was refused at enqueue; "" where it was not."""
+
+    def check(live: Live) -> str:
+        for group in live.objects("PodGroup", owner_uid=job.uid):
+            for event in live.events_about(str(group["metadata"]["uid"])):
+                if event.get("type") == "Normal" and event.get("reason") == "Unschedulable":
+                    return f"refused at enqueue: {event.get('message')}"
+        return ""
+
+    return check
 
 
 def _ask_volcano(stage: Stage, spec: GangSpec) -> bool:

@@ -5,10 +5,16 @@ import pytest
 from pytest_gpucluster.judge import nodes, queue
 from tests.judge.inventory import GPU, decide, evidence, node, queue_of
 
+FLAVORS = tuple(
+    {"kind": "ResourceFlavor", "metadata": {"name": name, "uid": f"f-{name}"}, "spec": {}} for name in "ab"
+)
+"""Flavors that stand for every node."""
+
 
 def fits(*objects, **told):
-    """Return the finding of INV-005."""
-    return decide(queue.queue_fits, evidence(*objects), nodes.nodes_listed, queue.nodes_in_service, **told)
+    """Return the finding of INV-005; each quota's flavors stand for every node."""
+    seen = evidence(*objects, *FLAVORS)
+    return decide(queue.queue_fits, seen, nodes.nodes_listed, queue.nodes_in_service, **told)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,11 @@ def published(*times: tuple[float, list[str]]) -> list[dict[str, Any]]:
     ("times", "verdict", "text"),
     [
         (published((12, ["calc-worker-0"]), (31, ["calc-worker-0", "calc-worker-1"])), "pass", "t=31 s"),
-        (published((2, ["calc-worker-0", "calc-worker-1"])), "fail", "did not know it at t=6 s"),
+        (
+            published((2, ["calc-worker-0", "calc-worker-1"])),
+            "fail",
+            "calc-launcher-b2 did not know it at t=16 s",
+        ),
         (published((12, ["calc-worker-0"])), "inconclusive", "no EndpointSlice lists its pod as ready"),
         (
             published((48, ["calc-worker-0", "calc-worker-1"])),

@@ -221,11 +221,28 @@ def test_training_figures_that_are_none(gpus, name, value):
         json.dumps(judged(judge, odd).as_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("losses", [[math.nan, 1.0], [10.0, math.nan], [10.0], None, "x", [10.0, 10.0]])
-def test_losses_that_do_not_fall(gpus, losses):
-    """NaN, too few, or no change: training did not train."""
-    odd = mutants.last("train", lambda w: w.update(loss={"common": losses}))(gpus)
-    assert judged(mfu_training.reaches_the_floor, odd).verdict is Verdict.FAIL
+@pytest.mark.parametrize(
+    ("loss", "verdict"),
+    [
+        ({"common": [math.nan, 1.0]}, Verdict.FAIL),
+        ({"common": [10.0, math.inf]}, Verdict.FAIL),
+        ({"common": [10.0, 10.0]}, Verdict.FAIL),
+        ({"common": [8.0, 9.0]}, Verdict.FAIL),
+        ({"common": [10.92, 8.31], "last": math.nan}, Verdict.FAIL),
+        ({"common": [10.92, 8.31], "first": 10.9, "last": 14.0}, Verdict.FAIL),
+        # What was not told is not known to be wrong.
+        ({"common": [10.0]}, Verdict.INCONCLUSIVE),
+        ({"common": None}, Verdict.INCONCLUSIVE),
+        ({"common": "x"}, Verdict.INCONCLUSIVE),
+        ({"common": [10.0, -1.0]}, Verdict.INCONCLUSIVE),
+        ({}, Verdict.INCONCLUSIVE),
+        (None, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_losses_that_do_not_fall(gpus, loss, verdict):
+    """NaN, a rise or no change: training did not train. Nothing told, or what is no loss: nobody knows."""
+    odd = mutants.last("train", lambda w: w.update(loss=loss))(gpus)
+    assert judged(mfu_training.reaches_the_floor, odd).verdict is verdict
 
 
 def test_training_faster_than_its_products(gpus):
@@ -239,6 +256,7 @@ def test_training_faster_than_its_products(gpus):
 def _quicker(told, part):
     for name in ("wall", "seconds"):
         told[name] *= part
+    told["step_s"] = {name: part * value for name, value in told["step_s"].items()}
     for name in ("tokens_per_s", "tflops", "tflops_causal"):
         told[name] /= part
 

@@ -42,6 +42,19 @@ def _shared(node: dict[str, Any]) -> None:
                 amounts[f"{name}.shared"] = str(4 * int(amounts.pop(name)))
 
 
+def _counted_twice(node: dict[str, Any]) -> None:
+    labels = fields.sub(node, "metadata", "labels")
+    if isinstance(labels, dict) and "nvidia.com/gpu.count" in labels:
+        labels["nvidia.com/gpu.count"] = str(int(labels["nvidia.com/gpu.count"]) // 2)
+
+
+def _offered_twice(node: dict[str, Any]) -> None:
+    for part in ("capacity", "allocatable"):
+        amounts = fields.sub(node, "status", part)
+        if isinstance(amounts, dict) and any(machines.GPU_RESOURCE.match(name) for name in amounts):
+            amounts["nvidia.com/mig-1g.10gb"] = "7"
+
+
 def _other_kernel(node: dict[str, Any]) -> None:
     node["status"]["nodeInfo"] = {**fields.sub(node, "status", "nodeInfo"), "kernelVersion": "5.4.0-odd"}
 
@@ -144,6 +157,8 @@ def _no_task_names(data: dict[str, Any]) -> None:
 MUTANTS: base.Table = {
     "inventory.plugin-gone": ("one node lost its device plugin", _on_last_node(_plugin_gone)),
     "inventory.gpus-shared": ("every GPU is offered four times as .shared", _on_nodes(_shared)),
+    "inventory.counted-twice": ("labels say that there are half as many GPUs", _on_nodes(_counted_twice)),
+    "inventory.offered-twice": ("slices are offered beside all GPUs", _on_nodes(_offered_twice)),
     "inventory.never-reported": ("one node never said what it has", _on_last_node(_never_reported)),
     "inventory.node-not-ready": ("one node is not Ready", _on_last_node(_not_ready)),
     "inventory.nodes-not-watched": ("the watch of nodes was never in sync", nodes_not_watched),

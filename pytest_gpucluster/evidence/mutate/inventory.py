@@ -41,7 +41,35 @@ def unfilled_dry_run(evidence: Evidence) -> Evidence:
     return base.responses(evidence, lambda line: line.data.get("case") == "dry-run", strip)
 
 
+def other_name(evidence: Evidence) -> Evidence:
+    """Let the scheduler run under another name, where it is tried whether it answers: it phases, and serves no pod."""
+    if evidence.header.get("scenario") not in ("probe", "unserved"):
+        return evidence
+    quiet = base.without(
+        evidence,
+        lambda line: (
+            (line.kind == "Event" and fields.sub(line.object, "involvedObject").get("kind") == "Pod")
+            or (
+                line.kind == "Pod"
+                and bool(fields.text(line.object, "spec", "nodeName"))
+                and line.type == "MODIFIED"
+            )
+        ),
+    )
+
+    def unplace(obj: dict[str, Any]) -> None:
+        obj.get("spec", {}).pop("nodeName", None)
+        obj.get("status", {}).pop("conditions", None)
+
+    def rename(obj: dict[str, Any]) -> None:
+        obj.update(source={"component": "volcano-v2"}, reportingComponent="volcano-v2")
+
+    placed = base.each(quiet, lambda line: line.kind == "Pod", unplace)
+    return base.each(placed, lambda line: line.kind == "Event", rename)
+
+
 MUTANTS: base.Table = {
+    "inventory.other-name": ("the scheduler runs under another name", other_name),
     "inventory.api-not-served": ("the APIs answer 404", api_not_served),
     "inventory.unfilled-dry-run": ("the dry-run Job comes back unfilled", unfilled_dry_run),
     "inventory.no-phase": ("no PodGroup gets a phase", no_phase),

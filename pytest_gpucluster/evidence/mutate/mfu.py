@@ -150,7 +150,42 @@ def _nameless(told: dict[str, Any]) -> None:
         told["device"] = {**told["device"], "name": "NVIDIA X9000"}
 
 
+def _on_one_gpu(evidence: Evidence) -> Evidence:
+    """Let the last rank that told products have the GPU of the one before it."""
+    ranks = [
+        w for w in payload.words(evidence).of("gemm") if (w.data.get("device") or {}).get("kind") == "cuda"
+    ]
+    others = [w.data["device"] for w in sorted(ranks, key=lambda w: w.number("rank") or 0)][:-1]
+    return last("gemm", lambda told: told.update(device=others[-1]))(evidence) if others else evidence
+
+
+def _an_hour_later(evidence: Evidence) -> Evidence:
+    """Let the last rank of several GPUs measure an hour after the others, by its machine's clock."""
+    ranks = [
+        w for w in payload.words(evidence).of("gemm") if (w.data.get("device") or {}).get("kind") == "cuda"
+    ]
+    later = last("gemm", lambda told: told.update(t=float(told.get("t") or 0.0) + 3600.0))
+    return later(evidence) if len(ranks) > 1 else evidence
+
+
+def _anonymous(told: dict[str, Any]) -> None:
+    if told["device"].get("kind") == "cuda":
+        told["device"] = {**told["device"], "uuid": "", "bus": ""}
+
+
+def _out_of_order(told: dict[str, Any]) -> None:
+    told["step_s"] = {**told["step_s"], "median": told["step_s"]["p5"] / 2}
+
+
 MUTANTS: base.Table = {
+    "mfu.two-on-one-gpu": ("two ranks tell products of one GPU", _on_one_gpu),
+    "mfu.not-at-once": ("one rank measured products an hour after the others", _an_hour_later),
+    "mfu.gpu-untold": ("one rank does not say which GPU it has", last("train", _anonymous)),
+    "mfu.loss-untold": ("no loss is told", base.on("train", lambda w: w.update(loss={}))),
+    "mfu.median-below-least": (
+        "the median step is shorter than almost all steps",
+        last("train", _out_of_order),
+    ),
     "mfu.a-slow-gpu": ("one GPU multiplies at 0.6 of its speed", last("gemm", faster(0.6))),
     "mfu.wrong-product": (
         "one GPU's products are wrong",

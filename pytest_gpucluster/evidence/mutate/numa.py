@@ -63,6 +63,10 @@ def _moved(devices: list[dict[str, Any]]) -> None:
     devices[-1]["numa"] = 1 - int(devices[-1]["numa"] or 0)
 
 
+def _elsewhere(devices: list[dict[str, Any]]) -> None:
+    devices[-1]["bus"] = 1 - int(devices[-1]["numa"] or 0)
+
+
 def _unplaced(devices: list[dict[str, Any]]) -> None:
     devices[-1]["numa"] = None
 
@@ -259,6 +263,14 @@ MUTANTS: base.Table = {
     "numa.fits-rejected": (
         "on the last node a pod that fits a NUMA node was rejected",
         _decided("fits", _rejected(REASON), last=True),
+    ),
+    "numa.turned-away": (
+        "on the last node a pod that fits a NUMA node was refused its devices",
+        _decided("fits", _rejected("UnexpectedAdmissionError"), last=True),
+    ),
+    "numa.machine-says-otherwise": (
+        "the machine has a device on another NUMA node than its plugin tells",
+        _device(_elsewhere, "fits"),
     ),
     "numa.split-admitted": (
         "on the last node a pod ran that fits container by container only",
