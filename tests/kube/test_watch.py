@@ -6,7 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from pytest_gpucluster.kube import errors, objects, watch
+from pytest_gpucluster.kube import changes, errors, objects, watch
 from tests import amount
 
 from . import fake_api
@@ -202,10 +202,10 @@ def test_differences_lead_from_one_state_to_the_other(before, after):
     sink = Sink()
     for obj in state(before).values():
         sink.line("ADDED", "Pod", obj, 0.0)
-    for change, obj in watch.differences(state(before), state(after)):
+    for change, obj in changes.differences(state(before), state(after)):
         sink.line(change, "Pod", obj, 0.0)
     assert sink.versions() == _versions({n: o for (_, n), o in state(after).items()})
-    assert watch.differences(state(after), state(after)) == []
+    assert changes.differences(state(after), state(after)) == []
 
 
 STEPS = st.lists(
