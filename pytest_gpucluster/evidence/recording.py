@@ -154,7 +154,7 @@ class _Mask:
     def whole(self, line: Obj) -> Obj:
         """Return a line with everything masked."""
         out: Obj = self._value(line, "")
-        for key in ("t", "start", "end"):
+        for key in ("t", "start", "end", "horizon", "since"):
             if isinstance(out.get(key), int | float):
                 out[key] = round(out[key] - self._begin, 6)
         return out

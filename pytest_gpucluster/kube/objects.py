@@ -139,6 +139,16 @@ class Objects:
             for item in page.get("items") or []
         ]
 
+    def present_version(self, info: kinds.KindInfo, namespace: str | None = None) -> str:
+        """Return the version at which a list of a kind is the present state; one short request.
+
+        Raises:
+            ApiError, Unreachable: see `Connection.call`.
+        """
+        about = _about("list", info, namespace)
+        ask = connections.Ask("list", info.key, "GET", info.path(namespace), about, query={"limit": "1"})
+        return str((self.connection.call(ask).get("metadata") or {}).get("resourceVersion") or "")
+
     def delete(
         self,
         info: kinds.KindInfo,

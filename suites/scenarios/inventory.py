@@ -93,4 +93,5 @@ inventory = Scenario(
         ),
     ),
     kinds=("Node",),
+    rests=("Node", "Queue", "ClusterQueue", "LocalQueue"),
 )

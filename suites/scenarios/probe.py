@@ -1,6 +1,6 @@
 """Are the three parts of the declared scheduler there?"""
 
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
@@ -84,4 +84,5 @@ probe = Scenario(
     summary="APIs, admission, controllers and scheduler answer",
     run=run,
     needs=Needs(gpus=1, seconds=2, pods_run=False),
+    rests=(names.POD_GROUP, names.NATIVE_POD_GROUP),
 )
