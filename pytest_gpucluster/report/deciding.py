@@ -20,7 +20,7 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
         given: what the judge is told; None for what the evidence's own header says.
     """
     told = evidence.given if given is None else given
-    finding = requirement.decide(evidence, told)
+    finding = _trusted(requirement.decide(evidence, told), evidence)
     problem = evidence.header.get("problem")
     if not isinstance(problem, Mapping) or finding.violation or requirement.elsewhere(told) is not None:
         return finding
@@ -31,6 +31,30 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
         causes=(),
         violation=False,
     )
+
+
+def _trusted(finding: Finding, evidence: Evidence) -> Finding:
+    """Return a finding as far as the evidence can be trusted.
+
+    Nothing passes on evidence that is damaged; and where nothing could be decided, watches that did not show that they
+    were current are named.
+    """
+    damage = str(evidence.header.get("damage") or "")
+    if damage and finding.verdict is Verdict.PASS:
+        return dataclasses.replace(
+            finding, verdict=Verdict.INCONCLUSIVE, observed=f"the evidence is damaged: {damage}", causes=()
+        )
+    if finding.verdict is not Verdict.INCONCLUSIVE:
+        return finding
+    blind = {
+        str(
+            note.data.get("kind")
+        ): f"the watch of {note.data.get('kind')} did not show that it is current since "
+        f"t={float(note.data.get('since') or 0.0):.2f} s: {note.data.get('why')}"
+        for note in evidence.notes("unproven")
+    }
+    observed = "; ".join([finding.observed, *([damage] if damage else []), *blind.values()])
+    return dataclasses.replace(finding, observed=observed)
 
 
 def presupposed(
