@@ -136,6 +136,7 @@ def _is_line(first: str) -> bool:
 def _read_lines(path: Path, lines: Iterator[tuple[int, str]], into: _Read) -> None:
     """Read evidence line by line, so that a file of many megabytes is never in memory as text too."""
     case_times: dict[str, float] = _case_times(into)
+    into.last = -math.inf
     for number, one in lines:
         if not one.strip():
             continue
@@ -189,7 +190,7 @@ def _take(path: Path, number: int, obj: dict[str, Any], into: _Read, case_times:
         raise EvidenceError(f"{path}:{number}: `t` is {t!r}; expected seconds as a number")
     into.ours = into.ours or "scenario" in obj
     if t is not None:
-        if t < into.last - soundness.ROUNDING and not into.order:
+        if t < into.last - soundness.BACKWARDS and not into.order:
             into.order = (
                 f"line {number} of {path.name} is older than the one before it: a clock ran backwards"
             )
@@ -292,7 +293,8 @@ def with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 def lines_of(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of an evidence file, header and spans first: what `read` reads back."""
     # Spans that nobody proved stay what they are.
-    yield {"type": "HEADER", "schema": 1, **evidence.header}
+    header = {"type": "HEADER", "schema": 1, **evidence.header}
+    yield {**header, "lines": len(evidence.lines)} if "lines" in header else header
     for span in evidence.spans:
         end = None if math.isinf(span.end) else span.end
         yield {"type": "SPAN", "kind": span.kind, "start": span.start, "end": end, "how": span.how}

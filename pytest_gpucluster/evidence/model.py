@@ -4,7 +4,7 @@ One format serves the session log, a frozen slice and a recorded stream: JSON li
 
 | type | fields | meaning |
 | --- | --- | --- |
-| HEADER | schema, scenario, clock, given, source | first line of a frozen slice |
+| HEADER | schema, scenario, clock, given, source, horizon, lines | first line of a frozen slice; how many follow |
 | ADDED, MODIFIED, DELETED | t, kind, object | one watch line; `kind` is a kind key |
 | NOTE | t, note and its fields, or text | what the driver did (fixed vocabulary `NOTES`), or free text of a recording |
 | RESPONSE | t, request, case, code, status, object, dry_run | an answer of the API server that matters |

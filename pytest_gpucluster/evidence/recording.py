@@ -81,6 +81,9 @@ def normalised(lines: Iterable[Mapping[str, Any]]) -> Recording:
         events.append({"type": "NOTE", "t": line["t"], "text": f"{line['request']} -> {line['code']}"})
         if str(line["request"]).startswith("create ") and isinstance(line.get("object"), dict):
             manifest.append(_as_asked(line["object"]))
+    for line in events:
+        if line.get("type") == "HEADER" and "lines" in line:
+            line["lines"] = sum(one.get("type") not in ("HEADER", "SPAN") for one in events) + len(responses)
     return Recording(events, responses, manifest)
 
 

@@ -19,6 +19,8 @@ LATE = 2.0
 held back: object times are whole seconds, and one more may pass on the way of a server that is busy."""
 ROUNDING = 1e-3
 """Seconds by which times of one moment may differ in a file."""
+BACKWARDS = 0.5
+"""Seconds by which a line may be older than the one before it: threads write what they took down side by side."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +79,10 @@ def _overlap(spans: Iterable[Span]) -> str:
 
 
 def _cut(header: Mapping[str, Any], lines: Sequence[Line]) -> str:
-    """Return whether lines are missing at the end: the last note of a scenario is written at its horizon."""
-    horizon = header.get("horizon")
+    """Return whether lines are missing: the header counts them, and the last note is written at the horizon."""
+    horizon, count = header.get("horizon"), header.get("lines")
+    if (horizon is not None or count is not None) and count != len(lines):
+        return f"it has {len(lines)} lines, and {count} were written"
     if horizon is None:
         return ""
     if isinstance(horizon, bool) or not isinstance(horizon, int | float):

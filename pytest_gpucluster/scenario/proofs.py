@@ -118,10 +118,9 @@ class Proof:
             one.watch.coverage.proven(one.back, t + self._log.origin)
             held.append(one)
         slowest = max((one.back - one.answered for one in held if one.back is not None), default=0.0)
-        kinds_ = sorted(one.kind for one in held)
-        if kinds_:
-            fields = {"note": "proven", "kinds": kinds_, "seconds": round(max(0.0, slowest), 6)}
-            self._log.add("NOTE", self._scenario, fields)
+        current = sorted(one.kind for one in held)
+        fields = {"note": "proven", "kinds": current, "seconds": round(max(0.0, slowest), 6)}
+        self._log.add("NOTE", self._scenario, fields)
 
 
 class Prover:

@@ -83,6 +83,7 @@ def cut(
     ]
     chosen.sort(key=lambda entry: entry.t)
     start = own[0].t if own else end
+    header = {**header, "lines": len(chosen)}  # so that a cut shows, wherever it is
     return Slice(header, tuple(_clip(spans, start, end)), tuple(entry.text for entry in chosen))
 
 

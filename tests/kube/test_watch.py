@@ -312,6 +312,8 @@ def test_an_error_of_our_own_is_a_gap_with_a_reason(fake, api, sink, where, erro
     follower = watch.KindWatch(api, watch.Target(objects.POD, "ns"), frail, rng=RNG, lean=lean)
     follower.start()
     try:
+        assert frail.until(lambda: frail.syncs)
+        fake.watched()
         fake.put("a")
         assert caught_up(fake, frail)
         prove(follower)
