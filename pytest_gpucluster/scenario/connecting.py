@@ -137,7 +137,13 @@ class Connecting:
         self._home = home
         self._turn = turns.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
         self._prover = proofs.Prover(
-            api, log, self._watches, home.name, run_id=self._store.run_id, expires=expires
+            api,
+            log,
+            self._watches,
+            home.name,
+            run_id=self._store.run_id,
+            worker=self._worker,
+            expires=expires,
         )
         return sites.Site(
             self._profile,

@@ -19,6 +19,7 @@ from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import live, watches
 from pytest_gpucluster.scenario import log as logs
+from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
 
@@ -124,7 +125,11 @@ class Proof:
 
 
 class Prover:
-    """Proves watches of one session."""
+    """Proves watches of one session.
+
+    Attributes:
+        name: the name of the markers that it makes.
+    """
 
     def __init__(
         self,
@@ -134,6 +139,7 @@ class Prover:
         namespace: str,
         *,
         run_id: str,
+        worker: str = "",
         expires: str,
     ) -> None:
         """Write nothing yet.
@@ -144,6 +150,7 @@ class Prover:
             followed: the watches.
             namespace: where everything of ours is made.
             run_id: the run, as a label value.
+            worker: the worker of the run: in a namespace that is lent each has markers of its own.
             expires: when anybody may remove it.
         """
         self._api = api
@@ -151,6 +158,7 @@ class Prover:
         self._watches = followed
         self._namespace = namespace
         self._run_id = run_id
+        self.name = names.safe_name(NAME, sites.short_run(run_id), worker)
         self._expires = expires
         self._made: set[str] = set()
         self._refused: set[str] = set()
@@ -191,7 +199,7 @@ class Prover:
         """Remove what is ours from a namespace that stays."""
         for kind in sorted(self._made):
             with contextlib.suppress(errors.GpuClusterError):  # it expires, and `gpucluster cleanup` finds it
-                self._api.delete(objects.table_row(kind), NAME, self._namespace)
+                self._api.delete(objects.table_row(kind), self.name, self._namespace)
         self._made.clear()
 
     def _compare_all(self, waits: Sequence[_Wait], end: float) -> None:
@@ -229,13 +237,13 @@ class Prover:
     def _marker(self, info: kinds.KindInfo) -> Obj:
         if info.key in self._made:
             try:
-                return self._annotate(info, NAME)
+                return self._annotate(info, self.name)
             except errors.ApiError as error:
                 if error.code != 404:
                     raise
         body = {"apiVersion": info.api_version, "kind": info.kind, **MARKERS[info.key]}
         body["metadata"] = {
-            "name": NAME,
+            "name": self.name,
             "namespace": self._namespace,
             "labels": {names.LABEL_RUN: self._run_id, names.LABEL_MARKER: "true"},
             "annotations": {
@@ -244,14 +252,14 @@ class Prover:
             },
         }
         if info.key == "Event":
-            about = {"apiVersion": "v1", "kind": "ConfigMap", "name": NAME, "namespace": self._namespace}
+            about = {"apiVersion": "v1", "kind": "ConfigMap", "name": self.name, "namespace": self._namespace}
             body["involvedObject"] = about
         try:
             made = self._api.create(body, namespace=self._namespace)
         except errors.ApiError as error:
             if error.code != 409:  # a worker before us left it
                 raise
-            made = self._annotate(info, NAME)
+            made = self._annotate(info, self.name)
         self._made.add(info.key)
         return made
 

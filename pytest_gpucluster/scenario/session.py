@@ -171,8 +171,7 @@ class Session(connecting.Connecting):
                 raise
             finally:
                 self._standing = None
-                if problem is not None:
-                    made.note("end")
+                made.leave()
                 self._clean(site, scenario, made)
                 self._store.save(scenario.name, self._end(playing, made, problem))
 
@@ -241,8 +240,7 @@ class Session(connecting.Connecting):
                 raise
             problem = outcome.problem_of(error)
         finally:
-            if made.horizon is None:
-                made.note("end")
+            made.leave()
             self._clean(site, scenario, made)
         return problem
 

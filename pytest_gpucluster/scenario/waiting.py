@@ -37,6 +37,7 @@ class Waiting:
         self.live = live.Live(site.log.state, site.log.condition, site.namespace)
         self._site = site
         self.horizon: float | None = None
+        self._ended = False
         self._kinds = kinds_watched
         self._relied = relied
         self._reader = podlogs.LogReader(site, name)
@@ -150,6 +151,13 @@ class Waiting:
         proof = self._site.prove(self.name, self._relied)
         self.horizon = self.note("end")
         proof.seal(self.horizon)
+        self._ended = True
+
+    def leave(self) -> None:
+        """Note the end of what did not come to it by itself: nothing shows to when its watches were current."""
+        if not self._ended:
+            self.horizon = None
+            self.note("end")
 
     def _check_watches(self) -> None:
         log = self._site.log

@@ -98,12 +98,12 @@ def test_markers_are_made_once_changed_after_that_and_nobodys_business(scene):
     }
     assert new == {("patch", kind): 1 for kind in wanted}
     assert not [obj for _, obj in scene.log.state.everything() if live.is_marker(obj)]
-    pod = scene.api.get(objects.POD, proofs.NAME, scene.namespace)
+    pod = scene.api.get(objects.POD, scene.prover.name, scene.namespace)
     assert not pod["spec"].get("nodeName")
     scene.prover.remove()
     for kind in wanted:
         with pytest.raises(errors.ApiError, match="404"):
-            scene.api.get(objects.table_row(kind), proofs.NAME, scene.namespace)
+            scene.api.get(objects.table_row(kind), scene.prover.name, scene.namespace)
 
 
 def test_of_gangs_one_of_ours_is_annotated(scene):
