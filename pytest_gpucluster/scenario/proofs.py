@@ -248,7 +248,7 @@ class Prover:
             "labels": {names.LABEL_RUN: self._run_id, names.LABEL_MARKER: "true"},
             "annotations": {
                 names.ANNOTATION_EXPIRES: self._expires,
-                names.ANNOTATION_MARKER: str(self._count),
+                names.ANNOTATION_MARKER: self._mark(),
             },
         }
         if info.key == "Event":
@@ -274,8 +274,12 @@ class Prover:
         return None
 
     def _annotate(self, info: kinds.KindInfo, name: str) -> Obj:
-        change = {"metadata": {"annotations": {names.ANNOTATION_MARKER: str(self._count)}}}
+        change = {"metadata": {"annotations": {names.ANNOTATION_MARKER: self._mark()}}}
         return self._api.patch(info, name, change, self._namespace)
+
+    def _mark(self) -> str:
+        """Return what was never written before: a patch that changes nothing makes no event, and proves nothing."""
+        return f"{self._count}-{self._api.connection.clock.monotonic():.6f}"
 
     def _own(self, info: kinds.KindInfo) -> list[Obj]:
         """Return what there is of ours, oldest first, without what is on its way out."""
