@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 
 import pytest
 import yaml
@@ -23,7 +24,7 @@ def attacked(folder, defect):
         provider.start(profile.load("embedded"), folder, [defect], os.getpid()) as cluster,
         proxy.before(cluster.facts["url"]) as between,
     ):
-        config = yaml.safe_load(cluster.kubeconfig.read_text(encoding="utf-8"))
+        config = yaml.safe_load(pathlib.Path(cluster.kubeconfig).read_text(encoding="utf-8"))
         for each in config["clusters"]:
             each["cluster"]["server"] = between.url
         kubeconfig = folder / "behind"
