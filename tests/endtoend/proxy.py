@@ -105,8 +105,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(size) if size else None
         sent = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
         url = urlsplit(self.path)
-        watch = parse_qs(url.query).get("watch") == ["true"]
-        link = http.client.HTTPConnection(str(upstream.hostname), upstream.port, timeout=600 if watch else 60)
+        asked = parse_qs(url.query)
+        stream = asked.get("watch") == ["true"] or asked.get("follow") == ["true"]
+        link = http.client.HTTPConnection(
+            str(upstream.hostname), upstream.port, timeout=600 if stream else 60
+        )
         with contextlib.closing(link):
             link.request(self.command, self.path, body=body, headers=sent)
             answer = link.getresponse()
@@ -114,7 +117,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             for name, value in answer.getheaders():
                 if name.lower() not in HOP:
                     self.send_header(name, value)
-            if watch and answer.status == 200:
+            if stream and answer.status == 200:
                 self._stream(url.path, answer)
                 return
             data = answer.read()

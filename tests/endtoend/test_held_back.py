@@ -65,13 +65,15 @@ def test_pods_held_back_over_the_window_are_not_green(tmp_path):
     assert any(begin.t < t < end.t for t in bound), "what happened in the window is told in it"
 
 
-def test_pods_held_back_for_good_are_not_green(tmp_path):
+def test_pods_held_back_beyond_the_wait_for_a_proof_are_not_green(tmp_path):
     """What we write last does not come back: the row says which watch is not current, and since when."""
     (tmp_path / "served").mkdir()
     with attacked(tmp_path / "served", "gang.binds-partially") as (between, options):
-        between.attack = proxy.Hold("pods", BOUND, 120.0)
+        between.attack = proxy.Hold("pods", BOUND, 25.0)
         done = harness.run_suite(tmp_path / "reports", "-k", "GANG-002", *options)
     row = decided(done, tmp_path / "reports")
+    evidence = read(harness.run_folder(tmp_path / "reports") / "evidence" / "scarce.jsonl")
+    assert [note.data["kind"] for note in evidence.notes("unproven")] == ["Pod"]
     assert row["verdict"] in {"fail", "inconclusive"}, row["finding"]
     if row["verdict"] == "inconclusive":
         assert "the watch of Pod did not show that it is current since t=" in row["finding"]["observed"]
