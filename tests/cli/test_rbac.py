@@ -28,7 +28,7 @@ def granted(documents, kind, namespace=None):
 
 
 def test_a_selection_needs_less_than_the_whole(capsys):
-    """Without slots no node is patched, without logs none is read; pods are made to show that their watch is current."""
+    """Without slots no node is patched, without logs none is read; pods are made to prove a watch."""
     few = granted(printed(capsys, "-k", "REF-003"), "ClusterRole")
     many = granted(printed(capsys), "ClusterRole")
     assert few < many
