@@ -106,22 +106,20 @@ class Coverage:
         with self._lock:
             self._doubt = since if self._doubt is None else min(self._doubt, since)
 
-    def proven(self, back: float, to: float) -> None:
-        """Note a proof that came back at `back`; what is covered goes on to `to`, soon after."""
+    def proven(self, back: float, to: float) -> bool:
+        """Note a proof that came back at `back`; what is covered goes on to `to`, soon after.
+
+        Returns:
+            Whether it counts: not where the stream is down.
+        """
         with self._lock:
             if self._open is None or self._open.down is not None:
-                return
+                return False
             if self._doubt is not None:
                 self._open.late.append((self._doubt, back))
                 self._doubt = None
             self._open.proof = max(to, self._open.proof or to)
-
-    def since(self, otherwise: float) -> float:
-        """Return to when it is proven now."""
-        with self._lock:
-            if self._open is None:
-                return otherwise
-            return self._open.start if self._open.proof is None else self._open.proof
+            return True
 
     def stretches(self) -> list[Stretch]:
         """Return what is covered, in order; nothing without a proof."""

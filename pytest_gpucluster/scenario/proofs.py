@@ -105,23 +105,26 @@ class Proof:
         """Let coverage go on to `t`, the time of a note that was written when all had come back."""
         held = []
         for one in self._waits:
-            if one.back is None:
-                one.watch.coverage.doubted(one.heard)
-                since = max(0.0, one.heard - self._log.origin)
-                self._log.add(
-                    "NOTE",
-                    self._scenario,
-                    {"note": "unproven", "kind": one.kind, "since": round(since, 6), "why": one.why},
-                )
+            if one.back is not None and self._counts(one, t):
+                held.append(one)
                 continue
-            if one.back - one.answered > coverage.LATE:
-                one.watch.coverage.late(one.heard, one.back)
-            one.watch.coverage.proven(one.back, t + self._log.origin)
-            held.append(one)
+            one.watch.coverage.doubted(one.heard)
+            since = round(max(0.0, one.heard - self._log.origin), 6)
+            why = one.why or "the stream broke off when it had just come back"
+            self._log.add(
+                "NOTE", self._scenario, {"note": "unproven", "kind": one.kind, "since": since, "why": why}
+            )
         slowest = max((one.back - one.answered for one in held if one.back is not None), default=0.0)
         current = sorted(one.kind for one in held)
         fields = {"note": "proven", "kinds": current, "seconds": round(max(0.0, slowest), 6)}
         self._log.add("NOTE", self._scenario, fields)
+
+    def _counts(self, one: _Wait, t: float) -> bool:
+        """Let what came back count; False where the stream has broken off meanwhile."""
+        back = one.answered if one.back is None else one.back
+        if back - one.answered > coverage.LATE:
+            one.watch.coverage.late(one.heard, back)
+        return one.watch.coverage.proven(back, t + self._log.origin)
 
 
 class Prover:
@@ -231,7 +234,7 @@ class Prover:
             return False
         place, version = changes.place(written), changes.version(written)
         one.answered = self._api.connection.clock.monotonic()
-        one.came = lambda: one.watch.told(*place, version)
+        one.came = lambda: one.watch.coverage.up and one.watch.told(*place, version)
         return True
 
     def _marker(self, info: kinds.KindInfo) -> Obj:
