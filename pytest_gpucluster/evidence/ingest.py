@@ -8,9 +8,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeGuard
 
-from pytest_gpucluster.evidence import kubectl
+from pytest_gpucluster.evidence import kubectl, soundness
 from pytest_gpucluster.evidence.errors import EvidenceError
 from pytest_gpucluster.evidence.model import EVERY_KIND, SCHEMA, WATCH_TYPES, Evidence, Line, Span
 from pytest_gpucluster.plain import collector, names, texts
@@ -29,6 +29,10 @@ class _Read:
     spans: list[Span] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     frozen: bool = False
+    headers: int = 0
+    last: float = -math.inf
+    order: str = ""
+    ours: bool = False
 
 
 def read(paths: str | Path | Iterable[str | Path]) -> Evidence:
@@ -132,6 +136,7 @@ def _is_line(first: str) -> bool:
 def _read_lines(path: Path, lines: Iterator[tuple[int, str]], into: _Read) -> None:
     """Read evidence line by line, so that a file of many megabytes is never in memory as text too."""
     case_times: dict[str, float] = _case_times(into)
+    into.last = -math.inf
     for number, one in lines:
         if not one.strip():
             continue
@@ -183,26 +188,44 @@ def _take(path: Path, number: int, obj: dict[str, Any], into: _Read, case_times:
         t = case_times.get(str(obj.get("case")))
     elif isinstance(t, bool) or not isinstance(t, int | float) or not math.isfinite(t):
         raise EvidenceError(f"{path}:{number}: `t` is {t!r}; expected seconds as a number")
+    into.ours = into.ours or "scenario" in obj
+    if t is not None:
+        if t < into.last - soundness.BACKWARDS and not into.order:
+            into.order = (
+                f"line {number} of {path.name} is older than the one before it: a clock ran backwards"
+            )
+        into.last = max(into.last, t)
     into.lines.append((t, str(kind), obj))
 
 
 def _take_header(path: Path, number: int, obj: dict[str, Any], into: _Read) -> None:
-    schema = obj.get("schema", SCHEMA)
-    if not isinstance(schema, int) or schema > SCHEMA:
+    schema = obj.get("schema", 1)
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
         raise EvidenceError(f"{path}:{number}: evidence schema {schema!r}; this version reads up to {SCHEMA}")
     into.frozen = True
+    into.headers += 1
+    if into.headers > 1:
+        into.order = "it has two headers: two evidences have two clocks"
     into.header.update({key: value for key, value in obj.items() if key != "type"})
 
 
 def _span(path: Path, number: int, obj: Mapping[str, Any]) -> Span:
     start, end = obj.get("start"), obj.get("end")
-    if not isinstance(start, int | float) or not isinstance(end, int | float | None) or not obj.get("kind"):
+    if not _is_time(start) or not (end is None or _is_time(end)) or not obj.get("kind"):
         raise EvidenceError(
             f"{path}:{number}: malformed SPAN; expected kind, start in seconds, end in seconds or null"
+        )
+    if end is not None and end < start:
+        raise EvidenceError(
+            f"{path}:{number}: a SPAN that ends at {end:g} s, before it begins at {start:g} s"
         )
     return Span(
         str(obj["kind"]), float(start), math.inf if end is None else float(end), str(obj.get("how", ""))
     )
+
+
+def _is_time(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _evidence(read_: _Read) -> Evidence:
@@ -219,10 +242,14 @@ def _evidence(read_: _Read) -> Evidence:
     if read_.notes:
         header["reading"] = list(read_.notes)
     spans = read_.spans
-    if not read_.frozen and not spans:
+    if not read_.frozen and not spans and not read_.ours:
         # A recording was watched from its first line to its last, for every kind, also those that never came.
         spans = [Span(EVERY_KIND, lines[0].t, lines[-1].t, "recording")]
-    return Evidence(lines, header=header, spans=spans)
+    sound = soundness.check(header, lines, spans, read_.order)
+    damage = sound.damage or ("its header is missing: it was cut" if read_.ours and not read_.frozen else "")
+    if damage:
+        header["damage"] = damage
+    return Evidence(lines, header=header, spans=() if damage else sound.spans)
 
 
 def make_line(t: float, kind: str, obj: Mapping[str, Any], index: int) -> Line:
@@ -265,7 +292,9 @@ def with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def lines_of(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of an evidence file, header and spans first: what `read` reads back."""
-    yield {"type": "HEADER", "schema": SCHEMA, **evidence.header}
+    # Spans that nobody proved stay what they are.
+    header = {"type": "HEADER", "schema": 1, **evidence.header}
+    yield {**header, "lines": len(evidence.lines)} if "lines" in header else header
     for span in evidence.spans:
         end = None if math.isinf(span.end) else span.end
         yield {"type": "SPAN", "kind": span.kind, "start": span.start, "end": end, "how": span.how}

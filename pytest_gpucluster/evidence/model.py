@@ -4,12 +4,16 @@ One format serves the session log, a frozen slice and a recorded stream: JSON li
 
 | type | fields | meaning |
 | --- | --- | --- |
-| HEADER | schema, scenario, clock, given, source | first line of a frozen slice |
+| HEADER | schema, scenario, clock, given, source, horizon, lines | first line of a frozen slice; how many follow |
 | ADDED, MODIFIED, DELETED | t, kind, object | one watch line; `kind` is a kind key |
 | NOTE | t, note and its fields, or text | what the driver did (fixed vocabulary `NOTES`), or free text of a recording |
 | RESPONSE | t, request, case, code, status, object, dry_run | an answer of the API server that matters |
 | LOG | t, pod, uid, container, line | one line that a container wrote |
 | SPAN | kind, start, end, how | a span in which the watch of a kind was in sync; `end` null: to the end of the file |
+
+A live watch counts as in sync only up to its last proof (`kube.coverage`), which a note `proven` tells: the header's
+schema is 2 then, and a span without such notes is cut off where they end. Recordings of schema 1, and streams of others
+without header, have no proofs; their spans are what they say.
 
 `t` is in seconds on a monotonic clock that starts with the session or recording.
 """
@@ -20,7 +24,10 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, cast
 
-SCHEMA = 1
+SCHEMA = 2
+"""What this version writes. In evidence of schema 1 spans are what they say; from 2 on one counts to its last proof."""
+PROVEN = 2
+"""The first schema whose spans are proven."""
 
 WATCH_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
@@ -40,6 +47,8 @@ NOTES: Mapping[str, str] = {
     "timed-out": "a wait expired (what, seconds, last)",
     "aborted": "a wait ended early because it could not come true (what, why)",
     "end": "the scenario came to its end",
+    "proven": "what we wrote last came back through the watches of these kinds (kinds, seconds): they were current",
+    "unproven": "a watch did not show in time that it is current (kind, since, why)",
     "left-over": "an object of ours was still there after cleanup",
     "logs": "logs of a container were fetched or not (pod, container, ok, error)",
 }
@@ -139,7 +148,13 @@ class Evidence:
 
     @property
     def end(self) -> float:
-        """Return the time of the last line in seconds, 0 without lines."""
+        """Return to when the evidence tells, in seconds: the header's `horizon`, else the last line, 0 without any.
+
+        What comes after the horizon (clearing the stage, logs that arrive late) is told by chance.
+        """
+        horizon = self.header.get("horizon")
+        if isinstance(horizon, int | float) and not isinstance(horizon, bool):
+            return float(horizon)
         return self.lines[-1].t if self.lines else 0.0
 
     @functools.cached_property

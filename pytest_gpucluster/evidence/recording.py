@@ -81,6 +81,9 @@ def normalised(lines: Iterable[Mapping[str, Any]]) -> Recording:
         events.append({"type": "NOTE", "t": line["t"], "text": f"{line['request']} -> {line['code']}"})
         if str(line["request"]).startswith("create ") and isinstance(line.get("object"), dict):
             manifest.append(_as_asked(line["object"]))
+    for line in events:
+        if line.get("type") == "HEADER" and "lines" in line:
+            line["lines"] = sum(one.get("type") not in ("HEADER", "SPAN") for one in events) + len(responses)
     return Recording(events, responses, manifest)
 
 
@@ -154,7 +157,7 @@ class _Mask:
     def whole(self, line: Obj) -> Obj:
         """Return a line with everything masked."""
         out: Obj = self._value(line, "")
-        for key in ("t", "start", "end"):
+        for key in ("t", "start", "end", "horizon", "since"):
             if isinstance(out.get(key), int | float):
                 out[key] = round(out[key] - self._begin, 6)
         return out

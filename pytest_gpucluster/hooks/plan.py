@@ -165,7 +165,9 @@ def _permissions(scenarios: Sequence[Any], profile: Any) -> list[str]:
     from pytest_gpucluster.scenario import permissions
 
     verbs: dict[str, list[str]] = {}
-    for each in sorted(permissions.of_run(scenarios, profile, namespace=profile.namespace)):
+    wanted = permissions.of_run(scenarios, profile, namespace=profile.namespace)
+    wanted |= permissions.of_proofs(scenarios, profile, namespace=profile.namespace)
+    for each in sorted(wanted):
         verb, _, resource = str(each).partition(" ")
         verbs.setdefault(resource, []).append(verb)
     return [f"{', '.join(allowed)} {resource}" for resource, allowed in verbs.items()]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pytest_gpucluster.kube import connection as connections
-from pytest_gpucluster.kube import errors, kinds, stream
+from pytest_gpucluster.kube import errors, kinds, lateness, stream
 
 Obj = dict[str, Any]
 PatchType = Literal["merge", "json"]
@@ -16,11 +16,17 @@ PAGE = 500
 
 
 class Objects:
-    """The verbs of the Kubernetes API over one connection; every thread may use it."""
+    """The verbs of the Kubernetes API over one connection; every thread may use it.
+
+    Attributes:
+        connection: the connection.
+        skew: how far the server's clock is from ours, learned from what we create.
+    """
 
     def __init__(self, connection: connections.Connection) -> None:
         """Use a connection."""
         self.connection = connection
+        self.skew = lateness.Skew()
         self._found: dict[tuple[str, str], kinds.KindInfo] = {}
         self._lock = threading.Lock()
 
@@ -61,7 +67,8 @@ class Objects:
         metadata = manifest.get("metadata") or {}
         name = str(metadata.get("name") or metadata.get("generateName") or "")
         space = namespace or metadata.get("namespace")
-        return self.connection.call(
+        sent = self.connection.clock.monotonic()
+        made = self.connection.call(
             connections.Ask(
                 "create",
                 info.key,
@@ -73,6 +80,9 @@ class Objects:
                 idempotent=dry_run,
             )
         )
+        stamp = (made.get("metadata") or {}).get("creationTimestamp")
+        self.skew.learn(str(stamp or ""), sent, self.connection.clock.monotonic())
+        return made
 
     def get(self, info: kinds.KindInfo, name: str, namespace: str | None = None) -> Obj:
         """Return one object.
@@ -128,6 +138,16 @@ class Objects:
             for page in self.pages(info, namespace, labels=labels, fields=fields)
             for item in page.get("items") or []
         ]
+
+    def present_version(self, info: kinds.KindInfo, namespace: str | None = None) -> str:
+        """Return the version at which a list of a kind is the present state; one short request.
+
+        Raises:
+            ApiError, Unreachable: see `Connection.call`.
+        """
+        about = _about("list", info, namespace)
+        ask = connections.Ask("list", info.key, "GET", info.path(namespace), about, query={"limit": "1"})
+        return str((self.connection.call(ask).get("metadata") or {}).get("resourceVersion") or "")
 
     def delete(
         self,

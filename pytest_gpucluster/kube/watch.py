@@ -8,17 +8,19 @@ The rules, which the tests hold it to:
 4. 410 (as answer or as ERROR event) lists again and emits the differences, and coverage has a gap.
 5. 429 and 5xx wait (Retry-After, else doubling with jitter); three in a row list again.
 6. 401 and 403 end the watch with one clear line; 404 ends it as `absent`: the API does not serve the kind.
+7. A malformed event costs the connection, as a broken one does. Any error of our own costs the trust in all that was
+   told: a gap with a reason, and a new list. Whatever ends the thread ends the coverage, and says why.
 """
 
 import dataclasses
-import json
 import random
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from pytest_gpucluster.kube import changes, errors, kinds, lateness, objects, stream
 from pytest_gpucluster.kube import connection as connections
-from pytest_gpucluster.kube import errors, kinds, objects, stream
+from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.plain import collector
 
 Obj = dict[str, Any]
@@ -80,6 +82,8 @@ class KindWatch:
         target: what is followed.
         relists: how often the kind was listed.
         resumes: how often a watch was resumed without a list.
+        coverage: for which time it is known to have told everything.
+        api: the verbs by which it asks.
     """
 
     def __init__(
@@ -106,11 +110,13 @@ class KindWatch:
         self.target = target
         self.relists = 0
         self.resumes = 0
-        self._api = api
+        self.coverage = coverages.Coverage()
+        self.api = api
         self._sink = sink
         self._clock = api.connection.clock
         self._version = version
         self._seen: dict[tuple[str, str], Obj] = {}
+        self._stamps: dict[tuple[str, str], str] = {}
         self._lean = lean or (lambda _kind, obj: obj)
         self._rng = rng or random.Random()  # noqa: S311 (jitter)
         self._stop = threading.Event()
@@ -140,22 +146,66 @@ class KindWatch:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    @property
+    def version(self) -> str | None:
+        """Return the version up to which everything was told, None before the first list."""
+        return self._version
+
+    @property
+    def heard(self) -> float:
+        """Return when the server was last heard."""
+        return self._heard
+
+    def told(self, namespace: str, name: str, version: str) -> bool:
+        """Report whether an object was told as it is since a version, or as it became later."""
+        obj = self._seen.get((namespace, name))
+        return obj is not None and changes.reaches(changes.version(obj), version)
+
     def _run(self) -> None:
-        if self._version is not None:
-            self._found(self._clock.monotonic(), f"from version {self._version}")
-        while not self._stop.is_set():
-            try:
-                self._turn()
-            except _Expired as expired:
-                self._lost(str(expired))
-                self._version = None
-                self._pause()
-            except errors.ApiError as error:
-                if not self._survives(error):
-                    return
-            except errors.GpuClusterError as error:
-                self._lost(str(error))
-                self._pause()
+        """Follow until stopped; nothing that happens in here leaves the coverage open behind it."""
+        try:
+            if self._version is not None:
+                self._found(self._clock.monotonic(), f"from version {self._version}")
+            while not self._stop.is_set():
+                try:
+                    if not self._turned():
+                        return
+                except Exception as error:  # noqa: BLE001 (whatever it is, what was told may not be whole)
+                    self._distrust(error)
+        except BaseException as error:  # noqa: BLE001 (the thread ends here; who waits for it must hear why)
+            self._sink.ended(self.target.info.key, self._broken(error))
+        finally:
+            self.coverage.broken(self._heard)
+
+    def _turned(self) -> bool:
+        """Take one turn; report whether there is to be another."""
+        try:
+            self._turn()
+        except _Expired as expired:
+            self._lost(str(expired))
+            self._version = None
+            self._pause()
+        except errors.ApiError as error:
+            return self._survives(error)
+        except errors.GpuClusterError as error:
+            self._lost(str(error))
+            self._pause()
+        return True
+
+    def _distrust(self, error: Exception) -> None:
+        """Go on after an error of our own, with a new list and a gap that says why."""
+        self.coverage.broken(self._heard)
+        self._up = False
+        self._sink.out_of_sync(self.target.info.key, self._heard, str(self._broken(error)))
+        self._version = None
+        self._pause()
+
+    def _broken(self, error: BaseException) -> errors.EnvironmentProblem:
+        words = " ".join(str(error).split())[:160]
+        return errors.EnvironmentProblem(
+            f"the watch of {self.target.info.plural}{self.target.place} failed by itself: "
+            f"{type(error).__name__}: {words}".rstrip(": ")
+        )
 
     def _turn(self) -> None:
         """List if need be, then watch until the stream ends."""
@@ -203,22 +253,25 @@ class KindWatch:
         key = self.target.info.key
         found: dict[tuple[str, str], Obj] = {}
         version = ""
-        for page in self._api.pages(self.target.info, self.target.namespace, fields=self.target.fields):
+        for page in self.api.pages(self.target.info, self.target.namespace, fields=self.target.fields):
             for item in page.get("items") or []:
-                obj = self._lean(key, objects.whole(item, self.target.info))
-                found[_place(obj)] = obj
+                whole = objects.whole(changes.named(item, self.target.info.plural), self.target.info)
+                obj = self._lean(key, whole)
+                found[changes.place(obj)] = obj
+                self._stamps[changes.place(obj)] = lateness.stamp_of(whole)
             version = str((page.get("metadata") or {}).get("resourceVersion") or "")
             if self._stop.is_set():
                 return
         t = self._clock.monotonic()
         self.relists += 1
-        for change, obj in differences(self._seen, found):
+        for change, obj in changes.differences(self._seen, found):
             self._sink.line(change, key, obj, t)
         self._seen = found
         self._version = version
         self._doubts = (
             0  # but not `_tries`: who lists and then refuses the watch must not be asked in a tight loop
         )
+        self._heard = t
         self._found(t, "list" if self.relists == 1 else f"relist {self.relists}")
 
     def _watch(self) -> None:
@@ -239,7 +292,7 @@ class KindWatch:
         self._doubts = 0
         if not self._up:
             self.resumes += 1
-            self._found(self._heard, f"resumed at version {self._version}")
+            self._found(self._heard, f"resumed at version {self._version}", resumed=True)
         try:
             for line in opened.lines():
                 self._take(line, self._clock.monotonic())
@@ -259,7 +312,7 @@ class KindWatch:
             f"watch {info.plural}{self.target.place}",
             query=query,
         )
-        opened = self._api.connection.stream(ask, read=seconds + SLACK)
+        opened = self.api.connection.stream(ask, read=seconds + SLACK)
         with self._guard:
             if self._stop.is_set():
                 opened.stop()
@@ -269,31 +322,40 @@ class KindWatch:
         return opened
 
     def _take(self, line: bytes, t: float) -> None:
-        try:
-            event = json.loads(line)
-            change, obj = event["type"], event["object"]
-        except (ValueError, KeyError, TypeError):
-            raise errors.Unreachable(
-                f"watch {self.target.info.plural}: no watch event: {line[:80]!r}"
-            ) from None
+        change, obj = changes.event(line, self.target.info.plural)
         if change == "ERROR":
             self._error(obj)
         self._tries = 0
-        self._heard = t
-        self._version = str((obj.get("metadata") or {}).get("resourceVersion") or self._version or "")
         if change == "BOOKMARK":
+            self._heard = t
+            self._version = changes.version(obj) or self._version
             return
+        self._punctual(obj, t)
         key = self.target.info.key
-        obj = self._lean(key, obj)
-        place = _place(obj)
+        lean = self._lean(key, obj)
+        place = changes.place(lean)
         before = self._seen.get(place)
+        if change != "DELETED" and before is not None and changes.uid(before) != changes.uid(lean):
+            self._sink.line("DELETED", key, before, t)
+        self._sink.line(change, key, lean, t)
+        # Only what the sink has is told: where it failed, a new list tells it again.
         if change == "DELETED":
             self._seen.pop(place, None)
+            self._stamps.pop(place, None)
         else:
-            if before is not None and _uid(before) != _uid(obj):
-                self._sink.line("DELETED", key, before, t)
-            self._seen[place] = obj
-        self._sink.line(change, key, obj, t)
+            self._seen[place] = lean
+        self._heard = t
+        self._version = changes.version(obj) or self._version
+
+    def _punctual(self, obj: Obj, t: float) -> None:
+        """Compare what an object newly says of its own time with the time at which it was told."""
+        stamp, place = lateness.stamp_of(obj), changes.place(obj)
+        if stamp <= self._stamps.get(place, ""):
+            return
+        self._stamps[place] = stamp
+        written = self.api.skew.contradicts(stamp, t)
+        if written is not None and t - written > coverages.LATE:
+            self.coverage.late(max(written, self._heard if written == float("-inf") else written), t)
 
     def _error(self, status: Mapping[str, Any]) -> None:
         if status.get("code") == 410 or status.get("reason") in {"Expired", "Gone"}:
@@ -306,60 +368,31 @@ class KindWatch:
             request=f"watch {self.target.info.plural}{self.target.place}",
         )
 
-    def _found(self, t: float, how: str) -> None:
-        """Note that nothing is missed from `t` on."""
+    def _found(self, t: float, how: str, *, resumed: bool = False) -> None:
+        """Note that nothing is missed from `t` on; nor before, where the stream was resumed."""
         self._up = True
         self._heard = t
+        if resumed:
+            self.coverage.resumed()
+        else:
+            self.coverage.listed(t, how)
         self._sink.in_sync(self.target.info.key, t, how)
 
     def _lost(self, why: str) -> None:
         """Note that the stream is down since it was last heard."""
         if self._up:
             self._up = False
+            self.coverage.lost(self._heard)
             self._sink.out_of_sync(self.target.info.key, self._heard, why)
 
     def _pause(self) -> None:
         """Wait before the next try: nothing after a stream that was worth it, else doubling with jitter."""
         self._tries += 1
         asked, self._retry_after = self._retry_after, None
-        limits = self._api.connection.limits
+        limits = self.api.connection.limits
         if asked is None:
             if self._tries == 1:
                 return
             most = min(limits.longest_pause, limits.first_pause * 2 ** min(self._tries - 2, 10))
             asked = self._rng.uniform(most / 2, most)
         self._clock.pause(self._stop, min(asked, limits.longest_pause))
-
-
-def differences(
-    before: Mapping[tuple[str, str], Obj], after: Mapping[tuple[str, str], Obj]
-) -> list[tuple[str, Obj]]:
-    """Return the changes that lead from one state to another: deletions first, then in the list's order.
-
-    A changed uid under the same name is a deletion and an addition. An object whose version is the same is no change.
-    """
-    changes: list[tuple[str, Obj]] = []
-    for place, old in before.items():
-        new = after.get(place)
-        if new is None or _uid(new) != _uid(old):
-            changes.append(("DELETED", old))
-    for place, new in after.items():
-        known = before.get(place)
-        if known is None or _uid(known) != _uid(new):
-            changes.append(("ADDED", new))
-        elif _version(known) != _version(new):
-            changes.append(("MODIFIED", new))
-    return changes
-
-
-def _place(obj: Mapping[str, Any]) -> tuple[str, str]:
-    metadata = obj.get("metadata") or {}
-    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-
-
-def _uid(obj: Mapping[str, Any]) -> str:
-    return str((obj.get("metadata") or {}).get("uid") or "")
-
-
-def _version(obj: Mapping[str, Any]) -> str:
-    return str((obj.get("metadata") or {}).get("resourceVersion") or "")

@@ -22,10 +22,11 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
         given: what the judge is told; None for what the evidence's own header says.
     """
     told = evidence.given if given is None else given
-    finding = requirement.decide(evidence, told)
+    decided = requirement.decide(evidence, told)
+    finding = _trusted(_with_what_it_needs(requirement, evidence, told, decided), evidence)
     problem = evidence.header.get("problem")
     if not isinstance(problem, Mapping) or finding.violation or requirement.elsewhere(told) is not None:
-        return _with_what_it_needs(requirement, evidence, told, finding)
+        return finding
     return dataclasses.replace(
         finding,
         verdict=Verdict(str(problem.get("verdict", Verdict.INCONCLUSIVE.value))),
@@ -47,6 +48,30 @@ def _with_what_it_needs(
     return dataclasses.replace(
         finding, verdict=Verdict.INCONCLUSIVE, observed=f"the evidence is not whole: {lack}", causes=()
     )
+
+
+def _trusted(finding: Finding, evidence: Evidence) -> Finding:
+    """Return a finding as far as the evidence can be trusted.
+
+    Nothing passes on evidence that is damaged; and where nothing could be decided, watches that did not show that they
+    were current are named.
+    """
+    damage = str(evidence.header.get("damage") or "")
+    if damage and finding.verdict is Verdict.PASS:
+        return dataclasses.replace(
+            finding, verdict=Verdict.INCONCLUSIVE, observed=f"the evidence is damaged: {damage}", causes=()
+        )
+    if finding.verdict is not Verdict.INCONCLUSIVE:
+        return finding
+    blind = {
+        str(
+            note.data.get("kind")
+        ): f"the watch of {note.data.get('kind')} did not show that it is current since "
+        f"t={float(note.data.get('since') or 0.0):.2f} s: {note.data.get('why')}"
+        for note in evidence.notes("unproven")
+    }
+    observed = "; ".join([finding.observed, *([damage] if damage else []), *blind.values()])
+    return dataclasses.replace(finding, observed=observed)
 
 
 def presupposed(

@@ -11,8 +11,8 @@ from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
+from pytest_gpucluster.scenario import proofs, spec, turns, watches
 from pytest_gpucluster.scenario import site as sites
-from pytest_gpucluster.scenario import spec, turns, watches
 from pytest_gpucluster.scenario import store as stores
 
 EXPIRES_AFTER = 2 * 3600.0
@@ -48,6 +48,7 @@ class Connecting:
         self._site: sites.Site | None = None
         self._home: namespaces.Namespace | None = None
         self._watches = watches.Watches()
+        self._prover: proofs.Prover | None = None
         self._turn: turns.Turn | None = None
         self._occupied: errors.EnvironmentProblem | None = None
         self._rights = rights.Rights(None)
@@ -135,6 +136,15 @@ class Connecting:
         )
         self._home = home
         self._turn = turns.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
+        self._prover = proofs.Prover(
+            api,
+            log,
+            self._watches,
+            home.name,
+            run_id=self._store.run_id,
+            worker=self._worker,
+            expires=expires,
+        )
         return sites.Site(
             self._profile,
             self._cluster,
@@ -148,6 +158,7 @@ class Connecting:
             self._overlay or overlay.apply_overlay,
             lambda info: self._watches.follow(api, log, home.name, [info]),
             ours=home.made,
+            prove=self._prover.prove,
         )
 
     def _check_rights(self, wanted: Iterable[rights.Permission], whose: str) -> None:

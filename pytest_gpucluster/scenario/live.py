@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+from pytest_gpucluster.plain import names
+
 Obj = dict[str, Any]
 Place = tuple[str, str, str]
 """Kind key, namespace ("" for cluster-scoped objects), name."""
@@ -19,6 +21,11 @@ def owners_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
 def uid_of(obj: Mapping[str, Any]) -> str:
     """Return an object's uid, or ""."""
     return str((obj.get("metadata") or {}).get("uid") or "")
+
+
+def is_marker(obj: Mapping[str, Any]) -> bool:
+    """Report whether an object is there only to show that a watch is current."""
+    return names.LABEL_MARKER in ((obj.get("metadata") or {}).get("labels") or {})
 
 
 class State:

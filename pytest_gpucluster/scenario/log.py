@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
-from pytest_gpucluster.evidence.model import Span
+from pytest_gpucluster.evidence.model import SCHEMA, Span
 from pytest_gpucluster.kube import clock as clocks
+from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import names, redact, texts
 from pytest_gpucluster.scenario import live
@@ -58,7 +59,8 @@ class SessionLog:
     """Receives from all watch threads, writes `session-<worker>.jsonl`, keeps the live state, wakes waiters.
 
     The time of a line is the time of its receipt, taken by the watch before parsing. A line is written in one write
-    and flushed, so that it outlives a kill; those of a list are flushed together.
+    and flushed, so that it outlives a kill; those of a list are flushed together. The spans, which only proofs make,
+    are written when it is closed: of a session that was killed nothing counts as watched.
 
     Attributes:
         condition: held while the state changes; notified with each line.
@@ -80,23 +82,32 @@ class SessionLog:
         self._clock = clock
         self._label = scenario_label
         self._entries: list[Entry] = []
-        self._spans: list[Span] = []
-        self._open: dict[str, Span] = {}
+        self._coverages: dict[str, coverages.Coverage] = {}
+        self._up: set[str] = set()
         self._down: dict[str, tuple[float, str]] = {}
         self._listing: set[str] = set()
         self._origin = clock.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: IO[str] | None = path.open("a", encoding="utf-8")
+        self._write(
+            json.dumps({"type": "HEADER", "schema": SCHEMA, "clock": "receipt"}, separators=(",", ":"))
+        )
+
+    @property
+    def origin(self) -> float:
+        """Return when the session began, on the clock of the watches."""
+        return self._origin
 
     def now(self) -> float:
         """Return seconds since the session began."""
         return self._clock.monotonic() - self._origin
 
     def close(self) -> None:
-        """End the open spans and close the file; later lines are dropped."""
+        """Write what was covered and close the file; later lines are dropped."""
         with self.condition:
-            for kind in list(self._open):
-                self._close_span(kind, self.now())
+            for span in self.spans():
+                self._write(span_line(span))
+            self._coverages.clear()
             if self._file is not None:
                 with self._noting_full():
                     self._file.close()
@@ -109,6 +120,11 @@ class SessionLog:
         """
         with self.condition:
             self._listing.add(kind)
+
+    def covers(self, kind: str, coverage: coverages.Coverage) -> None:
+        """Let the spans of a kind be what one watch covers."""
+        with self.condition:
+            self._coverages[kind] = coverage
 
     # -- what watches say (kube.watch.Sink); `t` is the clock's monotonic time ---------------------------------------
 
@@ -137,27 +153,29 @@ class SessionLog:
             text=text,
         )
         with self.condition:
-            self.state.apply(change, kind, obj)
+            if not live.is_marker(obj):  # nobody waits for it, and it is nothing of a scenario's
+                self.state.apply(change, kind, obj)
+                for listener in self.listeners:
+                    listener(change, kind, obj)
             self._keep(entry, quiet=kind in self._listing)
-            for listener in self.listeners:
-                listener(change, kind, obj)
 
     def in_sync(self, kind: str, t: float, how: str) -> None:
-        """Begin a span."""
+        """Note that a kind is in sync."""
+        del t, how
         with self.condition:
-            self._close_span(kind, t - self._origin)
             self._down.pop(kind, None)
             self._listing.discard(kind)
-            self._open[kind] = Span(kind, t - self._origin, float("inf"), how)
+            self._up.add(kind)
             if self._file is not None:
                 with self._noting_full():
                     self._file.flush()
             self.condition.notify_all()
 
     def out_of_sync(self, kind: str, t: float, why: str) -> None:
-        """End the span of a kind."""
+        """Note that a kind is out of sync, and why."""
+        del t
         with self.condition:
-            self._close_span(kind, t - self._origin)
+            self._up.discard(kind)
             self._down[kind] = (self.now(), why)
             self._listing.add(kind)
             self.condition.notify_all()
@@ -165,7 +183,7 @@ class SessionLog:
     def ended(self, kind: str, error: errors.GpuClusterError) -> None:
         """Remember that a kind cannot be watched."""
         with self.condition:
-            self._close_span(kind, self.now())
+            self._up.discard(kind)
             self.problems[kind] = error
             self._listing.discard(kind)
             self._down.pop(kind, None)
@@ -196,9 +214,13 @@ class SessionLog:
             return list(self._entries)
 
     def spans(self) -> list[Span]:
-        """Return the spans so far; open ones end at infinity."""
+        """Return for which time each kind is proven to have been told whole and in time."""
         with self.condition:
-            return [*self._spans, *self._open.values()]
+            return [
+                Span(kind, one.start - self._origin, one.end - self._origin, one.how)
+                for kind, coverage in self._coverages.items()
+                for one in coverage.stretches()
+            ]
 
     def until(self, check: Callable[[], bool], seconds: float) -> bool:
         """Wait until `check` holds, at most `seconds`; it runs with the lock held, after each change.
@@ -217,12 +239,12 @@ class SessionLog:
     def in_sync_now(self, kinds: tuple[str, ...]) -> bool:
         """Report whether each kind is in sync or cannot be watched at all."""
         with self.condition:
-            return all(kind in self._open or kind in self.problems for kind in kinds)
+            return all(kind in self._up or kind in self.problems for kind in kinds)
 
     def outage(self) -> str | None:
         """Return why no kind is in sync for `OUTAGE` seconds, None when one is or was more lately."""
         with self.condition:
-            if self._open or not self._down:
+            if self._up or not self._down:
                 return None
             if self.now() - max(t for t, _ in self._down.values()) < OUTAGE:
                 return None
@@ -234,7 +256,7 @@ class SessionLog:
             return "; ".join(
                 f"{k}: {self._down[k][1] if k in self._down else 'not listed yet'}"
                 for k in kinds
-                if k not in self._open and k not in self.problems
+                if k not in self._up and k not in self.problems
             )
 
     def _keep(self, entry: Entry, *, quiet: bool = False) -> None:
@@ -242,13 +264,6 @@ class SessionLog:
         self._write(entry.text, flush=not quiet)
         if not quiet:
             self.condition.notify_all()
-
-    def _close_span(self, kind: str, end: float) -> None:
-        span = self._open.pop(kind, None)
-        if span is not None:
-            closed = dataclasses.replace(span, end=max(end, span.start))
-            self._spans.append(closed)
-            self._write(span_line(closed))
 
     @contextlib.contextmanager
     def _noting_full(self) -> Iterator[None]:

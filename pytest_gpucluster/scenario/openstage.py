@@ -35,6 +35,7 @@ class OpenStage(stage.Stage):
         name: str,
         kinds_watched: tuple[str, ...],
         freeze: Callable[[stage.Stage], slices.Slice],
+        relied: tuple[str, ...] = (),
     ) -> None:
         """Set the stage; `Session.open_stage` does.
 
@@ -43,8 +44,9 @@ class OpenStage(stage.Stage):
             name: of the test, as a label value.
             kinds_watched: kind keys that are watched already.
             freeze: returns what was seen so far.
+            relied: kind keys whose watches show that they are current whenever evidence is asked for.
         """
-        super().__init__(site, name, kinds_watched)
+        super().__init__(site, name, kinds_watched, relied)
         self._freeze = freeze
         self._made = 0
         self.claims_gpus: Callable[[int], None] = lambda _: None
@@ -52,6 +54,12 @@ class OpenStage(stage.Stage):
 
     def evidence(self) -> Evidence:
         """Return what was seen so far, as judges get it: `judge.gang.runs_whole(stage.evidence())`."""
+        proof = self._site.prove(self.name, self._relied)
+        self.horizon = self.now()
+        proof.seal(self.horizon)
+        return self._frozen()
+
+    def _frozen(self) -> Evidence:
         return ingest.of_lines(self._freeze(self).text(), self.name)
 
     def image(self, role: str = "python") -> str:
@@ -140,9 +148,7 @@ class OpenStage(stage.Stage):
         """
         self.logs(target)
         uids = {live.uid_of(pod) for pod in self.live.pods_of(target)}
-        return tuple(
-            str(line.data["line"]) for line in self.evidence().logs() if line.data.get("uid") in uids
-        )
+        return tuple(str(line.data["line"]) for line in self._frozen().logs() if line.data.get("uid") in uids)
 
     def new_name(self, what: str) -> str:
         """Return a name that nothing else of the test has."""

@@ -8,7 +8,7 @@ from pytest_gpucluster.kube import kinds, objects
 from pytest_gpucluster.kube import permissions as kube
 from pytest_gpucluster.kube.permissions import Permission
 from pytest_gpucluster.plain import components
-from pytest_gpucluster.scenario import spec, turns
+from pytest_gpucluster.scenario import proofs, spec, turns
 from pytest_gpucluster.scenario.submit import INERT
 
 RBAC = "rbac.authorization.k8s.io"
@@ -119,6 +119,25 @@ def of_run(
         found |= of_scenario(scenario, profile, namespace=namespace)
         if turns.disturbs(scenario):
             found |= turns.permissions(profile.lease_namespace)
+    return found
+
+
+def of_proofs(
+    scenarios: Iterable[spec.Scenario], profile: ProfileLike, *, namespace: str | None
+) -> set[Permission]:
+    """Return what the watches of scenarios take to show that they are current by a write of ours that comes back.
+
+    Nobody must grant it: where it is missing a second watch shows it, which takes seconds instead of milliseconds.
+    """
+    found: set[Permission] = set()
+    for scenario in scenarios:
+        if scenario.needs.kueue and getattr(profile, "kueue", None) is None:
+            continue
+        for key in scenario.relied(profile):
+            info = kinds.by_key(key)
+            if info is not None and info.namespaced:
+                made = ("create", *(("delete",) if namespace else ())) if key in proofs.MARKERS else ()
+                found |= kube.on(info, "patch", *made)
     return found
 
 

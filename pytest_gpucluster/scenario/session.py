@@ -100,6 +100,8 @@ class Session(connecting.Connecting):
         try:
             if self._home is not None and not self._interrupted and not self._keep:
                 home, self._home = self._home, None
+                if self._prover is not None and not home.made:
+                    self._prover.remove()
                 left = home.remove(self._budget("delete"))
                 if home.made and not left:
                     # The namespace is gone, and with it whatever of ours was slow to go.
@@ -134,7 +136,7 @@ class Session(connecting.Connecting):
         self._check_nested(scenario)
         with self._holding(scenario):
             playing = _Playing(site, scenario, site.log.mark(), self._asked())
-            made = stage.Stage(site, scenario.name, self._watched(scenario))
+            made = stage.Stage(site, scenario.name, self._watched(scenario), self._relied(scenario))
             problem = self._play(site, scenario, made)
             return self._end(playing, made, problem)
 
@@ -152,19 +154,24 @@ class Session(connecting.Connecting):
         with self._holding(scenario):
             playing = _Playing(site, scenario, site.log.mark(), self._asked())
             made = openstage.OpenStage(
-                site, scenario.name, self._watched(scenario), lambda stage: self._end(playing, stage, None)
+                site,
+                scenario.name,
+                self._watched(scenario),
+                lambda stage: self._end(playing, stage, None),
+                self._relied(scenario),
             )
             problem: dict[str, Any] | None = None
             self._standing = made
             try:
                 self._begin(site, scenario)
                 yield made
+                made.finish()
             except Exception as error:
                 problem = outcome.problem_of(error)
                 raise
             finally:
                 self._standing = None
-                made.note("end")
+                made.leave()
                 self._clean(site, scenario, made)
                 self._store.save(scenario.name, self._end(playing, made, problem))
 
@@ -227,12 +234,13 @@ class Session(connecting.Connecting):
         try:
             self._begin(site, scenario)
             scenario.run(made)
+            made.finish()
         except Exception as error:
             if isinstance(error, OSError) and site.log.unwritable is None:
                 raise
             problem = outcome.problem_of(error)
         finally:
-            made.note("end")
+            made.leave()
             self._clean(site, scenario, made)
         return problem
 
@@ -257,6 +265,13 @@ class Session(connecting.Connecting):
         except gangs.WorkloadError:
             return scenario.kinds
 
+    def _relied(self, scenario: spec.Scenario) -> tuple[str, ...]:
+        """Return the kinds of a scenario of which a "never" may be said; of one that could not begin none."""
+        try:
+            return scenario.relied(self._profile)
+        except gangs.WorkloadError:
+            return ()
+
     def _freeze(
         self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage, first: int, header: dict[str, Any]
     ) -> slices.Slice:
@@ -269,6 +284,7 @@ class Session(connecting.Connecting):
             seeds=[handle.uid for handle in made.handles],
             context=frozenset(made.context),
             header=header,
+            horizon=made.horizon,
         )
 
     def _header(

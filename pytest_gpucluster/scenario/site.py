@@ -1,7 +1,7 @@
 """What a scenario is played on: the profile, the cluster, the connection, the log, our namespace."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pytest_gpucluster.kube import clock as clocks
@@ -109,6 +109,20 @@ class ClusterLike(Protocol):
         """Return what the cluster can do, such as `pods-run`."""
 
 
+class Sealed(Protocol):
+    """A round of proofs that has come back, or not."""
+
+    def seal(self, t: float) -> None:
+        """Let what is covered go on to `t`, in seconds of the session."""
+
+
+class Unasked:
+    """No proof: nothing was asked of the watches, so that nothing they did not say counts."""
+
+    def seal(self, t: float) -> None:
+        """Leave everything as it is."""
+
+
 def budget(profile: ProfileLike, name: str) -> float:
     """Return a budget of a profile by name, in seconds.
 
@@ -138,6 +152,7 @@ class Site:
         overlay: puts the profile's overlay onto a manifest's pods.
         follow: watches one more kind; returns once it is in sync or known not to be served.
         ours: whether the namespace is ours, so that its removal takes what lies in it.
+        prove: lets the watches of some kinds show that they are current, for a scenario (`proofs.Prover.prove`).
     """
 
     profile: ProfileLike
@@ -152,6 +167,7 @@ class Site:
     overlay: Overlay
     follow: Callable[[kinds.KindInfo], None]
     ours: bool = True
+    prove: Callable[[str, Sequence[str]], Sealed] = lambda _scenario, _kinds: Unasked()
 
     def budget(self, name: str) -> float:
         """Return a named budget in seconds.

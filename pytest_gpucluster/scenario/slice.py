@@ -54,6 +54,7 @@ def cut(
     seeds: Iterable[str],
     context: frozenset[tuple[str, str]],
     header: Mapping[str, Any],
+    horizon: float | None = None,
 ) -> Slice:
     """Return a scenario's slice of the log.
 
@@ -70,8 +71,10 @@ def cut(
         seeds: uids of what it submitted.
         context: (kind, name) of cluster-scoped objects around it.
         header: header of the file.
+        horizon: to when the watches were current; what they told later is left out, None to leave out nothing.
     """
-    own = entries[first:]
+    own = [entry for entry in entries[first:] if horizon is None or entry.t <= horizon or not entry.kind]
+    header = header if horizon is None else {**header, "horizon": round(horizon, 6)}
     members = closure(own, seeds, scenario)
     context |= {("Node", e.node) for e in own if e.node and e.uid in members}
     chosen = [
@@ -80,6 +83,7 @@ def cut(
     ]
     chosen.sort(key=lambda entry: entry.t)
     start = own[0].t if own else end
+    header = {**header, "lines": len(chosen)}  # so that a cut shows, wherever it is
     return Slice(header, tuple(_clip(spans, start, end)), tuple(entry.text for entry in chosen))
 
 

@@ -85,6 +85,9 @@ class Scenario:
         run: puts the workload through its life on a stage; returns when it has come to its end.
         needs: what it takes.
         kinds: kind keys that are watched from before it begins, beside those of its gangs.
+        rests: kind keys, beside Pod, of which its judges may say "never", or that a list of them is whole: their
+            watches show at the end of each window, and at its own, that they are current. What is not named here counts
+            as not watched; those of schedulers that are not declared are left out.
     """
 
     name: str
@@ -92,6 +95,15 @@ class Scenario:
     run: Callable[["Stage"], None]
     needs: Needs = Needs()
     kinds: tuple[str, ...] = KINDS
+    rests: tuple[str, ...] = ()
+
+    def relied(self, profile: ProfileLike) -> tuple[str, ...]:
+        """Return the kind keys whose watches must show that they are current.
+
+        Raises:
+            WorkloadError: as `watched`.
+        """
+        return tuple(key for key in self.watched(profile) if key == "Pod" or key in self.rests)
 
     def watched(self, profile: ProfileLike) -> tuple[str, ...]:
         """Return the kind keys that are watched from before it begins.

@@ -37,9 +37,11 @@ class Stage(waiting.Waiting):
         context: kind and name of what is not ours and belongs to the evidence.
     """
 
-    def __init__(self, site: sites.Site, name: str, kinds_watched: tuple[str, ...]) -> None:
-        """Set the stage for one scenario; the session does."""
-        super().__init__(site, name, kinds_watched)
+    def __init__(
+        self, site: sites.Site, name: str, kinds_watched: tuple[str, ...], relied: tuple[str, ...] = ()
+    ) -> None:
+        """Set the stage for one scenario; the session does. Arguments as in `waiting.Waiting`."""
+        super().__init__(site, name, kinds_watched, relied)
         self.given: dict[str, Any] = {}
         self.stack = cleanup.CleanupStack(site.log)
         self.context: set[tuple[str, str]] = {

@@ -19,14 +19,27 @@ class Waiting:
     Attributes:
         name: the scenario's name.
         live: the view that predicates get.
+        horizon: to when its watches were current when it came to its end, None before that.
     """
 
-    def __init__(self, site: sites.Site, name: str, kinds_watched: tuple[str, ...]) -> None:
-        """Look at the cluster of a session for one scenario."""
+    def __init__(
+        self, site: sites.Site, name: str, kinds_watched: tuple[str, ...], relied: tuple[str, ...] = ()
+    ) -> None:
+        """Look at the cluster of a session for one scenario.
+
+        Args:
+            site: where.
+            name: the scenario's name.
+            kinds_watched: kind keys that are watched.
+            relied: those of which a "never" may be said, whose watches show at each end that they are current.
+        """
         self.name = name
         self.live = live.Live(site.log.state, site.log.condition, site.namespace)
         self._site = site
+        self.horizon: float | None = None
+        self._ended = False
         self._kinds = kinds_watched
+        self._relied = relied
         self._reader = podlogs.LogReader(site, name)
 
     @property
@@ -107,6 +120,8 @@ class Waiting:
     def window(self, name: str, periods: float = 3, *, unless: Unless | None = None) -> bool:
         """Stay for a window in which nothing may happen: the longer of `periods` scheduler periods and the profile's.
 
+        It ends when the watches have shown that they are current: what happened in it was then told in it.
+
         Returns:
             Whether it was seen to its end; False when `unless` ended it (note `aborted`).
 
@@ -127,8 +142,22 @@ class Waiting:
         if early:
             text = why[0] if isinstance(why[0], str) else "ended early"
             self.note("aborted", what=f"window {name}", why=text)
-        self.note("window-end", window=name, **({"early": True} if early else {}))
+        proof = self._site.prove(self.name, self._relied)
+        proof.seal(self.note("window-end", window=name, **({"early": True} if early else {})))
         return not early
+
+    def finish(self) -> None:
+        """Come to the end: the watches show that they are current, and what happens later is not judged."""
+        proof = self._site.prove(self.name, self._relied)
+        self.horizon = self.note("end")
+        proof.seal(self.horizon)
+        self._ended = True
+
+    def leave(self) -> None:
+        """Note the end of what did not come to it by itself: nothing shows to when its watches were current."""
+        if not self._ended:
+            self.horizon = None
+            self.note("end")
 
     def _check_watches(self) -> None:
         log = self._site.log

@@ -23,6 +23,10 @@ class Watches:
         """Report whether a kind is watched."""
         return key in self._running
 
+    def of(self, key: str) -> watch.KindWatch | None:
+        """Return the watch of a kind, None where it is not watched."""
+        return self._running.get(key)
+
     def follow(
         self, api: objects.Objects, log: logs.SessionLog, namespace: str, wanted: Sequence[kinds.KindInfo]
     ) -> None:
@@ -37,6 +41,7 @@ class Watches:
                 target = watch.Target(info, namespace if info.namespaced else None)
                 self._running[info.key] = watch.KindWatch(api, target, log, lean=logs.lean)
                 log.expect(info.key)
+                log.covers(info.key, self._running[info.key].coverage)
                 self._running[info.key].start()
         if not log.until(lambda: log.in_sync_now(keys), SYNC_SECONDS):
             raise errors.EnvironmentProblem(f"watches are not in sync: {log.trouble(keys)}")

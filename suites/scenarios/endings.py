@@ -187,4 +187,5 @@ endings = Scenario(
     summary="seven small Jobs side by side that fail, succeed in part, restart in place or have a time to live",
     run=run,
     needs=Needs(seconds=4, pods_run=True),
+    rests=(names.VC_JOB, names.BATCH_JOB),
 )

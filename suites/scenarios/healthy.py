@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import all_bound, finished, job_ended
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
@@ -139,6 +139,7 @@ healthy = Scenario(
         gpu_seconds=16 * 4,
         permissions=PAYLOAD + LOGS,
     ),
+    rests=(names.VC_JOB, names.BATCH_JOB, "Service"),
 )
 
 lingering = Scenario(

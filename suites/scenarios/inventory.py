@@ -104,4 +104,5 @@ inventory = Scenario(
         ),
     ),
     kinds=("Node",),
+    rests=("Node", "Queue", "ClusterQueue", "LocalQueue"),
 )

@@ -202,6 +202,7 @@ over_quota = Scenario(
     run=run_quota,
     needs=_needs(),
     kinds=KINDS,
+    rests=("Job.batch",),
 )
 
 two_teams = Scenario(
@@ -226,6 +227,7 @@ drained = Scenario(
     run=run_drained,
     needs=_needs(*STOPS, seconds=3),
     kinds=KINDS,
+    rests=("Workload",),
 )
 
 labels = Scenario(
@@ -234,4 +236,5 @@ labels = Scenario(
     run=run_labels,
     needs=_needs(slots=False),
     kinds=KINDS,
+    rests=("Job.batch", "LocalQueue"),
 )

@@ -75,4 +75,5 @@ lost_slot = Scenario(
         pods_run=False,
         permissions=("delete pods",),
     ),
+    rests=(names.POD_GROUP, names.NATIVE_POD_GROUP),
 )

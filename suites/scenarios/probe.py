@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role, WorkloadError
@@ -119,4 +119,5 @@ probe = Scenario(
     summary="APIs, admission, controllers and scheduler answer",
     run=run,
     needs=Needs(gpus=1, seconds=2, pods_run=False),
+    rests=(names.POD_GROUP, names.NATIVE_POD_GROUP),
 )

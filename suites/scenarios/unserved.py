@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import all_bound, exist
 from pytest_gpucluster.scenario.programs import image
@@ -46,4 +46,5 @@ unserved = Scenario(
     summary="a gang for a scheduler that does not exist, beside the same gang for the declared one",
     run=run,
     needs=Needs(seconds=2, pods_run=False),
+    rests=(names.POD_GROUP, names.NATIVE_POD_GROUP, "Event"),
 )

@@ -28,11 +28,12 @@ def granted(documents, kind, namespace=None):
 
 
 def test_a_selection_needs_less_than_the_whole(capsys):
-    """Without slots no node is patched, without logs none is read."""
+    """Without slots no node is patched, without logs none is read; pods are made to prove a watch."""
     few = granted(printed(capsys, "-k", "REF-003"), "ClusterRole")
     many = granted(printed(capsys), "ClusterRole")
     assert few < many
-    assert {("patch", "nodes/status"), ("get", "pods/log"), ("create", "pods")} <= many - few
+    assert {("patch", "nodes/status"), ("get", "pods/log"), ("delete", "pods")} <= many - few
+    assert {("create", "pods"), ("patch", "pods")} <= few
     assert ("create", "jobs") in few
 
 

@@ -142,3 +142,16 @@ def test_dropped_watches_end_without_an_end(api, ns):
 def test_watch_with_a_malformed_version_is_refused(api, ns):
     """A version that is no number is 400."""
     assert api.call("GET", f"{maps(ns)}?watch=1&resourceVersion=new")[0] == 400
+
+
+def test_a_bookmark_before_the_end_says_the_present_version(api, ns):
+    """Two seconds before its time is over a quiet watch hears of the version that a list would have."""
+    made = create(api, ns, "a")
+    api.ok("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "x-"}})
+    present = int(api.ok("GET", f"{maps(ns)}?limit=1")["metadata"]["resourceVersion"])
+    version = made["metadata"]["resourceVersion"]
+    events = list(
+        api.watch(f"{maps(ns)}?watch=1&allowWatchBookmarks=1&timeoutSeconds=3&resourceVersion={version}")
+    )
+    assert {event["type"] for event in events} == {"BOOKMARK"}
+    assert all(int(event["object"]["metadata"]["resourceVersion"]) >= present for event in events)

@@ -6,7 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from pytest_gpucluster.kube import errors, objects, watch
+from pytest_gpucluster.kube import changes, errors, objects, watch
 from tests import amount
 
 from . import fake_api
@@ -202,10 +202,10 @@ def test_differences_lead_from_one_state_to_the_other(before, after):
     sink = Sink()
     for obj in state(before).values():
         sink.line("ADDED", "Pod", obj, 0.0)
-    for change, obj in watch.differences(state(before), state(after)):
+    for change, obj in changes.differences(state(before), state(after)):
         sink.line(change, "Pod", obj, 0.0)
     assert sink.versions() == _versions({n: o for (_, n), o in state(after).items()})
-    assert watch.differences(state(after), state(after)) == []
+    assert changes.differences(state(after), state(after)) == []
 
 
 STEPS = st.lists(
@@ -252,3 +252,151 @@ def test_sink_follows_any_history(steps):
             follower.stop()
             assert follower.join()
             opened.close()
+
+
+def prove(follower) -> None:
+    """Let a proof come back now."""
+    now = follower.api.connection.clock.monotonic()
+    follower.coverage.proven(now, now)
+
+
+MALFORMED = {
+    "metadata-is-text": b'{"type":"MODIFIED","object":{"kind":"X","metadata":"oops"}}\n',
+    "no-metadata": b'{"type":"MODIFIED","object":{"kind":"Pod"}}\n',
+    "no-name": b'{"type":"ADDED","object":{"kind":"Pod","metadata":{}}}\n',
+    "object-is-text": b'{"type":"ADDED","object":"x"}\n',
+    "bookmark-is-a-number": b'{"type":"BOOKMARK","object":{"metadata":7}}\n',
+    "unknown-change": b'{"type":"WEIRD","object":{"metadata":{"name":"a"}}}\n',
+    "a-list": b"[]\n",
+    "deep": b"[" * 100_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("line", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_event_ends_no_watch(fake, sink, follow, line):
+    """What nobody can read costs the connection: the watch goes on from before it, and misses nothing."""
+    fake.fail(fake_api.watching, 200, body=line)
+    fake.put("a")
+    follower = follow()
+    assert sink.until(lambda: sink.syncs[-1:] and sink.syncs[-1][2].startswith("resumed"))
+    fake.put("b")
+    assert caught_up(fake, sink)
+    assert follower.relists == 1
+    assert "no watch event" in next(why for way, _, why in sink.syncs if way == "out")
+
+
+class Surprise(BaseException):
+    """What nobody expects."""
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("odd"), RecursionError("deep"), MemoryError(), KeyError("x")], ids=repr
+)
+@pytest.mark.parametrize("where", ["line", "lean"])
+def test_an_error_of_our_own_is_a_gap_with_a_reason(fake, api, sink, where, error):
+    """Whatever our own code raises, what was told before it counts to its last proof, and a new list tells the rest."""
+    raising = []
+
+    def lean(_kind, obj):
+        if where == "lean" and raising:
+            raise raising.pop()
+        return obj
+
+    class Frail(type(sink)):
+        def line(self, change, kind, obj, t):
+            if where == "line" and raising:
+                raise raising.pop()
+            super().line(change, kind, obj, t)
+
+    frail = Frail()
+    follower = watch.KindWatch(api, watch.Target(objects.POD, "ns"), frail, rng=RNG, lean=lean)
+    follower.start()
+    try:
+        assert frail.until(lambda: frail.syncs)
+        fake.watched()
+        fake.put("a")
+        assert caught_up(fake, frail)
+        prove(follower)
+        raising.append(error)
+        fake.put("b")
+        assert caught_up(fake, frail)
+        assert frail.until(lambda: frail.syncs[-1][2].startswith("relist"))
+        prove(follower)
+        one, other = follower.coverage.stretches()
+        assert one.end < other.start
+        why = next(why for way, _, why in frail.syncs if way == "out")
+        assert why.startswith("the watch of pods in namespace ns failed by itself: ")
+        assert type(error).__name__ in why
+        assert "\n" not in why
+    finally:
+        follower.stop()
+        assert follower.join()
+
+
+def test_what_ends_the_thread_ends_the_coverage(fake, api, sink):
+    """Even what is no error ends in a reason, in one line, and leaves no span open."""
+
+    def lean(_kind, _obj):
+        raise Surprise("gone")
+
+    follower = watch.KindWatch(api, watch.Target(objects.POD, "ns"), sink, rng=RNG, lean=lean)
+    fake.put("a")
+    follower.start()
+    assert sink.until(lambda: sink.problem is not None)
+    assert follower.join()
+    assert "failed by itself: Surprise: gone" in str(sink.problem)
+    prove(follower)
+    assert follower.coverage.stretches() == []
+
+
+def test_items_of_a_list_that_are_no_objects_are_no_state(fake, sink, follow):
+    """A list that nobody can read is asked for again; nothing is in sync meanwhile."""
+    body = b'{"kind":"PodList","metadata":{"resourceVersion":"100"},"items":["x",null]}'
+    fake.fail(fake_api.listing, 200, times=2, body=body)
+    fake.put("a")
+    follow()
+    assert caught_up(fake, sink)
+    assert sink.syncs[-1][2].startswith(("list", "relist"))
+
+
+def stamped(fake, name, stamp):
+    """Create a pod that says when it was made."""
+    with fake.lock:
+        fake.version += 1
+        metadata = {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(fake.version),
+        }
+        obj = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**metadata, "creationTimestamp": stamp},
+            "spec": {},
+        }
+        fake.objects[name] = obj
+        fake._append("ADDED", obj)
+
+
+def test_what_was_told_long_after_it_happened_is_a_gap(fake, api, sink, follow):
+    """An object that was made nine seconds before it was told: the stream was held back meanwhile."""
+    import datetime as dt
+
+    def text(seconds):
+        return dt.datetime.fromtimestamp(1_800_000_000 + seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    follower = follow()
+    assert sink.until(lambda: sink.syncs)
+    fake.watched()
+    now = api.connection.clock.monotonic()
+    api.skew.learn(text(100), now, now)
+    stamped(fake, "prompt", text(100))
+    assert sink.until(lambda: len(sink.lines) == 1)
+    prove(follower)
+    assert len(follower.coverage.stretches()) == 1
+    stamped(fake, "late", text(101 - 10))
+    assert sink.until(lambda: len(sink.lines) == 2)
+    prove(follower)
+    last = follower.coverage.stretches()[-1]
+    assert last.how.endswith("held back until then")

@@ -56,7 +56,8 @@ def test_a_list_wakes_once_and_is_written_out_with_its_end(tmp_path):
     assert not woken
     seen.in_sync("Node", 0.0, "list")
     assert len(woken) == 1
-    lines = [json.loads(line) for line in seen.path.read_text().splitlines()]
+    head, *lines = [json.loads(line) for line in seen.path.read_text().splitlines()]
+    assert head["type"] == "HEADER"
     assert [line["object"]["metadata"]["name"] for line in lines] == [f"n{n}" for n in range(50)]
     seen.line("MODIFIED", "Node", node(1), 0.0)
     assert len(woken) == 2

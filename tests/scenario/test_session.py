@@ -87,7 +87,7 @@ def test_scenario_runs_once_is_frozen_and_leaves_nothing(cluster, profile, tmp_p
     assert "problem" not in found.header
     assert [line.key for line in found] == [line.key for line in again]
     assert [n.data["note"] for n in found.notes()] == [
-        "submitted", "window-begin", "window-end", "room-made", "end",
+        "submitted", "window-begin", "window-end", "proven", "room-made", "end", "proven",
     ]  # fmt: skip
     assert {"Pod", "Job.batch.volcano.sh", "PodGroup", "Event", "Node", "Queue"} <= found.kinds
     assert {line.name for line in found.of_kind("Node")} == {"gpu-0", "gpu-1"}
@@ -95,6 +95,8 @@ def test_scenario_runs_once_is_frozen_and_leaves_nothing(cluster, profile, tmp_p
         assert found.history(uid)[-1].type == "DELETED"
     begin, end = found.notes("window-begin")[0].t, found.notes("window-end")[0].t
     assert found.gaps("Pod", begin, end) == ()
+    assert found.gaps("Pod", end, found.end) == ()
+    assert found.end == pytest.approx(found.notes("end")[0].t, abs=1e-5)
     assert found.given["roles"]["subject"][0]["name"] == "slots"
     assert found.given["slots"]["total"] == 16
     assert found.header["source"]["namespace"] == space
@@ -104,7 +106,7 @@ def test_scenario_runs_once_is_frozen_and_leaves_nothing(cluster, profile, tmp_p
 
 
 def test_requests_are_few_and_counted(cluster, profile, tmp_path):
-    """Connecting, watching eight kinds, and cleaning up cost 20 requests; a scenario costs what it does."""
+    """Connecting, watching eight kinds, and cleaning up cost 20 requests; a scenario its own, and a proof."""
     with Session(cluster, profile, RunStore(tmp_path / "run-b1")) as session:
         session.evidence(fits)
         session.evidence(Scenario("fits-again", "The same.", play_fits, kinds=GANG))
@@ -118,6 +120,9 @@ def test_requests_are_few_and_counted(cluster, profile, tmp_path):
         == 1
     )
     assert counted.pop("create SelfSubjectRulesReview") == 1
+    assert counted.pop("create Pod") == counted.pop("patch Pod") == 1, (
+        "the marker is made once, and changed after that"
+    )
     assert counted == {f"{verb} {kind}": 1 for verb in ("list", "watch") for kind in GANG}
     assert session.requests["retries"] == {}
 

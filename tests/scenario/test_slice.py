@@ -6,12 +6,13 @@ import hypothesis
 import hypothesis.strategies as st
 
 from pytest_gpucluster import evidence
+from pytest_gpucluster.kube import coverage
 from pytest_gpucluster.scenario import slice as slices
 
 VC = "Job.batch.volcano.sh"
 
 
-def freeze(theatre, tmp_path, *, seeds=("uid-g",), context=frozenset(), first=0):
+def freeze(theatre, tmp_path, *, seeds=("uid-g",), context=frozenset(), first=0, horizon=None):
     """Cut, write and read back."""
     cut = slices.cut(
         theatre.log.entries(),
@@ -22,6 +23,7 @@ def freeze(theatre, tmp_path, *, seeds=("uid-g",), context=frozenset(), first=0)
         seeds=seeds,
         context=context,
         header={"scenario": "play", "clock": "receipt", "given": {"n": 4}},
+        horizon=horizon,
     )
     cut.write(tmp_path / "evidence" / "play.jsonl")
     return evidence.read(tmp_path / "evidence" / "play.jsonl")
@@ -79,19 +81,43 @@ def test_notes_and_answers_of_other_scenarios_stay_out(theatre, tmp_path):
 
 
 def test_spans_are_cut_to_the_scenario(theatre, tmp_path):
-    """Coverage begins with the scenario, ends with it, and shows the gap between two lists."""
-    theatre.log.in_sync("Pod", 100.0, "list")
+    """Coverage begins with the scenario, ends with its last proof, and shows the gap between two lists."""
+    one = coverage.Coverage()
+    theatre.log.covers("Pod", one)
+    one.listed(100.0, "list")
     theatre.clock.at(102.0, lambda: None)
     theatre.clock.wait(theatre.log.condition, 5)
     first = theatre.log.mark()
     theatre.see("ADDED", VC, "g")
-    theatre.log.out_of_sync("Pod", 103.0, "too old")
-    theatre.log.in_sync("Pod", 104.0, "relist 2")
-    theatre.clock.at(107.0, lambda: theatre.stage.note("end"))
+    one.proven(103.0, 103.0)
+    theatre.log.add("NOTE", "play", {"note": "proven", "kinds": ["Pod"], "seconds": 0.0})
+    one.lost(103.5)
+    one.listed(104.0, "relist 2")
+    theatre.clock.at(107.0, lambda: one.proven(106.0, 107.0))
     theatre.clock.wait(theatre.log.condition, 9)
+    theatre.log.add("NOTE", "play", {"note": "proven", "kinds": ["Pod"], "seconds": 0.0})
     found = freeze(theatre, tmp_path, first=first)
     assert [(s.start, s.end, s.how) for s in found.spans] == [(2.0, 3.0, "list"), (4.0, 7.0, "relist 2")]
     assert found.gaps("Pod", 2.0, 7.0) == ((3.0, 4.0),)
+
+
+def test_what_was_told_after_the_horizon_is_left_out(theatre, tmp_path):
+    """Clearing the stage is no story: what came after the last proof is told by chance. Logs may come late."""
+    theatre.see("ADDED", VC, "g")
+    for moment, act in (
+        (101.0, lambda: theatre.stage.note("end")),
+        (102.0, lambda: theatre.see("DELETED", VC, "g")),
+        (
+            103.0,
+            lambda: theatre.log.add("LOG", "play", {"pod": "p", "uid": "u", "container": "c", "line": "x"}),
+        ),
+    ):
+        theatre.clock.at(moment, act)
+        theatre.clock.wait(theatre.log.condition, 5)
+    found = freeze(theatre, tmp_path, seeds=["uid-g"], horizon=1.0)
+    assert [line.type for line in found] == ["ADDED", "NOTE", "LOG"]
+    assert found.end == 1.0
+    assert "damage" not in found.header
 
 
 def test_open_spans_of_the_session_log_have_no_end(theatre):
@@ -107,10 +133,14 @@ def test_session_log_is_written_as_things_happen(theatre):
     theatre.see("ADDED", "Secret", "s", data={"key": "c2VjcmV0"})
     theatre.stage.note("end")
     text = theatre.log.path.read_text()
-    assert text.count("\n") == 3
+    assert text.count("\n") == 4, "the header says that nothing counts without proofs"
     assert "managedFields" not in text
     assert "c2VjcmV0" not in text
-    assert len(evidence.read(theatre.log.path).lines) == 3
+    found = evidence.read(theatre.log.path)
+    assert len(found.lines) == 3
+    assert found.gaps("Pod", 0.0, 1.0) == ((0.0, 1.0),), (
+        "of a session that was killed nothing counts as watched"
+    )
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20)

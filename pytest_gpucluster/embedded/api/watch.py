@@ -20,6 +20,9 @@ from pytest_gpucluster.embedded.store import Store
 LONGEST = (1800.0, 3600.0)
 """Seconds after which a watch without timeoutSeconds is closed, drawn at random as kube-apiserver does."""
 
+BEFORE_END = 2.0
+"""Seconds before the end of its time at which a watch is sent a bookmark, as kube-apiserver's cache does."""
+
 INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -156,6 +159,8 @@ async def _stream(
     end = start + limit
     drop = start + options.drop_seconds if options.drop_seconds else float("inf")
     next_bookmark = start + options.bookmark_seconds
+    if start < end - BEFORE_END:
+        next_bookmark = min(next_bookmark, end - BEFORE_END)
     while not feed.closed:
         now = time.monotonic()
         if now >= drop:
@@ -166,7 +171,11 @@ async def _stream(
             break
         if bookmarks and now >= next_bookmark:
             next_bookmark = now + options.bookmark_seconds
-            await response.write(bookmark(watch.row, watch.version))
+            if now < end - BEFORE_END:
+                next_bookmark = min(next_bookmark, end - BEFORE_END)
+            # What waits comes first, so that the bookmark may say the present version.
+            text = watch.lines(feed)
+            await response.write(text + bookmark(watch.row, watch.version))
         until = min(end, drop, next_bookmark if bookmarks else end)
         if await feed.wait(max(until - now, 0.001)):
             text = watch.lines(feed)

@@ -21,7 +21,10 @@ def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Spa
         line if line.index == index else dataclasses.replace(line, index=index)
         for index, line in enumerate(ordered)
     ]
-    return Evidence(fresh, header=evidence.header, spans=evidence.spans if spans is None else spans)
+    header = dict(evidence.header)
+    if "horizon" in header and fresh and fresh[-1].t > max((line.t for line in evidence.lines), default=0.0):
+        header["horizon"] = fresh[-1].t  # what was made to happen later is still looked at
+    return Evidence(fresh, header=header, spans=evidence.spans if spans is None else spans)
 
 
 def edited(line: Line, change: Callable[[dict[str, Any]], None]) -> Line:
