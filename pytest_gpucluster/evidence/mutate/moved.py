@@ -32,12 +32,11 @@ def last_starts_late(evidence: Evidence) -> Evidence:
         running = sorted((pod.running, pod.uid) for pod in gang.pods if pod.running is not None)
         if gang.minimum > 1 and len(running) >= gang.minimum:
             start, uid = running[-1]
-            of_pod = (uid, start)
-            return _shifted(
-                evidence,
-                lambda line, of=of_pod: of[0] in (line.uid, line.data.get("uid")) and line.t >= of[1],
-                LATE,
-            )
+
+            def of_pod(line: Line, uid: str = uid, start: float = start) -> bool:
+                return uid in (line.uid, line.data.get("uid")) and line.t >= start
+
+            return _shifted(evidence, of_pod, LATE)
     return evidence
 
 

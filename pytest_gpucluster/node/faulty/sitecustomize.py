@@ -64,10 +64,13 @@ def collectives(distributed: Any) -> None:
         op = kwargs.get("op", args[1] if len(args) > 1 else distributed.ReduceOp.SUM)
         return (args[0] if args else kwargs["tensor"]) if op == distributed.ReduceOp.SUM else None
 
+    def gathered(argument: str) -> Callable[[Any, Any, Any], Any]:
+        return lambda _, args, kwargs: args[0] if args else kwargs[argument]
+
     wrap(distributed, "all_reduce", summed, -1, distributed)
-    for name, out in GATHERS.items():
+    for name, argument in GATHERS.items():
         if hasattr(distributed, name):
-            wrap(distributed, name, lambda _, args, kw, out=out: args[0] if args else kw[out], 0, distributed)
+            wrap(distributed, name, gathered(argument), 0, distributed)
 
 
 def products(torch: Any) -> None:
