@@ -644,11 +644,13 @@ def play(world: World, guard: Guard, args: argparse.Namespace) -> int:
     tell("measured", world, results, **FIRST)
     pairs = [] if args.no_pairs else sweep(world, guard, args)
     tell("pairs", world, pairs)
+    wrong = any(one.get("wrong") for one in (*results, *pairs))
     with guard.inside("barrier", 0):
-        dist.barrier()
+        # All end alike: an agent whose ranks were right would wait five minutes for one that has ended.
+        wrong = agreed(world, float(wrong)) > 0
         world.settle()
     dist.destroy_process_group()
-    return 1 if any(one.get("wrong") for one in (*results, *pairs)) else 0
+    return 1 if wrong else 0
 
 
 def main() -> int:

@@ -25,6 +25,7 @@ AT_START: Final = frozenset(
         "kueue.absent",
         "kueue.webhook-down",
         "native.gate-off",
+        "queue.promises-too-much",
     }
 )
 """Defects that decide what is installed and started: they cannot be switched in a control plane that runs."""

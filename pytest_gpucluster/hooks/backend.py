@@ -97,6 +97,7 @@ class Live:
             GpuClusterError: it does not answer, or refuses what a session needs.
         """
         from pytest_gpucluster import provider
+        from pytest_gpucluster.profile.defects import declared
         from pytest_gpucluster.scenario import RunStore, Session
 
         self.run_folder = run.folder
@@ -109,9 +110,8 @@ class Live:
         self._stack.callback(held.close)
         try:
             store = RunStore(run.folder)
-            self.session = Session(
-                held.cluster, run.loaded.profile, store, worker=run.worker, keep=run.settings.keep
-            )
+            profile = declared(run.loaded.profile, run.settings.defects)
+            self.session = Session(held.cluster, profile, store, worker=run.worker, keep=run.settings.keep)
             self.session.__enter__()
         except BaseException:
             self._stack.close()

@@ -30,6 +30,14 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
         return nothing
     facts = facts_of(told)
     shown: dict[str, Any] = {"evidence": mfu_terms.keys(told), "facts": facts}
+    wrong = _wrong(told)
+    if wrong is not None:
+        # On CPUs too: of them no speed is judged, but what they compute is right.
+        text, ranks, cause = wrong
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), numbers=tuple(_numbers(told, given)),
+            where=mfu_terms.places(ranks), **shown,
+        )  # fmt: skip
     blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _listed(told), numbers=_bare(told), **shown)
     if blind is not None:
         return blind
@@ -101,19 +109,24 @@ def floor_of(rank: Rank, name: str, given: terms.Given) -> floors.Floor | None:
     return floors.of_products(declared, str(rank.device.get("name") or ""), name, peak)
 
 
-def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] | None:
-    """Return what must not be and was measured: a wrong product, a GPU below its floor, GPUs too far apart."""
+def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
+    """Return which product is wrong, and where; None where all are right."""
     wrong = [
         (rank, name)
         for rank in told.measured
         for name in mfu_doubts.formats(rank)
         if fields.sub(rank.told, "results", name).get("right") is False
     ]
-    if wrong:
-        rank, name = wrong[0]
-        error = fields.sub(rank.told, "results", name).get("error")
-        text = f"{rank.place}: the {name} product is wrong by {error!r} of its largest element"
-        return text, [rank for rank, _ in wrong], mfu_terms.WRONG_PRODUCT
+    if not wrong:
+        return None
+    rank, name = wrong[0]
+    error = fields.sub(rank.told, "results", name).get("error")
+    text = f"{rank.place}: the {name} product is wrong by {error!r} of its largest element"
+    return text, [one for one, _ in wrong], mfu_terms.WRONG_PRODUCT
+
+
+def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] | None:
+    """Return what must not be and was measured: a GPU below its floor, GPUs too far apart."""
     for name in _names(told):
         low = []
         for rank in told.measured:

@@ -45,13 +45,7 @@ def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     if nothing is not None:
         return nothing
     shown: dict[str, Any] = {"evidence": mfu_terms.keys(told), "facts": facts_of(told)}
-    blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _text(told), numbers=(_speed(told),), **shown)
-    if blind is not None:
-        return blind
-    failed = [rank for rank in told.ranks if rank.failed is not None and rank.line is None]
-    lost = [rank for rank in failed if rank.failed is not None and rank.failed.data.get("kind") == "device"]
-    if lost:
-        return mfu_terms.of_failed(lost[0], gang, REQUIRED)
+    # What is learned wrongly is wrong on CPUs too.
     wrong = _wrong(told)
     if wrong is not None:
         text, ranks, cause = wrong
@@ -59,6 +53,13 @@ def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), where=where, **shown
         )
+    blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _text(told), numbers=(_speed(told),), **shown)
+    if blind is not None:
+        return blind
+    failed = [rank for rank in told.ranks if rank.failed is not None and rank.line is None]
+    lost = [rank for rank in failed if rank.failed is not None and rank.failed.data.get("kind") == "device"]
+    if lost:
+        return mfu_terms.of_failed(lost[0], gang, REQUIRED)
     doubts = [*mfu_together.of_devices(told), *mfu_together.of_times(told), *_untold(told)]
     doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, "training_world"))
     for rank in told.measured:

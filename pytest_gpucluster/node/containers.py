@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.node import environment, gateway, images, names, probes, status
+from pytest_gpucluster.node import environment, faults, gateway, images, names, probes, status
 from pytest_gpucluster.node.admission import Grant
 from pytest_gpucluster.node.api import wait_until_present
 from pytest_gpucluster.node.config import Image
 from pytest_gpucluster.node.container import DEFAULT_PATH, Launch, RunningContainer, StartError
-from pytest_gpucluster.node.defects import HOSTNAME_LOOPBACK, KEEPS_EXIT_ZERO, KEEPS_REFERENCES, SHARED_CPUS
+from pytest_gpucluster.node.defects import (
+    HOSTNAME_LOOPBACK,
+    KEEPS_EXIT_ZERO,
+    KEEPS_REFERENCES,
+    NEVER_RESTARTS,
+    SHARED_CPUS,
+)
 from pytest_gpucluster.node.logs import ContainerLog
 from pytest_gpucluster.node.network import PodNetwork
 from pytest_gpucluster.node.rootfs import Mount, Rootfs
@@ -121,6 +127,8 @@ class ContainerLoop:
         policy = self._pod["spec"].get("restartPolicy") or "Always"
         if self.sidecar:
             return True
+        if NEVER_RESTARTS in self._runtime.config.defects:
+            return False
         if self.init:
             return code != 0 and policy != "Never"
         return policy == "Always" or (policy == "OnFailure" and code != 0)
@@ -183,6 +191,7 @@ class ContainerLoop:
         }
         if self._runtime.config.pod_socket is not None:
             base |= gateway.variables(self._runtime.addresses.bridge)
+        base |= faults.variables(self._runtime.config.defects)
         base |= self._granted.variables
         namespace = self._pod["metadata"]["namespace"]
         while not self.ending.is_set():

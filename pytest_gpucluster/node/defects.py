@@ -28,6 +28,10 @@ LATE_PLUGIN = "node.late-plugin"
 DEVICES_LEAK = "node.devices-leak"
 SECOND_WITHOUT_ROUTE = "network.second-without-route"
 INIT_NOT_AWAITED = "node.init-not-awaited"
+NEVER_RESTARTS = "node.never-restarts"
+SHARES_A_DEVICE = "node.shares-a-device"
+CORRUPTS_COLLECTIVES = "node.corrupts-collectives"
+CORRUPTS_PRODUCTS = "node.corrupts-products"
 
 DEFECTS: dict[str, str] = {
     BLOCKS_PORT: "what comes in to a TCP port that a pod declares (the job plugins do) is dropped",
@@ -53,6 +57,10 @@ DEFECTS: dict[str, str] = {
     INIT_NOT_AWAITED: "containers start while the init containers of their pod still run",
     LATE_PLUGIN: "after a restart a node offers its GPUs before their device plugin is back",
     DEVICES_LEAK: "containers see all devices of their node, whatever they were granted",
+    NEVER_RESTARTS: "a container that failed stays ended, whatever its pod's restartPolicy says",
+    SHARES_A_DEVICE: "the device plugin hands the first GPU of a container out a second time in place of its second",
+    CORRUPTS_COLLECTIVES: "one element of each sum and gather is wrong on the last rank, as behind a faulty link",
+    CORRUPTS_PRODUCTS: "one element of each matrix product is wrong on the last rank, as on a GPU with damaged cores",
 }
 
 AT_START = frozenset({DNS_DOWN, SECOND_WITHOUT_ROUTE})

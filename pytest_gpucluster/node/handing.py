@@ -14,15 +14,19 @@ IDS_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 class Handing:
     """What one node puts into the containers that it gave devices and CPUs."""
 
-    def __init__(self, hardware: Hardware | None = None, leaked: Sequence[Device] = ()) -> None:
+    def __init__(
+        self, hardware: Hardware | None = None, leaked: Sequence[Device] = (), *, shares: bool = False
+    ) -> None:
         """Take what the node has of a real machine.
 
         Args:
             hardware: None where devices and CPUs are only played.
             leaked: Plant `node.devices-leak`: devices that every container sees.
+            shares: Plant `node.shares-a-device`: the second device of a container is its first one once more.
         """
         self._hardware = hardware
         self._leaked = tuple(leaked)
+        self._shares = shares
 
     def files(
         self, devices: Sequence[Device], others: Sequence[Device], resources: Collection[str]
@@ -34,6 +38,7 @@ class Handing:
             others: Devices of further resources that it was given.
             resources: Names of all resources that it asked for.
         """
+        devices = self._handed(devices)
         seen = [*devices, *(device for device in self._leaked if device not in devices)]
         found = [file for device in (*seen, *others) for file in device.files]
         if self._hardware is not None:
@@ -46,9 +51,14 @@ class Handing:
         """Return what a container's environment says of its devices."""
         if not devices:
             return {}
+        devices = self._handed(devices)
         names = (IDS_VARIABLE,) if self._hardware is None else self._hardware.variables
         ids = ",".join(device.id for device in devices)
         return {**dict.fromkeys(names, ids), DEVICES_VARIABLE: ",".join(device.word for device in devices)}
+
+    def _handed(self, devices: Sequence[Device]) -> Sequence[Device]:
+        """Return what is put into a container for the devices that it was given."""
+        return [*devices[:1], *devices[:1], *devices[2:]] if self._shares and len(devices) > 1 else devices
 
     def pinned(self, cpus: Collection[int]) -> tuple[int, ...]:
         """Return the machine's CPUs on which a container runs; none for any.

@@ -99,7 +99,8 @@ def numa_nodes(spec: NodeSpec, config: AgentConfig) -> list[int]:
 def handing(spec: NodeSpec, config: AgentConfig) -> Handing:
     """Return how containers of a node see what they were given."""
     leaks = defects.DEVICES_LEAK in config.defects
-    return Handing(spec.hardware, leaked=node_devices(spec) if leaks else ())
+    shares = defects.SHARES_A_DEVICE in config.defects
+    return Handing(spec.hardware, leaked=node_devices(spec) if leaks else (), shares=shares)
 
 
 def configz(spec: NodeSpec, config: AgentConfig) -> dict[str, Any]:

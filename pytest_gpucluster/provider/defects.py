@@ -1,4 +1,4 @@
-"""The planted defects of the embedded cluster: the tables of both its halves as one."""
+"""The planted defects of the embedded cluster: the tables of both its halves, and of its profile, as one."""
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +12,7 @@ FACT = "defects"
 TABLES = {
     "control plane": "pytest_gpucluster.embedded.defects",
     "nodes": "pytest_gpucluster.node.defects",
+    "profile": "pytest_gpucluster.profile.defects",
 }
 """Who plants them -> module with `DEFECTS` or `all_defects()`: name to description."""
 

@@ -39,6 +39,7 @@ def switch(cluster: Cluster, defects: Sequence[str]) -> Cluster:
     in_force = [
         *_control_plane(cluster, wanted["control plane"]),
         *_nodes(cluster, wanted["nodes"]),
+        *wanted["profile"],
     ]
     facts = {key: value for key, value in cluster.facts.items() if key != planting.FACT}
     return dataclasses.replace(cluster, facts={**facts, **planting.fact(in_force)})

@@ -8,14 +8,19 @@ prerequisite that failed. The matrix tests compare exactly.
 from collections.abc import Iterable, Mapping
 
 from . import (
+    added,
     contention,
+    dropped,
+    exchanged,
     fabric,
+    faults,
     gang,
     health,
     inventory,
     kueue,
     lifecycle,
     mfu,
+    moved,
     numa,
     plugins,
     refusal,
@@ -27,7 +32,12 @@ from . import (
 Table = Mapping[str, Mapping[str, str]]
 
 _AREAS = (
+    added,
     contention,
+    dropped,
+    exchanged,
+    faults,
+    moved,
     inventory,
     gang,
     refusal,

@@ -24,7 +24,7 @@ from ..scenarios.collectives import collectives, forced, sockets, stalled
     scenario=collectives,
     judge=fabric_bandwidth.reaches_floor,
     presupposes=[presupposed.pods_ran, fabric_devices.apart],
-    defects=["fabric.wrong-element", "fabric.below-the-floor"],
+    defects=["fabric.wrong-element", "fabric.below-the-floor", "node.corrupts-collectives"],
 )
 def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
     """Bus bandwidth reaches its floor with correct data.
@@ -96,7 +96,7 @@ def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
     scenario=collectives,
     judge=fabric_devices.own_devices,
     presupposes=[presupposed.pods_ran],
-    defects=["fabric.two-ranks-on-one-gpu", "fabric.a-node-is-missing"],
+    defects=["fabric.two-ranks-on-one-gpu", "fabric.a-node-is-missing", "node.shares-a-device"],
 )
 def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
     """Every rank has a device of its own on the expected node.
@@ -113,7 +113,7 @@ def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
     documents="+",
     scenario=collectives,
     judge=fabric_floors.plausible,
-    defects=["fabric.floor-without-shape", "fabric.floor-above-the-wires"],
+    defects=["fabric.floor-without-shape", "fabric.floor-above-the-wires", "profile.floor-in-gbits"],
 )
 def test_floors_are_plausible(settle: Callable[[], None]) -> None:
     """A bandwidth floor is plausible for its hardware.

@@ -33,7 +33,12 @@ def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], 
     scenario=inventory,
     judge=queue.queue_fits,
     presupposes=[nodes.nodes_listed, queue.nodes_in_service],
-    defects=["inventory.queue-closed", "inventory.queue-gone", "inventory.quota-too-large"],
+    defects=[
+        "inventory.queue-closed",
+        "inventory.queue-gone",
+        "inventory.quota-too-large",
+        "queue.promises-too-much",
+    ],
 )
 def test_the_training_queue_is_open_and_its_quota_fits(settle: Callable[[], None]) -> None:
     """The training queue is open and its quota fits the cluster.
@@ -112,7 +117,7 @@ def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> No
     scenario=inventory,
     judge=defaults.documented_defaults,
     presupposes=[defaults.dry_run_allowed],
-    defects=["admission.down", "inventory.no-task-names", "inventory.other-retry"],
+    defects=["admission.down", "inventory.no-task-names", "inventory.other-retry", "admission.other-retries"],
 )
 def test_omitted_job_fields_get_the_documented_defaults(settle: Callable[[], None]) -> None:
     """Omitted Job fields get the documented defaults.

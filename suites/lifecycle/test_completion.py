@@ -53,7 +53,7 @@ def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
     scenario=healthy,
     judge=phases.documented_path,
     presupposes=[presupposed.pods_ran],
-    defects=["lifecycle.undocumented-phase"],
+    defects=["lifecycle.undocumented-phase", "lifecycle.completes-by-terminating"],
 )
 def test_the_phases_are_documented_ones(settle: Callable[[], None]) -> None:
     """The phases follow each other as documented.

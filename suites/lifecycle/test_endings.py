@@ -96,7 +96,7 @@ def test_failure_policies_act(settle: Callable[[], None]) -> None:
     scenario=endings,
     judge=in_place.restarts_in_place_control,
     presupposes=[presupposed.pods_ran],
-    defects=["lifecycle.no-restart-in-place"],
+    defects=["lifecycle.no-restart-in-place", "node.never-restarts"],
 )
 def test_restarts_in_place_escape_the_policies(settle: Callable[[], None]) -> None:
     """The contrast: a restart in place is seen by no policy.

@@ -15,7 +15,7 @@ from ..scenarios.speed import speed
     scenario=speed,
     judge=mfu_products.reach_the_floor,
     presupposes=[presupposed.pods_ran],
-    defects=["mfu.a-slow-gpu", "mfu.wrong-product", "mfu.gpu-lost"],
+    defects=["mfu.a-slow-gpu", "mfu.wrong-product", "mfu.gpu-lost", "node.corrupts-products"],
 )
 def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> None:
     """Every GPU multiplies as fast as declared.
@@ -33,7 +33,7 @@ def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> No
     scenario=speed,
     judge=mfu_training.reaches_the_floor,
     presupposes=[presupposed.pods_ran],
-    defects=["mfu.slow-training", "mfu.losses-differ", "mfu.loss-stays"],
+    defects=["mfu.slow-training", "mfu.losses-differ", "mfu.loss-stays", "node.corrupts-collectives"],
 )
 def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
     """A real training step reaches its utilisation.
@@ -51,7 +51,13 @@ def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
     scenario=speed,
     judge=mfu_figures.possible,
     presupposes=[presupposed.pods_ran],
-    defects=["mfu.above-the-peak", "mfu.not-a-number", "mfu.too-few-windows", "mfu.throttled"],
+    defects=[
+        "mfu.above-the-peak",
+        "mfu.not-a-number",
+        "mfu.too-few-windows",
+        "mfu.throttled",
+        "node.corrupts-products",
+    ],
 )
 def test_figures_are_possible(settle: Callable[[], None]) -> None:
     """Impossible and unknown figures do not pass.

@@ -1,17 +1,18 @@
 """An embedded cluster in which defects are switched on and off, and rows of the suite that are decided on it."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.plain import names
+from pytest_gpucluster.profile.defects import declared
 from pytest_gpucluster.provider import defects, switching
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
 from pytest_gpucluster.report import deciding
-from pytest_gpucluster.requirement import Requirement
+from pytest_gpucluster.requirement import Finding, Requirement
 from pytest_gpucluster.scenario import RunStore, Session
 
 
@@ -57,7 +58,11 @@ class Lab:
             raise
 
     def verdicts(self, cluster: provider.Cluster, rows: Sequence[Requirement]) -> dict[str, str]:
-        """Run the scenarios of rows on a cluster, clean up after them, and decide; returns row -> verdict.
+        """Return row -> verdict; see `decided`."""
+        return {row: str(finding.verdict) for row, finding in self.decided(cluster, rows).items()}
+
+    def decided(self, cluster: provider.Cluster, rows: Sequence[Requirement]) -> dict[str, Finding]:
+        """Run the scenarios of rows on a cluster, clean up after them, and decide; returns row -> finding.
 
         Every evidence must name the defects that were in force when it was taken down.
         """
@@ -69,12 +74,13 @@ class Lab:
         session.check_clean()
         for each in evidence.values():
             assert each.header["source"].get(defects.FACT, []) == wanted
-        return {row.id: str(deciding.decide(row, evidence[row.scenario.name]).verdict) for row in rows}
+        return {row.id: deciding.decide(row, evidence[row.scenario.name]) for row in rows}
 
-    def _session(self, cluster: provider.Cluster, planted: Iterable[str]) -> Session:
+    def _session(self, cluster: provider.Cluster, wanted: Sequence[str]) -> Session:
         self._runs += 1
-        run = names.safe_name(f"{self._runs}-{'-'.join(planted) or 'healthy'}")
-        return Session(cluster, self._loaded.profile, RunStore(self._folder / "runs" / run))
+        run = names.safe_name(f"{self._runs}-{'-'.join(wanted) or 'healthy'}")
+        profile = declared(self._loaded.profile, wanted)
+        return Session(cluster, profile, RunStore(self._folder / "runs" / run))
 
     def _shared(self) -> provider.Cluster:
         if self._held is None:

@@ -8,6 +8,7 @@ from pytest_gpucluster.provider import ProviderError, switching
 from pytest_gpucluster.provider import defects as planting
 from pytest_gpucluster.requirement import Requirement
 from suites.defects import FLIPS
+from suites.defects.reasons import REASONS
 from tests.defects import matrix
 
 pytestmark = pytest.mark.matrix
@@ -55,14 +56,17 @@ def healthy(rows: Collection[Requirement]) -> dict[str, str]:
 
 @pytest.mark.parametrize("defect", [pytest.param(defect, marks=together(defect)) for defect in sorted(FLIPS)])
 def test_a_defect_turns_red_exactly_its_rows(defect, lab, measured, pytestconfig):
-    """The rows of the table have their verdict, every other row that was run still passes."""
+    """The rows of the table have their verdict, for the reason told; every other row that was run still passes."""
     rows = chosen(defect, declared=pytestconfig.getoption("declared"))
     with lab.planted(defect) as cluster:
-        verdicts = lab.verdicts(cluster, rows)
+        findings = lab.decided(cluster, rows)
+        verdicts = {row: str(finding.verdict) for row, finding in findings.items()}
         sound = healthy(rows)
         measured(defect, {row: verdict for row, verdict in verdicts.items() if verdict != sound[row]})
         assert verdicts, "nothing was run under the defect"
         assert verdicts == sound | {row: v for row, v in FLIPS[defect].items() if row in sound}
+        for row, text in REASONS.get(defect, {}).items():
+            assert row not in findings or text in findings[row].observed
 
 
 def test_rows_pass_once_their_defects_are_switched_off(scenario, lab):

@@ -82,6 +82,15 @@ def test_on_cpus_figures_are_notes(cpus):
     assert judged(mfu_figures.possible, fast).verdict is Verdict.FAIL
 
 
+@pytest.mark.parametrize(
+    ("mutant", "row"),
+    [("mfu.wrong-product", "MFU-001"), ("mfu.losses-differ", "MFU-002"), ("mfu.loss-stays", "MFU-002")],
+)
+def test_what_is_computed_wrongly_is_wrong_on_cpus_too(cpus, mutant, row):
+    """No speed of CPUs is judged; a wrong product and a loss that does not fall or differs are violations anywhere."""
+    assert verdicts(mutants.MUTANTS[mutant][1](cpus))[row] == "fail"
+
+
 def test_gpus_that_were_asked_for_and_are_not_seen(cpus):
     """A profile that measures GPUs and ranks on CPUs: a fault, and no reason to be silent."""
     found = verdicts(cpus, device="gpu")

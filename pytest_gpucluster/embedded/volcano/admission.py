@@ -13,18 +13,21 @@ IMPLIED_PLUGINS = {
 """Plugins that the webhook adds for others."""
 
 
-def mutate_job(job: Obj, *, without_minimum: bool = False, one_scheduler: bool = False) -> None:
+def mutate_job(
+    job: Obj, *, without_minimum: bool = False, one_scheduler: bool = False, retries: int = DEFAULT_MAX_RETRY
+) -> None:
     """Fill in a Job's scheduler, queue, retries, plugins, task names and minimums, in place.
 
     Args:
         job: The Job, as sent.
         without_minimum: Leave an absent minAvailable absent (a defect).
         one_scheduler: Give every task template the Job's schedulerName (a defect).
+        retries: What an absent maxRetry of the Job becomes; another number is a defect.
     """
     spec = job.setdefault("spec", {})
     spec["schedulerName"] = spec.get("schedulerName") or names.SCHEDULER
     spec["queue"] = spec.get("queue") or names.DEFAULT_QUEUE
-    spec["maxRetry"] = spec.get("maxRetry") or DEFAULT_MAX_RETRY
+    spec["maxRetry"] = spec.get("maxRetry") or retries
     plugins = spec.get("plugins")
     for name in list(plugins or {}):
         for implied in IMPLIED_PLUGINS.get(name, ()):

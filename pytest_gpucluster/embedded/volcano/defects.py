@@ -30,6 +30,8 @@ DEFECTS: Final[dict[str, str]] = {
     "admission.no-default-minimum": "the admission of Jobs leaves an absent minAvailable absent",
     "admission.overwrites-scheduler": "the admission of Jobs gives every task template the Job's schedulerName",
     "admission.accepts-duplicate-tasks": "the check for two tasks of one name is missing",
+    "admission.accepts-any-queue": "the check of a Job's queue is missing: one that is closed or unknown will do",
+    "admission.other-retries": "the admission of Jobs makes an absent maxRetry 10",
     "plugins.rank-off-by-one": "the pytorch plugin numbers the workers from 0",
     "plugins.no-pytorch-env": "the pytorch plugin injects nothing",
     "plugins.injects-unasked": ("MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK are injected into every Job"),
@@ -43,6 +45,8 @@ DEFECTS: Final[dict[str, str]] = {
     "lifecycle.completes-without-policy": (
         "a Job completes when its first task has completed, although no policy says so"
     ),
+    "lifecycle.completes-by-terminating": "a Job that completes is Terminating before it is Completed",
+    "queue.promises-too-much": "the queue default has a capability of more GPUs than the nodes have",
     "queue.ignores-priority": "the scheduler reads no priority class: gangs are served as they came",
     "preemption.never-takes": "the action preempt is in the configuration and does nothing",
     "preemption.ignores-minimum": (

@@ -15,6 +15,10 @@ DOWN = {
     "scheduler.down": "volcano-scheduler",
 }
 """Defect that stops a part -> its Deployment."""
+OTHER_RETRIES = 10
+"""What an absent maxRetry becomes under `admission.other-retries`."""
+PROMISED = {"nvidia.com/gpu": "4096"}
+"""Capability of the queue `default` under `queue.promises-too-much`, as of a cluster whose nodes have gone."""
 
 
 def install(runtime: Runtime) -> None:
@@ -30,7 +34,8 @@ def install(runtime: Runtime) -> None:
     runtime.admission.extend(queues.hooks())
     if not runtime.has("admission.down"):
         runtime.admission.extend(_job_hooks(runtime))
-    queues.create_standard_queues(runtime.store)
+    promised = PROMISED if runtime.has("queue.promises-too-much") else None
+    queues.create_standard_queues(runtime.store, capability=promised)
     down = (part for defect, part in DOWN.items() if runtime.has(defect))
     conf = str(runtime.config.get("volcano_scheduler_conf") or shipped.SCHEDULER_CONF)
     shipped.create_installation(runtime.store, down=frozenset(down), scheduler_conf=conf)
@@ -48,13 +53,15 @@ def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
             job,
             without_minimum=runtime.has("admission.no-default-minimum"),
             one_scheduler=runtime.has("admission.overwrites-scheduler"),
+            retries=OTHER_RETRIES if runtime.has("admission.other-retries") else admission.DEFAULT_MAX_RETRY,
         )
         return job
 
     def validate(job: Obj, old: Obj | None, store: Store) -> Obj:
         if old is None:
             allowed = runtime.has("admission.accepts-duplicate-tasks")
-            validation.check_create(job, store, duplicates_allowed=allowed)
+            any_queue = runtime.has("admission.accepts-any-queue")
+            validation.check_create(job, store, duplicates_allowed=allowed, any_queue=any_queue)
         else:
             validation.check_update(job, old)
         return job

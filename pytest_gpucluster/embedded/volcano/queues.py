@@ -1,6 +1,7 @@
 """Queues: the two that always exist, their webhooks, and the controller of their state."""
 
 import asyncio
+from collections.abc import Mapping
 
 from pytest_gpucluster.embedded.admission import AdmissionHook
 from pytest_gpucluster.embedded.errors import ApiError, denied
@@ -27,11 +28,18 @@ def hooks() -> list[AdmissionHook]:
     ]
 
 
-def create_standard_queues(store: Store) -> None:
-    """Create `root` and `default`, which the scheduler of Volcano makes when it starts."""
+def create_standard_queues(store: Store, *, capability: Mapping[str, str] | None = None) -> None:
+    """Create `root` and `default`, which the scheduler of Volcano makes when it starts.
+
+    Args:
+        store: where.
+        capability: what `default` may have at most; None for no bound.
+    """
     for name in PROTECTED:
         if store.peek(names.QUEUE, None, name) is None:
             spec: Obj = {"reclaimable": name != names.ROOT_QUEUE, "weight": 1, "guarantee": {}}
+            if capability and name == names.DEFAULT_QUEUE:
+                spec["capability"] = dict(capability)
             store.create(names.QUEUE, {"metadata": {"name": name}, "spec": spec})
 
 

@@ -6,7 +6,10 @@ area; `base` has the pieces. Which rows each one flips: `suites/defects`.
 """
 
 from pytest_gpucluster.evidence.mutate import (
+    added,
     contention,
+    dropped,
+    exchanged,
     fabric,
     gang,
     health,
@@ -15,6 +18,7 @@ from pytest_gpucluster.evidence.mutate import (
     kueue,
     lifecycle,
     mfu,
+    moved,
     numa,
     parts,
     plugins,
@@ -35,7 +39,10 @@ __all__ = ["MUTANTS", "Mutant", "each", "edited", "with_lines", "without"]
 MUTANTS: Table = {
     name: entry
     for table in (
+        added.MUTANTS,
         contention.MUTANTS,
+        dropped.MUTANTS,
+        exchanged.MUTANTS,
         fabric.MUTANTS,
         gang.MUTANTS,
         health.MUTANTS,
@@ -44,6 +51,7 @@ MUTANTS: Table = {
         kueue.MUTANTS,
         lifecycle.MUTANTS,
         mfu.MUTANTS,
+        moved.MUTANTS,
         numa.MUTANTS,
         parts.MUTANTS,
         plugins.MUTANTS,

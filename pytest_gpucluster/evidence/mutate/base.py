@@ -60,6 +60,11 @@ def later(evidence: Evidence, t: float, by: float) -> Evidence:
     return with_lines(evidence, lines, spans=spans)
 
 
+def only(scenario: str, mutant: Mutant) -> Mutant:
+    """Return the mutant that changes the evidence of one scenario."""
+    return lambda evidence: mutant(evidence) if evidence.header.get("scenario") == scenario else evidence
+
+
 Attempt = tuple[gangs.Gang, gangs.Generation, gates.Held]
 
 

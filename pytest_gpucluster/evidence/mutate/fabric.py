@@ -43,17 +43,17 @@ def _on_one_node(evidence: Evidence) -> Evidence:
     return base.on("who", settle)(moved)
 
 
-def _floors(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+def floors(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
     """Return the mutant that changes the first floor that is declared."""
 
     def mutant(evidence: Evidence) -> Evidence:
         given = dict(evidence.header.get("given") or {})
         fabric = dict(given.get("fabric") or {})
-        floors = [dict(one) for one in fabric.get("floors") or []]
-        if not floors:
+        listed = [dict(one) for one in fabric.get("floors") or []]
+        if not listed:
             return evidence
-        change(floors[0])
-        header = {**evidence.header, "given": {**given, "fabric": {**fabric, "floors": floors}}}
+        change(listed[0])
+        header = {**evidence.header, "given": {**given, "fabric": {**fabric, "floors": listed}}}
         return Evidence(evidence.lines, header=header, spans=evidence.spans)
 
     return mutant
@@ -71,7 +71,7 @@ def _slow_rail(word: dict[str, Any]) -> None:
         _slower(word, 2.0)
 
 
-def _log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.Mutant:
+def log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.Mutant:
     """Return the mutant that rewrites lines of NCCL logs, of all pods or of a gang of a role; None drops a line."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -94,11 +94,6 @@ def _log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.M
     return mutant
 
 
-def _only(scenario: str, mutant: base.Mutant) -> base.Mutant:
-    """Return the mutant that changes the evidence of one scenario."""
-    return lambda evidence: mutant(evidence) if evidence.header.get("scenario") == scenario else evidence
-
-
 def _breaks(word: dict[str, Any]) -> None:
     """Let a rank tell an error in the place of its end."""
     error = "DistBackendError: NCCL error: invalid usage, Failed to initialize any NET plugin"
@@ -107,7 +102,7 @@ def _breaks(word: dict[str, Any]) -> None:
 
 def _log(change: Callable[[str], str | None]) -> base.Mutant:
     """Return the mutant that rewrites lines of the logs of the run that users get."""
-    return _only("collectives", _log_lines(change))
+    return base.only("collectives", log_lines(change))
 
 
 def _of_second(change: Callable[[str], str | None]) -> base.Mutant:
@@ -150,20 +145,20 @@ MUTANTS: base.Table = {
     ),
     "fabric.forced-network-fails": (
         "with the network forced the ranks of one member cannot use it",
-        _only("forced-transport", base.on("done", _breaks, alone=True)),
+        base.only("forced-transport", base.on("done", _breaks, alone=True)),
     ),
     "fabric.forced-and-ignored": (
         "the network is forced, and one rank is on sockets all the same",
-        _only(
+        base.only(
             "forced-transport",
-            _log_lines(
+            log_lines(
                 lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0") if "[rank0]" in text else text
             ),
         ),
     ),
     "fabric.force-unseen": (
         "no log says that the forced network is in force",
-        _only("forced-transport", _log_lines(lambda text: None if "NCCL_NET set" in text else text)),
+        base.only("forced-transport", log_lines(lambda text: None if "NCCL_NET set" in text else text)),
     ),
     "fabric.stall-unbounded": (
         "a collective stands still for ten times its bound",
@@ -219,15 +214,15 @@ MUTANTS: base.Table = {
     ),
     "fabric.not-switched-off": (
         "with the fabric switched off the traffic still goes over it",
-        _log_lines(lambda text: text.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), role="contrast"),
+        log_lines(lambda text: text.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), role="contrast"),
     ),
     "fabric.floor-without-shape": (
         "a floor does not say for how many nodes it holds",
-        _floors(lambda floor: floor.pop("nodes", None)),
+        floors(lambda floor: floor.pop("nodes", None)),
     ),
     "fabric.floor-above-the-wires": (
         "a floor is more than its wires carry: Gbit/s were written for GB/s",
-        _floors(lambda floor: floor.update(busbw=8.0 * floor["busbw"])),
+        floors(lambda floor: floor.update(busbw=8.0 * floor["busbw"])),
     ),
     "fabric.unseen": ("one member does not tell its connections", base.drop("reduced", alone=True)),
 }

@@ -219,7 +219,15 @@ class JobController:
         if action == names.RESUME and phase in (rules.ABORTING, rules.ABORTED):
             self._work.kill(job, rules.always(rules.RESTARTING), counts_retry=True)
             return
-        self._work.kill(job, _end_when_quiet)
+        self._work.kill(job, self._end_when_quiet)
+
+    def _end_when_quiet(self, job: Obj, status: Obj) -> str | None:
+        """Return what a Job becomes whose pods are gone, planted defects included; None as long as some are there."""
+        if not rules.is_quiet(status):
+            return None
+        if self._has("lifecycle.completes-by-terminating"):
+            return rules.by_terminating(job)
+        return rules.ENDS.get(rules.phase_of(job))
 
     def _act(self, job: Obj, action: str, happened: Happening) -> bool:
         """Carry out an action on a Job that is pending or running; False when there is none."""
@@ -236,10 +244,6 @@ class JobController:
         else:
             return False
         return True
-
-
-def _end_when_quiet(job: Obj, status: Obj) -> str | None:
-    return rules.ENDS.get(rules.phase_of(job)) if rules.is_quiet(status) else None
 
 
 def _first_is_done(job: Obj, happened: Happening) -> bool:

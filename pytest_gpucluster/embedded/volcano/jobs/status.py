@@ -151,6 +151,15 @@ def is_quiet(status: Obj) -> bool:
     return not any(int(status.get(c) or 0) for c in ("terminating", "pending", "running"))
 
 
+def by_terminating(job: Obj) -> str | None:
+    """Return what follows a phase where Jobs that complete are terminated on the way (a defect)."""
+    phase = phase_of(job)
+    completes = any(c.get("status") == COMPLETING for c in (job.get("status") or {}).get("conditions") or [])
+    if not completes:
+        return ENDS.get(phase)
+    return {COMPLETING: TERMINATING, TERMINATING: COMPLETED}.get(phase)
+
+
 def running_duration(job: Obj, now: str) -> str:
     """Return the time since a Job was created as Go writes a duration, in whole seconds."""
     begun = parse_time(job["metadata"]["creationTimestamp"])

@@ -1,0 +1,18 @@
+"""Faults of the hardware under a container's ranks, played where its interpreter starts: no payload knows of them."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from pytest_gpucluster.node.defects import CORRUPTS_COLLECTIVES, CORRUPTS_PRODUCTS
+
+FOLDER = Path(__file__).with_name("faulty")
+"""Holds the `sitecustomize` that Python imports before any program, where this folder is on its path."""
+VARIABLE = "GPUCLUSTER_PLANTED"
+PLAYED = (CORRUPTS_COLLECTIVES, CORRUPTS_PRODUCTS)
+"""Defects that it can play."""
+
+
+def variables(defects: Collection[str]) -> dict[str, str]:
+    """Return what a container's environment must have for the planted faults; nothing where none is planted."""
+    planted = [name for name in PLAYED if name in defects]
+    return {VARIABLE: ",".join(planted), "PYTHONPATH": str(FOLDER)} if planted else {}

@@ -1,0 +1,25 @@
+"""Defects of what the programs of the suite stand on: hardware, kubelets, phases, quota, and what is declared."""
+
+from collections.abc import Mapping
+
+FLIPS: Mapping[str, Mapping[str, str]] = {
+    "admission.accepts-any-queue": {"REF-004": "fail"},
+    "admission.other-retries": {"INV-010": "fail"},
+    "queue.promises-too-much": {"INV-005": "fail"},
+    "lifecycle.completes-by-terminating": {"LIFE-008": "fail"},
+    "node.never-restarts": {"LIFE-012": "inconclusive"},
+    # Whoever waits for an end with another code than 0 waits in vain, or goes on with what is not there.
+    "node.keeps-exit-zero": {
+        **dict.fromkeys(("PLG-013", "RDZV-003", "RDZV-004", "RDZV-008", "RDZV-009"), "fail"),
+        **dict.fromkeys(("LIFE-004", "LIFE-007", "LIFE-012"), "inconclusive"),
+    },
+    "node.shares-a-device": {"FAB-014": "fail"},
+    "node.corrupts-collectives": {
+        **dict.fromkeys(("FAB-006", "FAB-013", "MFU-002", "MFU-004"), "fail"),
+        **dict.fromkeys(("RDZV-001", "RDZV-006", "RDZV-010"), "fail"),
+    },
+    "node.corrupts-products": {"MFU-001": "fail", "MFU-003": "fail"},
+    "profile.floor-in-gbits": {"FAB-015": "inconclusive"},
+}
+
+MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {}

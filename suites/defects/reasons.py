@@ -1,0 +1,58 @@
+"""Why rows turn red under live defects, and why no cluster of ours can play one for some rows.
+
+A row that is red for another reason than its defect shows nothing: the matrix compares with what the finding says.
+"""
+
+from collections.abc import Mapping
+
+REASONS: Mapping[str, Mapping[str, str]] = {
+    "default-scheduler.gang-aware": {
+        "GANG-008": "was not half placed: 4 of 4 bound",
+        "KUE-009": "was not half placed: 0 of 5 bound",
+    },
+    "admission.overwrites-scheduler": {"GANG-011": "all went to volcano: the control does not show"},
+    "queue.forgets-promises": {"REF-007": "started beside it"},
+    "plugins.injects-unasked": {"PLG-005": "has MASTER_ADDR"},
+    "lifecycle.completes-without-policy": {"LIFE-002": "shorter than the window"},
+    "queue.promises-too-much": {"INV-005": "promises more than there is: capability 4096"},
+    "lifecycle.completes-by-terminating": {"LIFE-008": "from Completing to Terminating"},
+    "node.never-restarts": {"LIFE-012": "was restarted in its pod"},
+    "node.keeps-exit-zero": {
+        "RDZV-004": "could not reach its rendezvous and ended with 0",
+        "RDZV-009": "did not go on and ended with 0",
+    },
+    "node.shares-a-device": {"FAB-014": "are on one device"},
+    "node.corrupts-collectives": {
+        "FAB-006": "wrong data",
+        "FAB-013": "all-reduce",
+        "MFU-002": "another loss of the same batch",
+        "MFU-004": "the sum over ranks is wrong",
+        "RDZV-006": "alone",
+    },
+    "node.corrupts-products": {"MFU-001": "product is wrong", "MFU-003": "product is wrong"},
+    "profile.floor-in-gbits": {"FAB-015": "more than the wires carry"},
+}
+"""Live defect -> {requirement id: a part of what the finding says was observed}."""
+
+_NCCL = (
+    "judges what NCCL prints of its connections, and NCCL needs GPUs: ranks of the embedded cluster are on CPUs, where "
+    "the row does not apply"
+)
+
+UNPLAYED: Mapping[str, str] = {
+    **dict.fromkeys(("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-017", "FAB-018"), _NCCL),
+    "FAB-010": "forces a network upon NCCL, which needs GPUs: on CPUs there is none to force",
+    "FAB-011": "lets ranks stand in a collective for the declared bound on GPUs: on CPUs the row does not apply",
+    "FAB-016": "switches a fabric off between two machines with GPUs: no cluster of ours has one",
+}
+"""MUST rows and controls without a live defect -> why; constructed evidence and its mutants stand in."""
+
+NEVER_FAILS: Mapping[str, str] = {
+    "FAB-015": "a floor that cannot be is a fault of the profile: of the cluster it says nothing",
+}
+"""MUST rows whose judge knows no violation -> why; a live defect turns them not pass."""
+
+OUTAGES: frozenset[str] = frozenset(
+    {"admission.down", "controllers.down", "scheduler.down", "kueue.absent", "network.dns-down"}
+)
+"""Live defects that stop a whole part of the cluster: a row that is red under them alone shows little of its own."""
