@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import kueue_parts, native_parts, rejected, say, terms
+from pytest_gpucluster.judge import attribution, kueue_parts, native_parts, say, terms
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -72,7 +72,7 @@ def _answers(evidence: Evidence) -> list[Line]:
 def _apis(evidence: Evidence) -> Finding:
     answers = _answers(evidence)
     missing = {
-        str(a.data["case"]).removeprefix(API_CASE): a for a in answers if not rejected.answer(a).accepted
+        str(a.data["case"]).removeprefix(API_CASE): a for a in answers if not attribution.answer(a).accepted
     }
     if missing:
         line = next(iter(missing.values()))
@@ -92,7 +92,7 @@ def _admission(evidence: Evidence) -> Finding:
     line = next((r for r in evidence.responses() if r.data.get("case") == DRY_RUN_CASE), None)
     if line is None:
         return _part(Verdict.INCONCLUSIVE, "admission was not asked with a dry-run Job")
-    answer = rejected.answer(line)
+    answer = attribution.answer(line)
     if not answer.accepted:
         text = (
             f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"

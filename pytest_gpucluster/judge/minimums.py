@@ -214,7 +214,7 @@ def _role_short(
     evidence: Evidence, given: terms.Given, gang: Gang, least: Mapping[str, int]
 ) -> Finding | None:
     found = placement.short_role(evidence, gang, least)
-    shown = half.lasting(evidence, given, found)
+    shown = [*half.lasting(evidence, given, found), *half.retreats(evidence, found)]
     if shown:
         worst = max(shown, key=lambda one: one.seconds)
         held = {role: sum(p.task == role for p in worst.members) for role in least}

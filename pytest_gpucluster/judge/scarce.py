@@ -10,8 +10,7 @@ from pytest_gpucluster.judge import half, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-EPSILON = 1e-3
-"""Seconds by which a timer may fire early."""
+EPSILON = terms.EPSILON
 
 REQUIRED = "while part of the gang would fit, none of its members is bound for the window; when room appears, all are"
 

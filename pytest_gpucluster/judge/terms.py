@@ -44,6 +44,9 @@ HALF_PERIODS = 2
 SILENT = 5.0
 """Seconds after which a PodGroup without a phase means that no scheduler looks at it (Volcano v1.14.4, recorded)."""
 
+EPSILON = 1e-3
+"""Seconds by which a timer may fire early."""
+
 OBJECT_CLOCK_GRAIN = 1.0
 """Seconds by which a difference of two whole-second time stamps may exceed the true one."""
 
