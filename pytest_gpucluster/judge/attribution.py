@@ -14,9 +14,6 @@ from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
-CONTROL = "control:"
-"""Prefix of the case under which the same object, with the one wrong thing right, was tried."""
-
 SCHEMA = "CRD schema"
 
 _WEBHOOK = re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request')

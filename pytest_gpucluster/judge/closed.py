@@ -3,7 +3,7 @@
 import dataclasses
 
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import attribution, refused, rejected, say, terms
+from pytest_gpucluster.judge import attribution, controls, refused, rejected, say, terms
 from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
@@ -121,10 +121,11 @@ def _queue(evidence: Evidence, answer: Answer) -> tuple[str, str]:
 
 def _control(evidence: Evidence, given: terms.Given, shut: _Asked | None) -> str | None:
     """Return what ran on the queue while it was open, "" where a recording tells nothing of it, None for nothing."""
-    controls = terms.cast(evidence, given, "control")
-    if controls is None:
+    named = terms.cast(evidence, given, "control")
+    if named is None:
         return ""
-    for gang in controls:
-        if gang.whole is not None and (shut is None or gang.queue == shut.queue):
-            return f"; {gang.name} ran on {gang.queue} while it was open"
+    for gang in named:
+        ran, what = controls.ran(evidence, given, gang)
+        if ran and (shut is None or gang.queue == shut.queue):
+            return f"; {gang.name} {what} on {gang.queue} while it was open"
     return None

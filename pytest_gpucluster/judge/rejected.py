@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence.answers import CONTROL
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.judge import attribution, say, terms
 from pytest_gpucluster.judge.attribution import Answer
@@ -101,7 +102,7 @@ def _uncontrolled(answers: Mapping[str, Answer], tried: Mapping[str, Answer], *,
     """
     if arranged:
         found = (
-            attribution.uncontrolled(case, one, answers.get(attribution.CONTROL + case))
+            attribution.uncontrolled(case, one, answers.get(CONTROL + case))
             for case, one in tried.items()
         )
         return next((why for why in found if why), "")

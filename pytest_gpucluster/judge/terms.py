@@ -84,6 +84,22 @@ def seconds(given: Given, *keys: str) -> float | None:
     return None
 
 
+PLACED_WITHIN = 60.0
+"""Seconds in which a gang that fits is placed where no budget is given; recorded of real Volcano: 0.7 to 3 s."""
+
+LATE = 0.5
+"""Seconds by which a line may be received later than what it tells, on a busy machine."""
+
+
+def placed_within(given: Given, *budgets: str) -> float:
+    """Return the seconds in which a gang must be placed: the sum of these budgets (`bind` alone where none is named).
+
+    A wait of the driver ends then, so that what comes later came too late also where nobody waited.
+    """
+    found = [value for name in budgets or ("bind",) if (value := seconds(given, name)) is not None]
+    return sum(found) + LATE if found else PLACED_WITHIN
+
+
 def count(given: Given, key: str) -> int | None:
     """Return a positive whole number of `given`, None where there is none."""
     value = fields.number(given, key)
