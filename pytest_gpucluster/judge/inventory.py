@@ -97,6 +97,8 @@ def _admission(evidence: Evidence) -> Finding:
         text = (
             f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
         )
+        if answer.at_admission and not answer.volcano and answer.component != attribution.SCHEMA:
+            return _part(Verdict.INCONCLUSIVE, text, line.key, attribution.FOREIGN)
         cause = say.NOT_INSTALLED if answer.code == 404 else ADMISSION
         return _part(Verdict.FAIL, text, line.key, cause)
     spec = fields.sub(line.data, "object", "spec") or fields.sub(line.data, "status", "spec")

@@ -149,7 +149,8 @@ def control_of(evidence: Evidence, given: terms.Given, subject: Gang) -> tuple[b
     why = ""
     for gang in later:
         ran, what = controls.ran(evidence, given, gang)
-        text = f"the control {gang.name} ({gang.minimum} members) {what} on queue {gang.queue or '-'}"
+        members = f" ({gang.minimum} members)" if ran else ""
+        text = f"the control {gang.name}{members} {what} on queue {gang.queue or '-'}"
         late = (gang.whole or 0.0) - max(gang.created, _over(subject))
         if ran and late > terms.placed_within(given, "enqueue", "bind"):
             ran, text = False, f"{text}, but only {late:.0f} s after it could have"

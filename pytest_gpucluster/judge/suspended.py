@@ -70,6 +70,9 @@ def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | 
             violation=True,
             causes=(COMMANDS,),
         )
+    grace = max((pod.grace for pod in gang.pods), default=0.0)
+    if aborted > limit + grace + several.GONE_SLACK:
+        return found(Verdict.FAIL, f"Aborted only {aborted - asked.suspend:.0f} s later", causes=(COMMANDS,))
     text = f"Aborted at t={aborted:.2f} s"
     made = [p.name for p in gang.pods if aborted < p.created < until]
     if made:
@@ -93,7 +96,8 @@ def _resumed(
         return found(Verdict.INCONCLUSIVE, f"{text}; it was not resumed")
     text = f"{text}, no pod until ResumeJob at t={resume:.2f} s"
     before = {p.slot for p in gang.pods if p.created < resume}
-    fresh = {p.slot for p in gang.pods if resume <= p.created <= stop}
+    soon = several.due(evidence, given, gang, resume) + terms.placed_within(given, "enqueue")
+    fresh = {p.slot for p in gang.pods if resume <= p.created <= min(stop, soon)}
     missing = sorted(before - fresh)
     if missing and gang.job is not None and gang.job.phase == "Failed":
         used, allowed = jobs.retry_count(gang.job), jobs.max_retry(gang.job)
