@@ -72,7 +72,9 @@ def afresh(gen: Generation) -> Generation | None:
     if any(p.deleting is None and p.deleted is None for p in old):
         return None
     gone = {p.uid for p in old}
-    return dataclasses.replace(gen, members=tuple(p for p in gen.members if p.uid not in gone)) if gone else gen
+    return (
+        dataclasses.replace(gen, members=tuple(p for p in gen.members if p.uid not in gone)) if gone else gen
+    )
 
 
 def _half(evidence: Evidence, whose: tuple[Gang, Generation], span: tuple[Step, float], held: int) -> Half:

@@ -210,6 +210,10 @@ def _job_of(line: Line) -> str:
         job = fields.sub(metadata, place).get(_JOB_NAME)
         if job:
             return str(job)
-    group = line.name if line.kind == "PodGroup" else str(fields.sub(metadata, "annotations").get(_GROUP_NAME) or "")
+    group = (
+        line.name
+        if line.kind == "PodGroup"
+        else str(fields.sub(metadata, "annotations").get(_GROUP_NAME) or "")
+    )
     match = _GROUP.match(group)
     return match["job"] if match else ""

@@ -51,9 +51,7 @@ def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
     texts = tuple(_text(case, one) for case, one in tried.items())
 
     def inconclusive(text: str, *causes: Cause) -> Finding:
-        return say.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts, causes=causes
-        )
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts, causes=causes)
 
     foreign = [why for one in answers.values() if (why := attribution.misattributed(one, schema=False))]
     if foreign:

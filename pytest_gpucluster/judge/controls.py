@@ -41,7 +41,10 @@ def ran(evidence: Evidence, given: terms.Given, gang: Gang) -> tuple[bool, str]:
     seen = min([*ends, evidence.end]) - gen.whole
     limit = terms.seconds(given, "start") or STARTS_WITHIN
     if seen > limit - terms.LATE and any(pod.running is not None for pod in pods(evidence)):
-        return False, f"was placed, and {say.listed([pod.name for pod in idle], 3)} did not start for {seen:.0f} s"
+        return (
+            False,
+            f"was placed, and {say.listed([pod.name for pod in idle], 3)} did not start for {seen:.0f} s",
+        )
     return True, "was placed whole"
 
 

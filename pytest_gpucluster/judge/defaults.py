@@ -202,7 +202,9 @@ def dry_run_allowed(evidence: Evidence, given: terms.Given) -> Presupposed:
     del given
     name = "Jobs may be created"
     asked: list[Any] = [
-        attribution.answer(line) for line in evidence.responses() if str(line.data.get("case") or "") in LEFT_OUT
+        attribution.answer(line)
+        for line in evidence.responses()
+        if str(line.data.get("case") or "") in LEFT_OUT
     ]
     if not asked:
         return say.presupposed(name, held=None, observed="no dry-run Job was sent")

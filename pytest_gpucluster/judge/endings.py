@@ -95,7 +95,9 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
         return found(Verdict.FAIL, f"removed only {took:.1f} s later", causes=(nobody,))
     slow = _owned_late(evidence, gang, gone)
     if slow:
-        return found(Verdict.FAIL, f"removed {took:.1f} s later, but {slow} was there long after", causes=(nobody,))
+        return found(
+            Verdict.FAIL, f"removed {took:.1f} s later, but {slow} was there long after", causes=(nobody,)
+        )
     left = _owned_left(evidence, gang, stop)
     if left:
         why = several.expired(evidence, gang, t)

@@ -89,7 +89,9 @@ def _minimum_unseen(evidence: Evidence, given: terms.Given, gang: Gang, *, arran
     if not volcano and not native:
         return None
     kind = names.POD_GROUP if volcano else names.NATIVE_POD_GROUP
-    text = f"no {kind} of {gang.title} was seen, so whether its minimum is the Job's {gang.minimum} is not known"
+    text = (
+        f"no {kind} of {gang.title} was seen, so whether its minimum is the Job's {gang.minimum} is not known"
+    )
     return say.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang, causes=(NO_GROUP,))
 
 

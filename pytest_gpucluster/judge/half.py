@@ -47,7 +47,9 @@ def interrupted(evidence: Evidence, half: Half) -> bool:
     gang = half.gang
     ours = {gang.uid, *(pod.uid for pod in half.generation.members)} - {""}
     acts = ("deleted-by-us", "evicted-by-us", "commanded", "room-made", "rebooted-by-us")
-    if any(note.data.get("uid") in ours and note.t <= half.end for word in acts for note in evidence.notes(word)):
+    if any(
+        note.data.get("uid") in ours and note.t <= half.end for word in acts for note in evidence.notes(word)
+    ):
         return True
     job = gang.job
     over = [] if job is None else [t for t, phase, _ in job.phases if phase in jobs.OVER - {"Restarting"}]
@@ -67,7 +69,9 @@ def half_placed(
     """Return the finding on half placement: a violation, or why it cannot be told; None when there was none."""
     limits = terms.of(evidence, given)
     found = halves(evidence, gangs)
-    shown = [half for half in found if half in lasting(evidence, given, found) or half in retreats(evidence, found)]
+    shown = [
+        half for half in found if half in lasting(evidence, given, found) or half in retreats(evidence, found)
+    ]
     if shown:
         worst = shown[0]
         return say.finding(

@@ -282,7 +282,10 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
 
 
 def _longest(one: Ended) -> float:
-    return max((min(t for t in (p.deleting, p.deleted, p.finished) if t is not None) - one.t for p in one.others), default=0.0)
+    return max(
+        (min(t for t in (p.deleting, p.deleted, p.finished) if t is not None) - one.t for p in one.others),
+        default=0.0,
+    )
 
 
 @terms.judge

@@ -101,7 +101,9 @@ def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attem
             repeat=(*say.repeat(winner.gang), *say.repeat(loser.gang)),
         )  # fmt: skip
 
-    gaps = evidence.gaps("Pod", loser.gang.created, loser.gen.whole if loser.gen.whole is not None else held.end)
+    gaps = evidence.gaps(
+        "Pod", loser.gang.created, loser.gen.whole if loser.gen.whole is not None else held.end
+    )
     if gaps:
         return found(Verdict.INCONCLUSIVE, "; the watch of pods has a gap there")
     if scarce.watched(evidence, held) < limits.window - scarce.EPSILON:
@@ -139,7 +141,8 @@ def _released(winner: Attempt) -> float:
 def _let_go(winner: Attempt) -> float:
     """Return when the last member of the winner let go of its place, the end of time where one never did."""
     ends = [
-        min((t for t in (pod.finished, pod.deleted) if t is not None), default=0.0) for pod in winner.gen.bound_members
+        min((t for t in (pod.finished, pod.deleted) if t is not None), default=0.0)
+        for pod in winner.gen.bound_members
     ]
     return max(ends, default=0.0)
 

@@ -41,9 +41,7 @@ def wanted_cases(given: terms.Given) -> tuple[str, ...] | None:
     if isinstance(cases, Mapping):
         return tuple(str(case) for case in cases)
     if isinstance(cases, list | tuple):
-        return tuple(
-            str(c.get("case") or c.get("name")) if isinstance(c, Mapping) else str(c) for c in cases
-        )
+        return tuple(str(c.get("case") or c.get("name")) if isinstance(c, Mapping) else str(c) for c in cases)
     return None
 
 
@@ -102,8 +100,7 @@ def _uncontrolled(answers: Mapping[str, Answer], tried: Mapping[str, Answer], *,
     """
     if arranged:
         found = (
-            attribution.uncontrolled(case, one, answers.get(CONTROL + case))
-            for case, one in tried.items()
+            attribution.uncontrolled(case, one, answers.get(CONTROL + case)) for case, one in tried.items()
         )
         return next((why for why in found if why), "")
     if any(one.accepted and one.line.data.get("accepted_spec") for one in answers.values()):

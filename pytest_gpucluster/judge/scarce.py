@@ -1,7 +1,8 @@
 """GANG-002: all or nothing, where there is room for a part of the gang only."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pytest_gpucluster.evidence import capacity, fields, gates
 from pytest_gpucluster.evidence.gangs import Gang, Generation
@@ -129,7 +130,7 @@ def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attem
         return found(Verdict.INCONCLUSIVE, text)
     if a.gen.whole is None:
         return _never_whole(evidence, given, who, found)
-    room = _room(evidence, a.gen.whole)
+    room = room_before(evidence, a.gen.whole)
     late = 0.0 if room is None else a.gen.whole - room
     if late > terms.placed_within(given):
         text = f"{who}; room appeared at t={room:.2f} s and the gang was whole only {late:.0f} s later"
@@ -138,13 +139,19 @@ def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attem
     return found(Verdict.PASS, f"{text} from t={a.gen.first_bind or 0.0:.2f} s")
 
 
-def _room(evidence: Evidence, before: float) -> float | None:
-    """Return when we last made room before a time: when what held it was gone, else when its deletion was asked."""
-    times = []
+def room_before(evidence: Evidence, before: float) -> float | None:
+    """Return when we last made room before a time: when what held it was gone, else when we asked for that."""
+    times = [note.t for note in evidence.notes("slots-set") if _more(note.data)]
     for note in evidence.notes("room-made"):
-        gone = [line.t for line in evidence.history(str(note.data.get("uid") or "")) if line.type == "DELETED"]
+        gone = [
+            line.t for line in evidence.history(str(note.data.get("uid") or "")) if line.type == "DELETED"
+        ]
         times.append(gone[0] if gone else note.t)
     return max((t for t in times if t <= before), default=None)
+
+
+def _more(data: Mapping[str, Any]) -> bool:
+    return (fields.number(data, "slots") or 0) > (fields.number(data, "was") or 0)
 
 
 def _never_whole(evidence: Evidence, given: terms.Given, who: str, found: Callable[..., Finding]) -> Finding:

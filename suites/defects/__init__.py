@@ -8,6 +8,7 @@ prerequisite that failed. The matrix tests compare exactly.
 from collections.abc import Iterable, Mapping
 
 from . import (
+    at_no_time,
     contention,
     fabric,
     gang,
@@ -27,6 +28,7 @@ from . import (
 Table = Mapping[str, Mapping[str, str]]
 
 _AREAS = (
+    at_no_time,
     contention,
     inventory,
     gang,

@@ -74,6 +74,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "inventory.unfilled-dry-run": {"INV-001": "fail"},
     "inventory.no-phase": {"INV-001": "inconclusive"},
     "inventory.no-podgroup": {
+        "GANG-001": "inconclusive",
         "LIFE-013": "inconclusive",
         "INV-001": "inconclusive",
         "GANG-006": "inconclusive",

@@ -35,7 +35,10 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
     scenario=closed_queue,
     judge=refusal.closed_queue_refuses,
     defects=[
-        "admission.down", "admission.foreign-policy", "queue.accept-unknown", "queue.accept-closed",
+        "admission.down",
+        "admission.foreign-policy",
+        "queue.accept-unknown",
+        "queue.accept-closed",
         "refusal.by-permission",
     ],  # fmt: skip
 )

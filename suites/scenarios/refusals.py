@@ -80,7 +80,9 @@ def _policy(job: Manifest, *, wrong: bool) -> None:
 def _mpi(job: Manifest, *, wrong: bool) -> None:
     job["spec"]["plugins"] = {"mpi": ["--master=mpimaster", "--worker=worker"]}
     if not wrong:
-        job["spec"]["tasks"].append({**copy.deepcopy(job["spec"]["tasks"][0]), "name": "mpimaster", "replicas": 1})
+        job["spec"]["tasks"].append(
+            {**copy.deepcopy(job["spec"]["tasks"][0]), "name": "mpimaster", "replicas": 1}
+        )
         job["spec"]["minAvailable"] = 3
 
 

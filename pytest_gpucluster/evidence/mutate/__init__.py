@@ -6,6 +6,8 @@ area; `base` has the pieces. Which rows each one flips: `suites/defects`.
 """
 
 from pytest_gpucluster.evidence.mutate import (
+    admission,
+    at_no_time,
     contention,
     fabric,
     gang,
@@ -35,6 +37,8 @@ __all__ = ["MUTANTS", "Mutant", "each", "edited", "with_lines", "without"]
 MUTANTS: Table = {
     name: entry
     for table in (
+        admission.MUTANTS,
+        at_no_time.MUTANTS,
         contention.MUTANTS,
         fabric.MUTANTS,
         gang.MUTANTS,
