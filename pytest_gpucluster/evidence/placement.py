@@ -86,7 +86,8 @@ def _half(evidence: Evidence, whose: tuple[Gang, Generation], span: tuple[Step, 
     missing = tuple(p for p in gen.members if p.created <= end and (p.bound is None or p.bound >= end))
     return Half(
         gang=gang, generation=gen, start=begin.t, end=end, seconds=max(stretches), held=held,
-        open=gen.whole is None and end >= evidence.end, whole=gen.whole is not None and end >= gen.whole, gap=bool(gaps), members=bound, missing=missing, key=begin.key,
+        open=gen.whole is None and end >= evidence.end, whole=gen.whole is not None and end >= gen.whole,
+        gap=bool(gaps), members=bound, missing=missing, key=begin.key,
     )  # fmt: skip
 
 

@@ -48,8 +48,8 @@ ABOUT: Mapping[str, str] = {
 
 FOREIGN = Cause(
     "another gate than the gang scheduler's admission refuses such Jobs here: a policy engine, a quota or a permission",
-    "exempt the namespace of the suite from that policy, or let the suite's Jobs meet it through the pod overlay of the "
-    "profile, and repeat: what the gang scheduler's own admission says was not seen",
+    "exempt the namespace of the suite from that policy, or let the suite's Jobs meet it through the pod overlay of "
+    "the profile, and repeat: what the gang scheduler's own admission says was not seen",
 )
 
 

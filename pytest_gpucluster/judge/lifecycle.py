@@ -208,8 +208,10 @@ def _completed(evidence: Evidence, given: terms.Given, one: Ended) -> Finding:
         )
     if not asked:
         # Ranks of one job often end together; those that did are no test of what ends the others.
-        text = f"{say.listed([pod.name for pod in alone], 4)} ended without being asked: what the Job's end does to others "
-        return found(Verdict.INCONCLUSIVE, f"{text}was not put to the test")
+        text = f"{say.listed([pod.name for pod in alone], 4)} ended without being asked"
+        return found(
+            Verdict.INCONCLUSIVE, f"{text}: what the master's end does to others was not put to the test"
+        )
     return _gone(evidence, (one, until, budget), found)
 
 

@@ -30,7 +30,7 @@ AGAIN = Cause(
 )
 RUNS_ON = Cause(
     "the kubelet does not end the member: its node does not answer, or a finalizer or a stuck volume holds the pod",
-    "look at the node (`kubectl describe node`) and at the finalizers of the pod; two members of one rank spoil the run",
+    "look at the node (`kubectl describe node`) and at the pod's finalizers; two members of one rank spoil the run",
 )
 FAILED_FIRST = Cause(
     "the process ended with another code than 0 on SIGTERM: the kubelet reports the pod Failed before it is gone, "

@@ -19,8 +19,8 @@ def of(evidence: Evidence, given: terms.Given, *roles: str) -> tuple[Gang, ...]:
 def own_containers(gang: Gang, pod: PodStory) -> list[fields.Object]:
     """Return the regular containers of a pod that its task asks for.
 
-    What admission puts beside them, such as the proxy of a service mesh, is no container of the task: the plugins act on
-    the template. Where the template is not in the evidence every regular container counts.
+    What admission puts beside them, such as the proxy of a service mesh, is no container of the task: the plugins act
+    on the template. Where the template is not in the evidence every regular container counts.
     """
     every = list(fields.containers(pod.last))
     tasks = gang.job.tasks if gang.job is not None and gang.job.kind == names.VC_JOB else []

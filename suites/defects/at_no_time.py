@@ -32,6 +32,6 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "moment.old-member-stays": {"LIFE-003": "fail"},
     "moment.attempts-uncounted": {"LIFE-004": "fail"},
     "moment.removed-late": {"LIFE-005": "fail"},
-    "moment.bound-late": {"GANG-002": "fail"},
+    "moment.bound-late": dict.fromkeys(("GANG-002", "GANG-003", "GANG-005"), "fail"),
     "moment.completed-late": {"LIFE-001": "fail"},
 }

@@ -13,7 +13,7 @@ _NO_JOB = {
     "NUMA": (8,),
     "TRN": (3,),
 }
-"""Rows that need a Job of their own, those that need torch left out: where nobody may create one, nothing is decided."""
+"""Rows that need a Job of their own, those with torch left out: where nobody may create one, nothing is decided."""
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "admission.foreign-policy": {

@@ -40,7 +40,7 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
         "queue.accept-unknown",
         "queue.accept-closed",
         "refusal.by-permission",
-    ],  # fmt: skip
+    ],
 )
 def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
     """An unknown or closed queue refuses.

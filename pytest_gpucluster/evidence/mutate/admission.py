@@ -90,17 +90,9 @@ def _starting(evidence: Evidence, chosen: Callable[[pods.PodStory], bool]) -> Ev
     uids = {pod.uid for pod in pods.pods(evidence) if chosen(pod)}
 
     def stuck(obj: dict[str, Any]) -> None:
-        status = obj.setdefault("status", {})
-        waiting = [
-            {
-                "name": one.get("name"),
-                "ready": False,
-                "restartCount": 0,
-                "state": {"waiting": {"reason": "ErrImagePull"}},
-            }
-            for one in fields.items(obj, "spec", "containers")
-        ]
-        status.update(phase="Pending", containerStatuses=waiting)
+        state = {"ready": False, "restartCount": 0, "state": {"waiting": {"reason": "ErrImagePull"}}}
+        waiting = [{"name": one.get("name"), **state} for one in fields.items(obj, "spec", "containers")]
+        obj.setdefault("status", {}).update(phase="Pending", containerStatuses=waiting)
 
     bound = [
         line for line in evidence.lines if line.uid in uids and line.object.get("spec", {}).get("nodeName")

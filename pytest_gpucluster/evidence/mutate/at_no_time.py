@@ -151,7 +151,7 @@ def attempts_uncounted(evidence: Evidence) -> Evidence:
     pod = gang.pods[0]
     t = pod.created - 1e-6
     told = base.later(evidence, t, HOLE)
-    before = [line for line in evidence.history(pod.uid)]
+    before = evidence.history(pod.uid)
     span = max(before[-1].t - before[0].t, 1e-6)
     runs = jobs.max_retry(gang.job)
     again: list[Line] = []
