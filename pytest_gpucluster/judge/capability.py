@@ -67,7 +67,8 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang, excess: refused.E
     """Judge one gang that asks for more than its queue may have."""
     most = max(gang.generations, key=lambda gen: gen.most_held)
     if most.most_held:
-        text = f"{gang.title} held places although {excess.text}: {say.part(most.most_held, gang.minimum)} members bound"
+        members = f"{say.part(most.most_held, gang.minimum)} members bound"
+        text = f"{gang.title} held places although {excess.text}: {members}"
         return _violated(evidence, given, text, gang, most.steps[0].key)
     one = refused.for_good(evidence, gang)
     if one is None:

@@ -79,7 +79,7 @@ def _something_bound(
         return say.finding(
             Verdict.FAIL,
             REQUIRED,
-            f"{gang.title} {_holds(gang, gen)} although it is larger than the cluster: "
+            f"{gang.title} {_holds(gang, gen)} although it can never be whole: "
             f"{say.part(gen.most_held, gen.minimum)} members bound from t={gen.steps[0].t:.2f} s",
             gang,
             violation=True,
@@ -93,7 +93,7 @@ def _something_bound(
 
 def _holds(gang: Gang, gen: Generation) -> str:
     attempts = f" in attempt {gen.number} of {len(gang.generations)}" if len(gang.generations) > 1 else ""
-    return f"held places{attempts}"
+    return f"{'held' if attempts else 'holds'} places{attempts}"
 
 
 def _not_refused(evidence: Evidence, given: terms.Given, gangs: tuple[Gang, ...]) -> Finding:
