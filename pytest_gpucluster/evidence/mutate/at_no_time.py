@@ -90,8 +90,7 @@ def refused_for_a_moment(evidence: Evidence) -> Evidence:
 
 def _role(evidence: Evidence, *roles: str) -> Gang | None:
     for gang in gangs.gangs(evidence):
-        labels = fields.sub(gang.job.last if gang.job else {}, "metadata", "labels")
-        if labels.get(names.LABEL_ROLE) in roles:
+        if _plays(gang, *roles):
             return gang
     return None
 
@@ -195,7 +194,24 @@ def completed_late(evidence: Evidence) -> Evidence:
     return _stretched(evidence, gang.job.completed - 1e-6)
 
 
+def gives_up_late(evidence: Evidence) -> Evidence:
+    """Let members that give up say so in time, and end minutes later."""
+    ends = [
+        pod.finished
+        for gang in gangs.gangs(evidence)
+        if _plays(gang, "unanswered", "endpoint", "subdomain", "stalled")
+        for pod in gang.pods
+        if pod.finished is not None
+    ]
+    return _stretched(evidence, min(ends) - 1e-6) if ends else evidence
+
+
+def _plays(gang: Gang, *roles: str) -> bool:
+    return fields.sub(gang.job.last if gang.job else {}, "metadata", "labels").get(names.LABEL_ROLE) in roles
+
+
 MUTANTS: base.Table = {
+    "moment.gives-up-late": ("who gives up says so in time and ends minutes later", gives_up_late),
     "moment.part-bound": ("a part of the held gang is bound for a moment, and made anew", part_for_a_moment),
     "moment.refused-bound": ("members of a refused gang are bound for a moment", refused_for_a_moment),
     "moment.ends-alone": ("the other members end by themselves, nobody asked for it", ends_alone),
