@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence import fields, jobs, placement
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.owners import JobStory
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Finding, Number, Verdict
@@ -51,12 +52,24 @@ def interrupted(evidence: Evidence, half: Half) -> bool:
         note.data.get("uid") in ours and note.t <= half.end for word in acts for note in evidence.notes(word)
     ):
         return True
-    job = gang.job
-    over = [] if job is None else [t for t, phase, _ in job.phases if phase in jobs.OVER - {"Restarting"}]
-    over += [] if job is None else [line.t for line in evidence.history(job.uid) if _going(line)]
-    if any(t <= half.end for t in over):
+    group = half.generation.group
+    if gang.job is None:
+        # Nobody saw the life of what owns the pods; while its PodGroup stands, they were wanted.
+        if group is None or (group.deleted is not None and group.deleted <= half.end):
+            return True
+    elif any(t <= half.end for t in _over(evidence, gang.job, half.start)):
         return True
     return any(pod.finished is not None and pod.finished <= half.end for pod in half.members)
+
+
+def _over(evidence: Evidence, job: JobStory, start: float) -> list[float]:
+    """Return when a Job came to its end, was being deleted, or was suspended after a time."""
+    times = [t for t, phase, _ in job.phases if phase in jobs.OVER - {"Restarting"}]
+    for line in evidence.history(job.uid):
+        suspended = line.t >= start and fields.sub(line.object, "spec").get("suspend") is True
+        if suspended or _going(line):
+            times.append(line.t)
+    return times
 
 
 def _going(line: Line) -> bool:

@@ -140,9 +140,10 @@ def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: 
     stop = jobs.end_of_story(evidence)
     at = job.phase_time(end)
     begun = min(t for t, name, _ in job.phases if name in (end, end.replace("ed", "ing")))
-    alone = several.left_alone(evidence, gang, stop)
+    limit = several.due(evidence, given, gang, begun)
+    alone = several.lingering(evidence, gang, begun, limit)
     overdue = several.overdue(evidence, gang, stop)
-    if overdue or (alone and stop >= several.due(evidence, given, gang, begun)):
+    if overdue or (alone and stop >= limit):
         left = overdue or alone
         text = f"{end}, but {say.listed([p.name for p in left], 4)} runs on"
         return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(left))

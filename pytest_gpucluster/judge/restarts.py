@@ -283,9 +283,10 @@ def _quiet(evidence: Evidence, given: terms.Given, gang: Gang, found: Found) -> 
     """Judge whether anything of a Failed Job is left running."""
     stop = jobs.end_of_story(evidence)
     failed = next((t for t, name, _ in gang.job.phases if name == "Failed"), stop) if gang.job else stop
-    alone = several.left_alone(evidence, gang, stop)
+    limit = several.due(evidence, given, gang, failed)
+    alone = several.left_alone(evidence, gang, stop) or several.lingering(evidence, gang, failed, limit)
     overdue = several.overdue(evidence, gang, stop)
-    if overdue or (alone and stop >= several.due(evidence, given, gang, failed)):
+    if overdue or (alone and stop >= limit):
         left = overdue or alone
         holds = several.held(left)
         who = say.listed([f"{pod.name} on {pod.node}" for pod in left], 4)

@@ -147,6 +147,18 @@ def left_alone(evidence: Evidence, gang: Gang, t: float) -> tuple[PodStory, ...]
     return tuple(pod for pod in living(evidence, gang, t) if not pod.going(t))
 
 
+def lingering(evidence: Evidence, gang: Gang, since: float, limit: float) -> tuple[PodStory, ...]:
+    """Return the pods that were there at a time and went on beyond a limit with nobody asking for their deletion.
+
+    Who ended by itself later, or was asked to later, had been left running all the same.
+    """
+    return tuple(
+        pod
+        for pod in gang.pods
+        if pod.created <= since and not pod.going(limit) and ended(evidence, pod) > limit
+    )
+
+
 def overdue(evidence: Evidence, gang: Gang, t: float) -> tuple[PodStory, ...]:
     """Return the pods that outlived their grace period, also those that are gone by then."""
     return tuple(pod for pod, _ in outlived(evidence, gang.pods, t))

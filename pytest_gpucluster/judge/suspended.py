@@ -70,6 +70,11 @@ def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | 
             violation=True,
             causes=(COMMANDS,),
         )
+    lingered = several.lingering(evidence, gang, asked.suspend, limit)
+    if lingered and until >= limit:
+        names = say.listed([pod.name for pod in lingered], 4)
+        text = f"Aborted at t={aborted:.2f} s, but {names} ran on with nobody asking for its end"
+        return found(Verdict.FAIL, text, violation=True, causes=(COMMANDS,), where=say.places(lingered))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
     if aborted > limit + grace + several.GONE_SLACK:
         return found(Verdict.FAIL, f"Aborted only {aborted - asked.suspend:.0f} s later", causes=(COMMANDS,))

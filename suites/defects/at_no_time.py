@@ -19,6 +19,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "REF-002": "environment",
         "REF-004": "inconclusive",
         "REF-005": "inconclusive",
+        "REF-008": "inconclusive",
     },
     "control.winner-never-runs": {
         "GANG-004": "inconclusive",
