@@ -13,6 +13,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "admission.control-refused": {"REF-003": "inconclusive"},
     "admission.control-of-another": {"REF-003": "inconclusive"},
     "admission.no-control": {"REF-003": "inconclusive"},
+    "admission.queue-stopped": {"KUE-008": "inconclusive"},
     "admission.made-all-the-same": {"REF-003": "fail", "REF-004": "fail"},
     "control.never-runs": {
         "REF-001": "environment",
@@ -34,6 +35,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "moment.attempts-uncounted": {"LIFE-004": "fail"},
     "moment.removed-late": {"LIFE-005": "fail"},
     "moment.bound-late": dict.fromkeys(("GANG-002", "GANG-003", "GANG-005"), "fail"),
+    "moment.evicted-slowly": dict.fromkeys(("KUE-004", "KUE-005"), "fail"),
     "moment.gives-up-late": dict.fromkeys(("RDZV-003", "RDZV-004", "RDZV-008", "RDZV-009"), "fail"),
     "moment.completed-late": {"LIFE-001": "fail"},
 }

@@ -100,6 +100,17 @@ def _starting(evidence: Evidence, chosen: Callable[[pods.PodStory], bool]) -> Ev
     return base.each(evidence, lambda line: line in bound, stuck) if bound else evidence
 
 
+def held_by_a_stopped_queue(evidence: Evidence) -> Evidence:
+    """Let Kueue hold a Job because its ClusterQueue is stopped, not because its LocalQueue is unknown."""
+
+    def say(obj: dict[str, Any]) -> None:
+        for condition in fields.items(obj, "status", "conditions"):
+            if "LocalQueue" in str(condition.get("message")):
+                condition["message"] = "ClusterQueue team is stopped"
+
+    return base.each(evidence, lambda line: line.kind == "Workload", say)
+
+
 def controls_never_run(evidence: Evidence) -> Evidence:
     """Let every control be placed and never run."""
     return _starting(evidence, lambda pod: str(pod.labels.get(names.LABEL_ROLE)) in {"control", "neighbour"})
@@ -124,6 +135,7 @@ MUTANTS: base.Table = {
     "admission.no-control": ("no control was tried", lambda evidence: base.without(evidence, _control)),
     "admission.made-all-the-same": ("a pod of a refused Job exists for a moment", made_all_the_same),
     "admission.pods-unwatched": ("pods were not watched while Jobs were refused", unwatched),
+    "admission.queue-stopped": ("Kueue holds a Job because its queue is stopped", held_by_a_stopped_queue),
     "control.never-runs": ("controls are placed and never run", controls_never_run),
     "control.winner-never-runs": ("the winner of two gangs is placed and never runs", winner_never_runs),
 }

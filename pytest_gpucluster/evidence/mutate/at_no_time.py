@@ -206,11 +206,20 @@ def gives_up_late(evidence: Evidence) -> Evidence:
     return _stretched(evidence, min(ends) - 1e-6) if ends else evidence
 
 
+def evicted_slowly(evidence: Evidence) -> Evidence:
+    """Let Kueue say that it evicts a Job, which keeps its quota and its pods for minutes."""
+    for line in evidence.of_kind("Workload"):
+        if fields.condition(line.object, "Evicted").get("status") == "True":
+            return _stretched(evidence, line.t)
+    return evidence
+
+
 def _plays(gang: Gang, *roles: str) -> bool:
     return fields.sub(gang.job.last if gang.job else {}, "metadata", "labels").get(names.LABEL_ROLE) in roles
 
 
 MUTANTS: base.Table = {
+    "moment.evicted-slowly": ("Kueue evicts a Job, which keeps what it holds for minutes", evicted_slowly),
     "moment.gives-up-late": ("who gives up says so in time and ends minutes later", gives_up_late),
     "moment.part-bound": ("a part of the held gang is bound for a moment, and made anew", part_for_a_moment),
     "moment.refused-bound": ("members of a refused gang are bound for a moment", refused_for_a_moment),
