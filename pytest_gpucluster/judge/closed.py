@@ -14,6 +14,7 @@ REQUIRED = (
 UNKNOWN, CLOSED = "unknown-queue", "closed-queue"
 CASES = (UNKNOWN, CLOSED)
 OPEN = "Open"
+SHUT = ("Closing", "Closed")
 
 ACCEPTED = Cause(
     "the validating admission for Jobs is absent or does not look at the queue; such a Job then waits for ever "
@@ -60,10 +61,10 @@ def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
     if missing:
         return inconclusive(f"not tried: {say.listed(missing)}")
     shut = tried.get(CLOSED)
-    if shut is not None and shut.state == OPEN:
-        return inconclusive(
-            f"queue {shut.queue} was Open when its Job was refused ({shut.answer.message[:160]})"
-        )
+    if shut is not None and shut.state not in SHUT:
+        how = shut.state or "not seen in any state"
+        text = f"queue {shut.queue or 'of the case'} was {how} when its Job was refused ({shut.answer.message[:160]})"
+        return inconclusive(text)
     ran = _control(evidence, given, shut)
     if ran is None:
         return inconclusive("no fitting Job was seen to run on the queue while it was open")

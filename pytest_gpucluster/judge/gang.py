@@ -81,6 +81,9 @@ def _explained(gen: Generation) -> str:
 
 def _minimum_unseen(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool) -> Finding | None:
     """Return the finding on a gang whose PodGroup was never seen, where one must be: by whom it is placed decides."""
+    if gang.job is None and arranged:
+        text = f"the Job of {gang.title} was not seen, so what its minAvailable is is not known"
+        return say.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang)
     if gang.groups or gang.job is None:
         return None
     declared = terms.of(evidence, given).scheduler

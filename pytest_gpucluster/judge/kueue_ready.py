@@ -51,7 +51,7 @@ def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
         )
         return say.finding(verdict, REQUIRED, text)
     jobs = named if named is not None else kueue_terms.labelled(evidence)
-    stuck = [job for job in jobs if job.reserved and kueue_terms.together(job) is None]
+    stuck = [job for job in jobs if job.reserved and job.gang.pods and kueue_terms.together(job) is None]
     if not stuck:
         return kueue_terms.nothing(evidence, REQUIRED, "admitted Job of which not all pods became ready")
     findings = [_judge(evidence, given, job, limit) for job in stuck]

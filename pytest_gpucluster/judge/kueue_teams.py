@@ -87,6 +87,11 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     if len(ran) < 2:
         return _not_both(evidence, one, other, [job for _, job in ran], arranged=arranged)
     (_, first), (start, second) = ran
+    if not (first.workloads and second.workloads):
+        unseen = (
+            unseen
+            or f"no Workload of {first.gang.name} or {second.gang.name} was seen: who held them is not known"
+        )
     if unseen:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
     waited = [one for workload in second.workloads for one in workload.refusals if one.t < start]

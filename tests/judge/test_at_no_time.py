@@ -185,9 +185,20 @@ def test_attempts_of_real_jobs_are_counted_alike_by_pods_and_by_marks(name):
     assert recordings.JUDGES["LIFE-004"](recordings.stream(name), {}).verdict == "pass"
 
 
-def test_without_its_podgroup_a_gangs_minimum_is_not_known():
-    """GANG-001 says that minMember equals minAvailable: somebody must have seen it."""
-    base = recordings.embedded("healthy")
-    finding = judged("GANG-001", mutate.without(base, lambda line: line.kind == "PodGroup"))
-    assert finding.verdict == "inconclusive"
-    assert "no PodGroup" in finding.observed
+@pytest.mark.parametrize(
+    ("row", "scenario", "kind"),
+    [
+        ("GANG-001", "healthy", "PodGroup"),
+        ("GANG-001", "healthy", names.VC_JOB),
+        ("REF-004", "closed-queue", "Queue"),
+        ("KUE-003", "kueue-teams", "Workload"),
+        ("KUE-004", "kueue-promised", "Pod"),
+        ("KUE-005", "kueue-drained", "Pod"),
+    ],
+)
+def test_what_a_row_speaks_of_must_have_been_seen(row, scenario, kind):
+    """A PodGroup, queue, pod or Job that nobody saw agrees with nothing."""
+    base = recordings.embedded(scenario)
+    assert judged(row, base).verdict == "pass"
+    finding = judged(row, mutate.without(base, lambda line: line.kind == kind))
+    assert finding.verdict == "inconclusive", finding.observed
