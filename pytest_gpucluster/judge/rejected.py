@@ -126,10 +126,14 @@ def unwatched(evidence: Evidence, given: terms.Given, refused: Iterable[Answer])
 
 
 def created(evidence: Evidence, refused: Sequence[Answer]) -> dict[str, Line]:
-    """Return case -> a line that shows an object of a refused Job, found by the Job's name."""
-    return attribution.made_of(
-        evidence, {one.case: one.name or one.case for one in refused if not one.case.startswith("update-")}
-    )
+    """Return case -> a line that shows an object of a refused Job, found by the Job's name.
+
+    A name under which a Job was taken at another time, such as when its queue was open again, tells nothing.
+    """
+    every = [attribution.answer(line) for line in evidence.responses() if not line.data.get("dry_run")]
+    taken = {one.name for one in every if one.accepted}
+    wanted = {one.case: one.name or one.case for one in refused if not one.case.startswith("update-")}
+    return attribution.made_of(evidence, {case: name for case, name in wanted.items() if name not in taken})
 
 
 def violated(

@@ -1,5 +1,7 @@
 """LIFE-009: suspending a Job by command ends its pods, resuming starts it anew and costs one retry."""
 
+from collections import Counter
+
 from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
@@ -115,6 +117,11 @@ def _resumed(
         if why or stop >= several.due(evidence, given, gang, resume):
             return found(Verdict.FAIL, text + (f" (waited for {why})" if why else ""), causes=(COMMANDS,))
         return found(Verdict.INCONCLUSIVE, f"{text} when the evidence ends")
+    runs = Counter(p.slot for p in gang.pods if resume <= p.created <= stop and p.running is not None)
+    slot, most = max(runs.items(), key=lambda one: one[1], default=("", 0))
+    if most > 1 and gang.job is not None and not jobs.first_failures(evidence, gang):
+        used = f"retries used: {cost}"
+        return found(Verdict.FAIL, f"{text}; {slot} ran {most} times after it, {used}", violation=True)
     text = f"{text}; all {len(before)} members were made again, retries used: {cost}"
     if cost != 1:
         return found(Verdict.FAIL, f"{text}, documented is 1", violation=True, causes=(RETRIES,))
