@@ -33,6 +33,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "moment.ends-alone": {"LIFE-001": "inconclusive", "LIFE-002": "inconclusive"},
     "moment.old-member-stays": {"LIFE-003": "fail"},
     "moment.attempts-uncounted": {"LIFE-004": "fail"},
+    "moment.resumed-twice": {"LIFE-009": "fail"},
     "moment.removed-late": {"LIFE-005": "fail"},
     "moment.bound-late": dict.fromkeys(("GANG-002", "GANG-003", "GANG-005"), "fail"),
     "moment.evicted-slowly": dict.fromkeys(("KUE-004", "KUE-005"), "fail"),

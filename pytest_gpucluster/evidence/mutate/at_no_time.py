@@ -9,6 +9,7 @@ from pytest_gpucluster.evidence import fields, gangs, gates, jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.plain import names
 
 HOLE = 1.0
@@ -142,24 +143,37 @@ def old_member_stays(evidence: Evidence) -> Evidence:
     return _stretched(calm, max(line.t for line in calm.lines if line.t < stop))
 
 
-def attempts_uncounted(evidence: Evidence) -> Evidence:
-    """Let the members of a Job whose attempts fail run once more than maxRetry allows, under an old mark."""
-    gang = _role(evidence, "max-retry")
-    if gang is None or gang.job is None:
-        return evidence
-    pod = gang.pods[0]
+def _run_before(evidence: Evidence, pod: PodStory, times: int) -> Evidence:
+    """Let a member have run so often before, each time with its whole life, and nobody count it."""
     t = pod.created - 1e-6
     told = base.later(evidence, t, HOLE)
     before = evidence.history(pod.uid)
     span = max(before[-1].t - before[0].t, 1e-6)
-    runs = jobs.max_retry(gang.job)
     again: list[Line] = []
-    for turn in range(runs):
+    for turn in range(times):
+        uid = f"{pod.uid}-{turn}"
         for line in before:
-            copied = base.edited(line, lambda obj, turn=turn: obj["metadata"].update(uid=f"{pod.uid}-{turn}"))  # type: ignore[misc]
-            at = t + HOLE * (turn + 0.05 + 0.9 * (line.t - before[0].t) / span) / runs
+            copied = base.edited(line, lambda obj, uid=uid: obj["metadata"].update(uid=uid))  # type: ignore[misc]
+            at = t + HOLE * (turn + 0.05 + 0.9 * (line.t - before[0].t) / span) / times
             again.append(dataclasses.replace(copied, t=at))
     return base.with_lines(told, (*told.lines, *again))
+
+
+def attempts_uncounted(evidence: Evidence) -> Evidence:
+    """Let a member of a Job whose attempts fail run more often than maxRetry allows, under an old mark."""
+    gang = _role(evidence, "max-retry")
+    if gang is None or gang.job is None:
+        return evidence
+    return _run_before(evidence, gang.pods[0], jobs.max_retry(gang.job))
+
+
+def resumed_twice(evidence: Evidence) -> Evidence:
+    """Let a member of a Job that was resumed run twice, at the cost of one retry."""
+    gang = _role(evidence, "suspended")
+    resume = None if gang is None else jobs.commands(evidence, gang).resume
+    if gang is None or resume is None:
+        return evidence
+    return _run_before(evidence, next(pod for pod in gang.pods if pod.created > resume), 1)
 
 
 def removed_late(evidence: Evidence) -> Evidence:
@@ -226,6 +240,7 @@ MUTANTS: base.Table = {
     "moment.ends-alone": ("the other members end by themselves, nobody asked for it", ends_alone),
     "moment.old-member-stays": ("a replaced member is Terminating and runs for minutes", old_member_stays),
     "moment.attempts-uncounted": ("members run more often than the controllers count", attempts_uncounted),
+    "moment.resumed-twice": ("a member of a resumed Job runs twice for one retry", resumed_twice),
     "moment.removed-late": ("a finished Job is removed minutes after it was due", removed_late),
     "moment.bound-late": ("a held gang is bound minutes after its room appeared", restored_late),
     "moment.completed-late": ("the Job is Completed minutes after all of it ended", completed_late),
