@@ -63,7 +63,10 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, *, arranged: bool)
     late = span[0] - admitted
     if late > terms.placed_within(given, "bind", "start"):
         text = f"{job.gang.title} was admitted at t={admitted:.2f} s, and its pods ran together only {late:.0f} s later"
-        return _missed(job, text, ("that long", job.reserved[0].key), (HALF,))
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, job.gang, causes=(HALF,), currency="quota",
+            evidence=(job.reserved[0].key,), repeat=kueue_terms.repeat(job),
+        )  # fmt: skip
     how = "stored suspended" if job.fresh else "suspended when first seen"
     text = (
         f"{job.gang.title} was {how}, admitted whole at t={admitted:.2f} s, and {say.count(job.gang.size, 'pod')} ran "

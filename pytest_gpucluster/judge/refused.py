@@ -151,7 +151,9 @@ def control_of(evidence: Evidence, given: terms.Given, subject: Gang) -> tuple[b
         ran, what = controls.ran(evidence, given, gang)
         members = f" ({gang.minimum} members)" if ran else ""
         text = f"the control {gang.name}{members} {what} on queue {gang.queue or '-'}"
-        late = (gang.whole or 0.0) - max(gang.created, _over(subject))
+        # A gang refused before its pods exist holds nothing back; one that waits for a place does until it is gone.
+        free = max(gang.created, _over(subject)) if subject.pods else gang.created
+        late = (gang.whole or 0.0) - free
         if ran and late > terms.placed_within(given, "enqueue", "bind"):
             ran, text = False, f"{text}, but only {late:.0f} s after it could have"
         if ran:
