@@ -120,8 +120,8 @@ def _resumed(
     runs = Counter(p.slot for p in gang.pods if resume <= p.created <= stop and p.running is not None)
     slot, most = max(runs.items(), key=lambda one: one[1], default=("", 0))
     if most > 1 and gang.job is not None and not jobs.first_failures(evidence, gang):
-        used = f"retries used: {cost}"
-        return found(Verdict.FAIL, f"{text}; {slot} ran {most} times after it, {used}", violation=True)
+        text = f"{text}; {slot} ran {most} times after it, retries used: {cost}"
+        return found(Verdict.FAIL, text, violation=True)
     text = f"{text}; all {len(before)} members were made again, retries used: {cost}"
     if cost != 1:
         return found(Verdict.FAIL, f"{text}, documented is 1", violation=True, causes=(RETRIES,))

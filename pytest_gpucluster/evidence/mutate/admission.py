@@ -104,7 +104,7 @@ def held_by_a_stopped_queue(evidence: Evidence) -> Evidence:
     """Let Kueue hold a Job because its ClusterQueue is stopped, not because its LocalQueue is unknown."""
 
     def say(obj: dict[str, Any]) -> None:
-        for condition in fields.items(obj, "status", "conditions"):
+        for condition in obj.get("status", {}).get("conditions") or []:
             if "LocalQueue" in str(condition.get("message")):
                 condition["message"] = "ClusterQueue team is stopped"
 
