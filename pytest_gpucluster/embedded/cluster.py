@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.embedded import default_scheduler, native
+from pytest_gpucluster.embedded import default_scheduler, native, policy_engine
 from pytest_gpucluster.embedded.access import aggregation, bootstrap
 from pytest_gpucluster.embedded.controllers import (
     batch_job,
@@ -30,6 +30,7 @@ def build(config: Mapping[str, Any]) -> Runtime:
     table = build_table(volcano=with_volcano, kueue=with_kueue, native=Gates.of(config).groups)
     runtime = Runtime(Store(table), config)
     pod_admission.install(runtime)
+    policy_engine.install(runtime)
     native.install(runtime)
     namespaces.create_first_objects(runtime.store)
     bootstrap.create_first_roles(runtime.store)

@@ -11,6 +11,7 @@ CORE_DEFECTS: Mapping[str, str] = {
         "the default scheduler holds the pods of one owner until all its pending pods fit"
     ),
     "access.nodes-hidden": "service accounts of pods may not get nodes, whatever roles and bindings say",
+    "admission.foreign-policy": "a policy engine that is none of the schedulers' denies every new Job",
     "lifecycle.job-forgets-finished": (
         "an Indexed Job knows its finished indexes only from the pods that are there"
     ),

@@ -7,6 +7,9 @@ from typing import Any
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence, Line
 
+CONTROL = "control:"
+"""Prefix of the case under which the same object was tried as in another case, with the one wrong thing right."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Answer:

@@ -16,6 +16,7 @@ class Half:
         seconds: the longest stretch of it in which the watch of pods was in sync.
         held: the most places held in it.
         open: it lasted until the evidence ends.
+        whole: it ended because the gang was whole: then it was a bind on its way.
         gap: the watch of pods was not in sync for a part of it.
         members: the members that were bound in it.
         missing: the members that existed and were not bound in it.
@@ -28,6 +29,7 @@ class Half:
     seconds: float
     held: int
     open: bool
+    whole: bool
     gap: bool
     members: tuple[PodStory, ...]
     missing: tuple[PodStory, ...]
@@ -38,12 +40,12 @@ def halves(evidence: Evidence, gang: Gang) -> tuple[Half, ...]:
     """Return the spans in which an attempt of a gang was half placed, before it was whole for the first time.
 
     What happens to a gang after it was whole is another matter: the gang rule admits, it does not keep whole.
-    An attempt that starts with members left over from the attempt before is not judged for the same reason.
+    An attempt that starts with bound members left over from the attempt before is not judged for the same reason,
+    unless these are on their way out: then what is made anew is.
     """
     found = []
-    for gen in gang.generations:
-        carried = gen.number > 1 and any(p.created < gen.start and p.bound is not None for p in gen.members)
-        if gen.minimum <= 1 or carried:
+    for gen in map(afresh, gang.generations):
+        if gen is None or gen.minimum <= 1:
             continue
         begin: Step | None = None
         most = 0
@@ -61,6 +63,20 @@ def halves(evidence: Evidence, gang: Gang) -> tuple[Half, ...]:
     return tuple(found)
 
 
+def afresh(gen: Generation) -> Generation | None:
+    """Return an attempt without the members of the one before that were going; None where some of these stayed.
+
+    Volcano's RestartPod and RestartTask keep members that are bound, so that the gang does not begin with none.
+    """
+    old = [p for p in gen.members if gen.number > 1 and p.bound is not None and p.bound < gen.start]
+    if any(p.deleting is None and p.deleted is None for p in old):
+        return None
+    gone = {p.uid for p in old}
+    return (
+        dataclasses.replace(gen, members=tuple(p for p in gen.members if p.uid not in gone)) if gone else gen
+    )
+
+
 def _half(evidence: Evidence, whose: tuple[Gang, Generation], span: tuple[Step, float], held: int) -> Half:
     (gang, gen), (begin, end) = whose, span
     gaps = evidence.gaps("Pod", begin.t, end) if end > begin.t else ()
@@ -70,7 +86,8 @@ def _half(evidence: Evidence, whose: tuple[Gang, Generation], span: tuple[Step, 
     missing = tuple(p for p in gen.members if p.created <= end and (p.bound is None or p.bound >= end))
     return Half(
         gang=gang, generation=gen, start=begin.t, end=end, seconds=max(stretches), held=held,
-        open=gen.whole is None and end >= evidence.end, gap=bool(gaps), members=bound, missing=missing, key=begin.key,
+        open=gen.whole is None and end >= evidence.end, whole=gen.whole is not None and end >= gen.whole,
+        gap=bool(gaps), members=bound, missing=missing, key=begin.key,
     )  # fmt: skip
 
 
@@ -81,9 +98,8 @@ def short_role(evidence: Evidence, gang: Gang, minimums: Mapping[str, int]) -> t
     with members of the one before, is another matter, as in `halves`.
     """
     found = []
-    for gen in gang.generations:
-        carried = gen.number > 1 and any(p.created < gen.start and p.bound is not None for p in gen.members)
-        if carried or not gen.steps:
+    for gen in map(afresh, gang.generations):
+        if gen is None or not gen.steps:
             continue
         roles = [
             dataclasses.replace(gen, minimum=least, members=tuple(p for p in gen.members if p.task == role))
@@ -102,7 +118,7 @@ def short_role(evidence: Evidence, gang: Gang, minimums: Mapping[str, int]) -> t
             missing = tuple(p for p in half.missing if p.uid in short)
             found.append(
                 dataclasses.replace(
-                    half, open=not whole and end >= evidence.end, missing=missing or half.missing
+                    half, open=not whole and end >= evidence.end, whole=whole, missing=missing or half.missing
                 )
             )
     return tuple(found)

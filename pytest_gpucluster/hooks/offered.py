@@ -40,7 +40,7 @@ def check(run: "Run") -> str:
         return (
             f"the nodes could not be read, so whether one offers {profile.gpu_resource} is not known: {text}"
         )
-    offered = gpu_nodes.offered(nodes)
+    offered = gpu_nodes.named(nodes)
     if profile.gpu_resource in offered:
         return ""
     where = run.loaded.sources.get("gpu_resource") or str(run.loaded.file or profile.name)

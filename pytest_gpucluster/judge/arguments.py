@@ -134,7 +134,7 @@ def _repeat(pod: PodStory) -> tuple[str, ...]:
 def _asked(evidence: Evidence, gang: Gang) -> Iterator[Asked]:
     seen = {(one.pod.uid, one.container): one for one in pytorch.environments(evidence, gang)}
     for pod in gang.pods:
-        for container in fields.containers(pod.last):
+        for container in vcjobs.own_containers(gang, pod):
             name = str(container.get("name"))
             line = [*(container.get("command") or ()), *(container.get("args") or ())]
             words = tuple(str(word) for word in line)

@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.gates import Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import PodStory
-from pytest_gpucluster.judge import refused, say, terms
+from pytest_gpucluster.judge import controls, refused, say, terms
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -118,7 +118,13 @@ def _harms(evidence: Evidence, given: terms.Given, one: _Waits, *, arranged: boo
     if stuck is not None:
         more = f"; {stuck.name} was enqueued and had no place meanwhile: what is blocked is blocked by that (REF-007)"
         return found(Verdict.INCONCLUSIVE, more, OVERCOMMIT)
-    started = {gang.uid: t for gang in others if (t := gang.whole) is not None and one.start <= t <= one.end}
+    started = {
+        gang.uid: t
+        for gang in others
+        if (t := gang.whole) is not None
+        and one.start <= t <= one.end
+        and controls.ran(evidence, given, gang)[0]
+    }
     late = [gang for gang in others if gang.uid not in started and _waited_in_vain(evidence, gang, one)]
     if arranged and late:
         gang = late[0]

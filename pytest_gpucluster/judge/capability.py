@@ -65,12 +65,11 @@ def above_capability_refused(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _judge(evidence: Evidence, given: terms.Given, gang: Gang, excess: refused.Excess) -> Finding | None:
     """Judge one gang that asks for more than its queue may have."""
-    held = gang.generations[-1].most_held
-    if held:
-        text = (
-            f"{gang.title} holds places although {excess.text}: {say.part(held, gang.minimum)} members bound"
-        )
-        return _violated(evidence, given, text, gang, gang.generations[-1].steps[0].key)
+    most = max(gang.generations, key=lambda gen: gen.most_held)
+    if most.most_held:
+        members = f"{say.part(most.most_held, gang.minimum)} members bound"
+        text = f"{gang.title} held places although {excess.text}: {members}"
+        return _violated(evidence, given, text, gang, most.steps[0].key)
     one = refused.for_good(evidence, gang)
     if one is None:
         return None

@@ -3,17 +3,18 @@
 import dataclasses
 
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import refused, rejected, say, terms
-from pytest_gpucluster.judge.rejected import Answer
+from pytest_gpucluster.judge import attribution, controls, refused, rejected, say, terms
+from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
 REQUIRED = (
-    "a Job for a queue that does not exist, or that is closed, is refused at admission by the webhook and nothing is "
-    "created"
+    "a Job for a queue that does not exist, or that is closed, is refused at admission by the gang scheduler's webhook "
+    "for its queue and nothing is created; the same Job runs on that queue while it is open"
 )
 UNKNOWN, CLOSED = "unknown-queue", "closed-queue"
 CASES = (UNKNOWN, CLOSED)
 OPEN = "Open"
+SHUT = ("Closing", "Closed")
 
 ACCEPTED = Cause(
     "the validating admission for Jobs is absent or does not look at the queue; such a Job then waits for ever "
@@ -42,7 +43,7 @@ def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no Job was sent to a queue that must refuse it")
     answers = {case: one.answer for case, one in tried.items()}
     accepted = [one for one in answers.values() if one.accepted]
-    made = rejected.created(evidence, tuple(one for one in answers.values() if not one.accepted))
+    made = rejected.created(evidence, [one for one in answers.values() if not one.accepted])
     if accepted or made:
         return rejected.violated(
             REQUIRED, "Jobs for such queues", tried=answers, accepted=accepted, made=made, causes=(ACCEPTED,)
@@ -50,26 +51,26 @@ def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
     keys = tuple(one.line.key for one in answers.values())
     texts = tuple(_text(case, one) for case, one in tried.items())
 
-    def inconclusive(text: str) -> Finding:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts)
+    def inconclusive(text: str, *causes: Cause) -> Finding:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts, causes=causes)
 
-    foreign = [one for one in answers.values() if not one.by_webhook]
+    foreign = [why for one in answers.values() if (why := attribution.misattributed(one, schema=False))]
     if foreign:
-        one = foreign[0]
-        return inconclusive(
-            f"not refused by a webhook: {one.case}: HTTP {one.code} by {one.component} ({one.message[:160]})"
-        )
+        return inconclusive(f"not refused as it must be: {foreign[0]}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in tried]
     if missing:
         return inconclusive(f"not tried: {say.listed(missing)}")
     shut = tried.get(CLOSED)
-    if shut is not None and shut.state == OPEN:
-        return inconclusive(
-            f"queue {shut.queue} was Open when its Job was refused ({shut.answer.message[:160]})"
-        )
+    if shut is not None and shut.state not in SHUT:
+        how = shut.state or "not seen in any state"
+        text = f"queue {shut.queue or 'of the case'} was {how} when its Job was refused ({shut.answer.message[:160]})"
+        return inconclusive(text)
     ran = _control(evidence, given, shut)
     if ran is None:
         return inconclusive("no fitting Job was seen to run on the queue while it was open")
+    unseen = rejected.unwatched(evidence, given, answers.values())
+    if unseen:
+        return inconclusive(unseen)
     first = next(iter(answers.values()))
     return say.finding(
         Verdict.PASS, REQUIRED, f"{'; '.join(texts)}; nothing was created{ran}", evidence=keys, where=texts,
@@ -89,10 +90,11 @@ def _asked(evidence: Evidence) -> dict[str, _Asked]:
     """Return the answers by case: by the case's name, else by a queue that was not open and that the answer names."""
     found: dict[str, _Asked] = {}
     for line in evidence.responses():
-        answer = rejected.answer(line)
+        answer = attribution.answer(line)
         if answer.case in CASES:
             name, state = _queue(evidence, answer) if answer.case == CLOSED else ("", "")
-            found.setdefault(answer.case, _Asked(answer, name, state))
+            if answer.case not in found or (answer.accepted and not found[answer.case].answer.accepted):
+                found[answer.case] = _Asked(answer, name, state)
         elif not answer.case and answer.code >= 400:
             name, state = _queue(evidence, answer)
             if name and state != OPEN:
@@ -118,10 +120,11 @@ def _queue(evidence: Evidence, answer: Answer) -> tuple[str, str]:
 
 def _control(evidence: Evidence, given: terms.Given, shut: _Asked | None) -> str | None:
     """Return what ran on the queue while it was open, "" where a recording tells nothing of it, None for nothing."""
-    controls = terms.cast(evidence, given, "control")
-    if controls is None:
+    named = terms.cast(evidence, given, "control")
+    if named is None:
         return ""
-    for gang in controls:
-        if gang.whole is not None and (shut is None or gang.queue == shut.queue):
-            return f"; {gang.name} ran on {gang.queue} while it was open"
+    for gang in named:
+        ran, what = controls.ran(evidence, given, gang)
+        if ran and (shut is None or gang.queue == shut.queue):
+            return f"; {gang.name} {what} on {gang.queue} while it was open"
     return None

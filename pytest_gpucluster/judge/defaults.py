@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import inventory, rejected, say, terms
+from pytest_gpucluster.judge import attribution, inventory, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
 REQUIRED = (
@@ -94,7 +94,7 @@ def documented_defaults(evidence: Evidence, given: terms.Given) -> Finding:
 def _defaults(line: Line, declared: str) -> Iterator[Default]:
     """Yield what became of each field that the Job of an answer left out."""
     left_out = LEFT_OUT.get(str(line.data.get("case") or ""), ())
-    answer = rejected.answer(line)
+    answer = attribution.answer(line)
     if not left_out:
         return
     if not answer.accepted:
@@ -191,7 +191,7 @@ def _show(value: object) -> str:
 def _refused(evidence: Evidence) -> str:
     for line in evidence.responses():
         if str(line.data.get("case") or "") in LEFT_OUT:
-            answer = rejected.answer(line)
+            answer = attribution.answer(line)
             if not answer.accepted:
                 return f": HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
     return ""
@@ -202,7 +202,9 @@ def dry_run_allowed(evidence: Evidence, given: terms.Given) -> Presupposed:
     del given
     name = "Jobs may be created"
     asked: list[Any] = [
-        rejected.answer(line) for line in evidence.responses() if str(line.data.get("case") or "") in LEFT_OUT
+        attribution.answer(line)
+        for line in evidence.responses()
+        if str(line.data.get("case") or "") in LEFT_OUT
     ]
     if not asked:
         return say.presupposed(name, held=None, observed="no dry-run Job was sent")

@@ -22,6 +22,8 @@ REQUIRED = (
     "members wait in an init container until names resolve, and then go on; for a name that never comes they end with "
     "a code other than 0 within the bound and name it; the wait is told apart from the time that scheduling took"
 )
+ENDS_WITHIN = 10.0
+"""Seconds in which a process that has given up ends and its kubelet says so; recorded on kubelets: 1 to 3 s."""
 LATE = 3.0
 """Seconds from the bound to the end being seen: exit, status."""
 CACHED = 5.0
@@ -95,6 +97,17 @@ class Bounded:
             return ""
         state = "still waits" if self.over is None and gone is None else "waited"
         return f"{state} for {self.FOR} after {lasted:.1f} s, the bound is {self.within:g} s"
+
+    def outlived(self, evidence: Evidence, grain: float) -> str:
+        """Return how its pod went on after a wait in vain, "" where it ended in time: a word is no end."""
+        if self.began is None or self.within is None:
+            return ""
+        ends = (self.pod.finished, self.pod.deleting, evidence.end)
+        lasted = next(t for t in ends if t is not None) - self.began.t
+        if lasted <= self.within + LATE + ENDS_WITHIN + grain:
+            return ""
+        state = "ended" if self.pod.finished is not None else "had not ended"
+        return f"{state} {lasted:.1f} s after it began to wait for {self.FOR}, the bound is {self.within:g} s"
 
     @property
     def found(self) -> bool:
@@ -295,6 +308,9 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
 
     for text, causes in _endless(evidence, given, found):
         return told(Verdict.FAIL, text, *causes)
+    for one in found:
+        if not one.found and (text := one.outlived(evidence, terms.of(evidence, given).grain)):
+            return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
     for one in found:
         if one.found:
             return told(Verdict.INCONCLUSIVE, f"the name that nobody has was found by {one.pod.name}")

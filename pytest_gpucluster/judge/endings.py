@@ -91,6 +91,13 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
         return found(Verdict.INCONCLUSIVE, "the evidence ends before its removal was due")
     if took < ttl - WHOLE_SECONDS - RECEIPT - grain:
         return found(Verdict.FAIL, f"removed {took:.1f} s later, too early", violation=True)
+    if gone > several.due(evidence, given, gang, t + ttl):
+        return found(Verdict.FAIL, f"removed only {took:.1f} s later", causes=(nobody,))
+    slow = _owned_late(evidence, gang, gone)
+    if slow:
+        return found(
+            Verdict.FAIL, f"removed {took:.1f} s later, but {slow} was there long after", causes=(nobody,)
+        )
     left = _owned_left(evidence, gang, stop)
     if left:
         why = several.expired(evidence, gang, t)
@@ -101,6 +108,16 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     if gaps:
         return found(Verdict.INCONCLUSIVE, "the watch has a gap, so when it was removed is not known")
     return found(Verdict.PASS, f"removed {took:.1f} s later with its {say.count(len(gang.pods), 'pod')}")
+
+
+def _owned_late(evidence: Evidence, gang: Gang, gone: float) -> str:
+    """Return what a Job owned and was removed long after it, "" for nothing."""
+    grace = max((pod.grace for pod in gang.pods), default=0.0)
+    for line in evidence.lines:
+        owners = {str(ref.get("uid")) for ref in fields.items(line.object, "metadata", "ownerReferences")}
+        if line.type == "DELETED" and gang.uid in owners and line.t > gone + grace + several.GONE_SLACK:
+            return f"{line.kind}/{line.name}"
+    return ""
 
 
 def _owned_left(evidence: Evidence, gang: Gang, t: float) -> list[str]:
@@ -174,10 +191,17 @@ def _enough(
             text = f"{told} at t={t:.2f} s, and it is {phase} {stop - t:.1f} s later"
             return found(Verdict.FAIL, text, causes=(IGNORED,))
         return found(Verdict.INCONCLUSIVE, f"{told}; the evidence ends before it had to be Completed")
+    if completed > limit:
+        text = f"{told} at t={t:.2f} s, and it was Completed only {completed - t:.1f} s later"
+        return found(Verdict.FAIL, text, causes=(IGNORED,))
+    if completed < t - RECEIPT - WHOLE_SECONDS * bool(terms.of(evidence, given).grain):
+        text = f"{told} at t={t:.2f} s, and it had been Completed {t - completed:.1f} s before"
+        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,))
     alone = several.left_alone(evidence, gang, stop)
     overdue = several.overdue(evidence, gang, stop)
-    if overdue or (alone and stop >= limit):
-        left = overdue or alone
+    slow = [p for p in gang.pods if not p.going(t) and p.finished is None and (jobs.left(p) or 0.0) > limit]
+    if overdue or slow or (alone and stop >= limit):
+        left = overdue or tuple(slow) or alone
         text = f"{told}: Completed, but {say.listed([pod.name for pod in left], 4)} runs on"
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=say.places(left))
     if several.living(evidence, gang, stop):

@@ -83,6 +83,10 @@ def shares_by_weight(evidence: Evidence, given: terms.Given) -> Finding:
     if seconds < limits.window - limits.grain:
         text = f"the queues contended for {seconds:.1f} s, less than the window of {limits.window:.2f} s"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+    kept = contest.end - settled
+    if kept < limits.window - limits.grain - terms.EPSILON:
+        text = f"{_held(contest)}, but for {kept:.2f} s only, less than the window of {limits.window:.2f} s"
+        return _finding(evidence, given, contest, Verdict.INCONCLUSIVE, text)
     if len({one.weight for one in contest.tenants}) < 2:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{_held(contest)}; the weights are equal")
     if borrower is None:

@@ -7,7 +7,7 @@ from pytest_gpucluster.judge import barrier, say, terms
 from pytest_gpucluster.judge.half import half_placed, halves, lasting
 from pytest_gpucluster.judge.pair import two_gangs
 from pytest_gpucluster.judge.scarce import all_or_nothing
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 __all__ = ["all_or_nothing", "half_placed_control", "runs_whole", "two_gangs"]
@@ -26,6 +26,10 @@ NATIVE_NOT_CARRIED = Cause(
     "the Job controller did not carry the gang policy of the Job over to its PodGroup",
     "compare spec.scheduling of the Job with spec.schedulingPolicy of its PodGroup, and look at the log of "
     "kube-controller-manager",
+)
+NO_GROUP = Cause(
+    "the controllers made no PodGroup, or its watch is not permitted or was cut off",
+    "grant list and watch on podgroups, and look at the controllers' log (`kubectl get podgroups -A`)",
 )
 CONTRAST = "under a scheduler without the gang rule the gang is half placed, and that is seen"
 
@@ -48,9 +52,12 @@ def _runs(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool)
     gen = next((g for g in gang.generations if g.whole is not None), gang.generations[-1])
     if gen.whole is None:
         return _never_whole(evidence, given, gang, gen, arranged=arranged)
-    stated = _minimum_differs(gang, gen)
+    stated = _minimum_differs(gang)
     if stated is not None:
         return stated
+    unseen = _minimum_unseen(evidence, given, gang, arranged=arranged)
+    if unseen is not None:
+        return unseen
     bound = (
         f"{gang.name}: {say.part(gen.most_held, gen.minimum)} members bound by t={gen.whole:.2f} s "
         f"(spread {gen.spread or 0.0:.2f} s)"
@@ -72,7 +79,35 @@ def _explained(gen: Generation) -> str:
     return f"; PodGroup phase Unknown only counts that {say.listed([pod.name for pod in ended], 3)} ended with exit 0"
 
 
-def _minimum_differs(gang: Gang, gen: Generation) -> Finding | None:
+def _minimum_unseen(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool) -> Finding | None:
+    """Return the finding on a gang whose PodGroup was never seen, where one must be: by whom it is placed decides."""
+    if gang.job is None and arranged:
+        text = f"the Job of {gang.title} was not seen, so what its minAvailable is is not known"
+        return say.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang)
+    if gang.groups or gang.job is None:
+        return None
+    declared = terms.of(evidence, given).scheduler
+    volcano = gang.job.kind == names.VC_JOB
+    native = bool(gang.job.gang_minimum) or (arranged and declared == schedulers.NATIVE)
+    if not volcano and not native:
+        return None
+    kind = names.POD_GROUP if volcano else names.NATIVE_POD_GROUP
+    text = (
+        f"no {kind} of {gang.title} was seen, so whether its minimum is the Job's {gang.minimum} is not known"
+    )
+    return say.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang, causes=(NO_GROUP,))
+
+
+def _minimum_differs(gang: Gang) -> Finding | None:
+    """Return the finding on a PodGroup, of any attempt, that has another minimum than the Job."""
+    for gen in gang.generations:
+        found = _differs(gang, gen)
+        if found is not None:
+            return found
+    return None
+
+
+def _differs(gang: Gang, gen: Generation) -> Finding | None:
     group = gen.group
     if group is None or gang.job is None or group.minimum == gen.minimum:
         return None

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import placement
+from pytest_gpucluster.evidence import fields, jobs, placement
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.owners import JobStory
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Finding, Number, Verdict
@@ -33,13 +34,57 @@ def lasting(evidence: Evidence, given: terms.Given, found: Sequence[Half]) -> li
     ]
 
 
+def retreats(evidence: Evidence, found: Sequence[Half]) -> list[Half]:
+    """Return the half placements that ended in something else than the whole gang, however short.
+
+    A bind on its way ends with the gang whole. One that ends otherwise placed a part and took it back: a flicker is no
+    less forbidden. Not so where we, or the Job's own end, took the members in the midst of their bind.
+    """
+    return [half for half in found if not half.whole and not half.open and not interrupted(evidence, half)]
+
+
+def interrupted(evidence: Evidence, half: Half) -> bool:
+    """Report whether a half placement was ended by us, by the Job's end, or by a member that ended meanwhile."""
+    gang = half.gang
+    ours = {gang.uid, *(pod.uid for pod in half.generation.members)} - {""}
+    acts = ("deleted-by-us", "evicted-by-us", "commanded", "room-made", "rebooted-by-us")
+    if any(
+        note.data.get("uid") in ours and note.t <= half.end for word in acts for note in evidence.notes(word)
+    ):
+        return True
+    group = half.generation.group
+    if gang.job is None:
+        # Nobody saw the life of what owns the pods; while its PodGroup stands, they were wanted.
+        if group is None or (group.deleted is not None and group.deleted <= half.end):
+            return True
+    elif any(t <= half.end for t in _over(evidence, gang.job, half.start)):
+        return True
+    return any(pod.finished is not None and pod.finished <= half.end for pod in half.members)
+
+
+def _over(evidence: Evidence, job: JobStory, start: float) -> list[float]:
+    """Return when a Job came to its end, was being deleted, or was suspended after a time."""
+    times = [t for t, phase, _ in job.phases if phase in jobs.OVER - {"Restarting"}]
+    for line in evidence.history(job.uid):
+        suspended = line.t >= start and fields.sub(line.object, "spec").get("suspend") is True
+        if suspended or _going(line):
+            times.append(line.t)
+    return times
+
+
+def _going(line: Line) -> bool:
+    return line.type == "DELETED" or bool(fields.sub(line.object, "metadata").get("deletionTimestamp"))
+
+
 def half_placed(
     evidence: Evidence, given: terms.Given, gangs: Sequence[Gang], required: str
 ) -> Finding | None:
     """Return the finding on half placement: a violation, or why it cannot be told; None when there was none."""
     limits = terms.of(evidence, given)
     found = halves(evidence, gangs)
-    shown = lasting(evidence, given, found)
+    shown = [
+        half for half in found if half in lasting(evidence, given, found) or half in retreats(evidence, found)
+    ]
     if shown:
         worst = shown[0]
         return say.finding(
@@ -64,14 +109,14 @@ def half_placed(
             repeat=tuple(dict.fromkeys(line for half in shown[:2] for line in say.repeat(half.gang))),
             currency=terms.currency(evidence, given, worst.gang),
         )
-    unsure = next((half for half in found if half.open or half.gap), None)
+    unsure = next((half for half in found if half.open or half.gap or not half.whole), None)
     if unsure is None:
         return None
-    why = (
-        "the watch of pods has a gap there"
-        if unsure.gap
-        else "the evidence ends before that can be told from a bind"
-    )
+    why = "it was ended in the midst of its bind"
+    if unsure.gap:
+        why = "the watch of pods has a gap there"
+    elif unsure.open:
+        why = "the evidence ends before that can be told from a bind"
     return say.finding(
         Verdict.INCONCLUSIVE,
         required,

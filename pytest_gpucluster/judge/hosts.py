@@ -192,15 +192,15 @@ def _files(
             # The payload tells its files right after its environment: it found none.
             yield pod, f"{pod.name}: no hosts file in {FOLDER}", True
         else:
-            yield from _mounted(pod, wanted, data)
+            yield from _mounted(gang, pod, wanted, data)
 
 
 def _mounted(
-    pod: PodStory, wanted: Mapping[str, list[str]], data: fields.Object
+    gang: Gang, pod: PodStory, wanted: Mapping[str, list[str]], data: fields.Object
 ) -> Iterator[tuple[PodStory, str, bool]]:
     if not data:
         return
-    for container in fields.containers(pod.last):
+    for container in vcjobs.own_containers(gang, pod):
         if not any(mount.get("mountPath") == FOLDER for mount in fields.items(container, "volumeMounts")):
             yield pod, f"{pod.name}/{container.get('name')}: nothing is mounted at {FOLDER}", True
             return

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import kueue_parts, native_parts, rejected, say, terms, unserved
+from pytest_gpucluster.judge import attribution, kueue_parts, native_parts, say, terms, unserved
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -133,7 +133,7 @@ def _answers(evidence: Evidence) -> list[Line]:
 def _apis(evidence: Evidence) -> Finding:
     answers = _answers(evidence)
     missing = {
-        str(a.data["case"]).removeprefix(API_CASE): a for a in answers if not rejected.answer(a).accepted
+        str(a.data["case"]).removeprefix(API_CASE): a for a in answers if not attribution.answer(a).accepted
     }
     if missing:
         line = next(iter(missing.values()))
@@ -153,7 +153,7 @@ def _admission(evidence: Evidence) -> Finding:
     line = next((r for r in evidence.responses() if r.data.get("case") == DRY_RUN_CASE), None)
     if line is None:
         return _part(Verdict.INCONCLUSIVE, "admission was not asked with a dry-run Job")
-    answer = rejected.answer(line)
+    answer = attribution.answer(line)
     if not answer.accepted:
         return _refused(answer)
     spec = fields.sub(line.data, "object", "spec") or fields.sub(line.data, "status", "spec")
@@ -170,7 +170,7 @@ def _admission(evidence: Evidence) -> Finding:
     return _part(Verdict.PASS, text, line.key)
 
 
-def _refused(answer: rejected.Answer) -> Finding:
+def _refused(answer: attribution.Answer) -> Finding:
     """Return what a refusal of the dry-run Job says of the admission: only its own silence speaks against it."""
     text = f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
     own = answer.by_webhook and answer.component.endswith(".volcano.sh")
@@ -192,7 +192,7 @@ def queue_takes_jobs(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the queue let the Jobs in by which the parts are tried: Volcano's own admission refuses them else."""
     name = "the queue takes Jobs"
     for line in evidence.responses():
-        answer = rejected.answer(line)
+        answer = attribution.answer(line)
         own = answer.by_webhook and answer.component.endswith(".volcano.sh")
         if not answer.accepted and own and _QUEUE.search(answer.message):
             text = f"{answer.component} refused {line.data.get('request') or 'a Job'}: {answer.message[:200]}"

@@ -33,7 +33,7 @@ def runs_once_admitted(evidence: Evidence, given: terms.Given) -> Finding:
     jobs = named if named is not None else _fitting(evidence)
     if not jobs:
         return kueue_terms.nothing(evidence, REQUIRED, "Job with a queue whose quota has room for it")
-    findings = [_judge(evidence, job, arranged=named is not None) for job in jobs]
+    findings = [_judge(evidence, given, job, arranged=named is not None) for job in jobs]
     return say.gravest(findings)
 
 
@@ -43,7 +43,7 @@ def _fitting(evidence: Evidence) -> tuple[Held, ...]:
     )
 
 
-def _judge(evidence: Evidence, job: Held, *, arranged: bool) -> Finding:
+def _judge(evidence: Evidence, given: terms.Given, job: Held, *, arranged: bool) -> Finding:
     violation = _early(job) or _in_part(job)
     if violation is not None:
         return violation
@@ -63,6 +63,13 @@ def _judge(evidence: Evidence, job: Held, *, arranged: bool) -> Finding:
     unseen = kueue_terms.gap(evidence, job.created, admitted, "Pod")
     if unseen:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{unseen}, before {job.gang.title} was admitted")
+    late = span[0] - admitted
+    if late > terms.placed_within(given, "bind", "start"):
+        text = f"{job.gang.title} was admitted at t={admitted:.2f} s, and its pods ran together only {late:.0f} s later"
+        return say.finding(
+            Verdict.FAIL, REQUIRED, text, job.gang, causes=(HALF,), currency="quota",
+            evidence=(job.reserved[0].key,), repeat=kueue_terms.repeat(job),
+        )  # fmt: skip
     how = "stored suspended" if job.fresh else "suspended when first seen"
     text = (
         f"{job.gang.title} was {how}, admitted whole at t={admitted:.2f} s, and {say.count(job.gang.size, 'pod')} ran "

@@ -81,6 +81,9 @@ def _all_well(evidence: Evidence) -> Finding:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, admitted[0].gang)
     start, end = min(job.created for job in admitted), max(one[3] for one in done)
     unseen = kueue_terms.gap(evidence, start, end, "Pod", kueue.WORKLOAD)
+    bare = next((job.gang.title for job, *_ in done if not job.gang.pods), "")
+    if bare:
+        unseen = unseen or f"no pod of {bare} was seen, so whether pods agree with the status is not known"
     if unseen:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, done[0][0].gang)
     job, workload, evicted, released = max(done, key=lambda one: one[3] - one[2])

@@ -90,6 +90,10 @@ def _outside(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
             verdict, REQUIRED, text, job.gang, causes=(say.NO_ROOM,), repeat=kueue_terms.repeat(job),
             evidence=(expired[1],) if expired else (),
         )  # fmt: skip
+    unseen = kueue_terms.gap(evidence, job.created, span[0], kueue.WORKLOAD, "Pod")
+    if unseen:
+        text = f"{job.gang.title} has no queue label, but {unseen}: whether Kueue managed it is not known"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang)
     text = (
         f"{job.gang.title} has no queue label: no Workload, and {job.gang.size} pods ran from t={span[0]:.2f} s "
         "outside of the quota"
@@ -114,7 +118,8 @@ def _held(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
             repeat=repeat, currency="quota",
         )  # fmt: skip
     said = [one for workload in job.workloads for one in workload.refusals]
-    named = [one for one in said if job.queue in one.message or one.reason == "Inadmissible"]
+    # Inadmissible is also what a stopped or broken queue makes of a Job: the text tells them apart.
+    named = [one for one in said if "LocalQueue" in one.message and job.queue in one.message]
     end = min(job.gone, evidence.end)
     limits = terms.of(evidence, given)
     if not named:

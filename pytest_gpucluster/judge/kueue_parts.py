@@ -4,7 +4,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import fields, kueue
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import kueue_terms, rejected, say, terms
+from pytest_gpucluster.judge import attribution, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -39,7 +39,7 @@ def _suspends(evidence: Evidence) -> Finding:
     line = next((one for one in evidence.responses() if one.data.get("case") == "dry-run"), None)
     if line is None:
         return _part(Verdict.INCONCLUSIVE, "admission was not asked with a dry-run Job")
-    answer = rejected.answer(line)
+    answer = attribution.answer(line)
     if not answer.accepted:
         text = (
             f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"

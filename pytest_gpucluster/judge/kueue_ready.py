@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence import fields, kueue, quota
 from pytest_gpucluster.evidence.kueue import Held, Workload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
-from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_started, kueue_terms, say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -54,7 +54,7 @@ def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
         )
         return say.finding(verdict, REQUIRED, text)
     jobs = named if named is not None else kueue_terms.labelled(evidence)
-    stuck = [job for job in jobs if job.reserved and kueue_terms.together(job) is None]
+    stuck = [job for job in jobs if job.reserved and job.gang.pods and kueue_terms.together(job) is None]
     if not stuck:
         return kueue_terms.nothing(evidence, REQUIRED, "admitted Job of which not all pods became ready")
     findings = [_judge(evidence, given, job, limit) for job in stuck]
@@ -73,11 +73,14 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, limit: float | Non
     if limit is not None and after > limit + RECONCILE + grain:
         text = f"{job.gang.title} was evicted {after:.1f} s after its admission, the timeout is {limit:g} s"
         return _finding(Verdict.FAIL, text, job, first, causes=(NOT_CONFIGURED,), numbers=(number,))
-    return _carried_out(evidence, job, workload, first, number)
+    return _carried_out(evidence, given, job, (workload, first), number)
 
 
-def _carried_out(evidence: Evidence, job: Held, workload: Workload, first: Said, number: Number) -> Finding:
-    """Judge what followed an eviction: no pods, no quota, back in the queue."""
+def _carried_out(
+    evidence: Evidence, given: terms.Given, job: Held, at: tuple[Workload, Said], number: Number
+) -> Finding:
+    """Judge what followed an eviction: no pods, no quota, back in the queue; `at` is whose, and when it was said."""
+    workload, first = at
     expired = terms.timed_out(evidence, first.t)
     missing = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
     held, stop = workload.holding(first.t), kueue_terms.story_end(evidence, job)
@@ -89,6 +92,11 @@ def _carried_out(evidence: Evidence, job: Held, workload: Workload, first: Said,
         left = f"{say.count(len(stay), 'pod')} of it stay" if stay else ""
         text = f"{job.gang.title} was evicted at t={first.t:.2f} s, but {' and '.join(p for p in (kept, left) if p)}"
         return _finding(missing, text, job, first, causes=(KEPT,), numbers=(number,))
+    grace = max((pod.grace for pod in pods), default=0.0)
+    gone = max([released, *(quota.leaves(pod) for pod in pods)])
+    if gone - first.t > several.act_within(given) + grace + several.GONE_SLACK:
+        text = f"{job.gang.title} was evicted at t={first.t:.2f} s, and kept quota or pods for {gone - first.t:.0f} s"
+        return _finding(Verdict.FAIL, text, job, first, causes=(KEPT,), numbers=(number,))
     again = next((one.start for one in job.reserved if one.start > first.t), None)
     requeued = [one for one in workload.when("Requeued", "True") if one.t > first.t]
     waits = workload.requeues > 0 and bool(workload.when("Requeued", "False", TIMEOUT))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from pytest_gpucluster.evidence import fields, quota
-from pytest_gpucluster.evidence.kueue import SKEW, Held
+from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -77,7 +77,7 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     limits = terms.of(evidence, given)
     found = quota.quota(evidence, quota.cluster_queue_of(evidence, one), most=True)
     overlap = _overlap(one, other, found.reach if found else {}, evidence.end)
-    if overlap is not None and overlap[1] - overlap[0] > SKEW + limits.grain:
+    if overlap is not None and overlap[1] - overlap[0] > limits.grain + terms.EPSILON:
         return _overlapped(one, other, overlap)
     start = min(one.created, other.created)
     unseen = kueue_terms.gap(evidence, start, min(evidence.end, max(_over(one), _over(other))), "Pod")
@@ -87,6 +87,11 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     if len(ran) < 2:
         return _not_both(evidence, one, other, [job for _, job in ran], arranged=arranged)
     (_, first), (start, second) = ran
+    if not (first.workloads and second.workloads):
+        unseen = (
+            unseen
+            or f"no Workload of {first.gang.name} or {second.gang.name} was seen: who held them is not known"
+        )
     if unseen:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
     waited = [one for workload in second.workloads for one in workload.refusals if one.t < start]
@@ -98,6 +103,19 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     )
     if waited:
         text += f" ({' '.join(waited[-1].message.split())[:160]})"
+    within = terms.placed_within(given, "enqueue", "bind", "start")
+    if start - ended > within:
+        late = f"{text}: {start - ended:.0f} s after the quota was free"
+        return say.finding(
+            Verdict.FAIL,
+            REQUIRED,
+            late,
+            second.gang,
+            causes=(NOT_RELEASED,),
+            currency="quota",
+            evidence=keys,
+            repeat=kueue_terms.repeat(second),
+        )
     handover = Number(
         "handed over in", start - ended, "s", origin="last pod of the first to all of the second"
     )

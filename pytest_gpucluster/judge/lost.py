@@ -115,6 +115,17 @@ def _reported(evidence: Evidence, given: terms.Given, shortage: Shortage) -> Fin
         after = max(t - shortage.start, 0.0)
         text = f"{who}; PodGroup {group.name if group else ''} said so after {after:.2f} s: {what}"
         number = Number("reported after", after, "s", limits.window, "the window")
+        if after > limits.window + limits.silent:
+            text = f"{who}; its PodGroup said so only {after:.0f} s later: {what}"
+            causes = (NATIVE if group is not None and group.native else STALE,)
+            return _finding(
+                evidence,
+                given,
+                shortage,
+                (Verdict.FAIL, REPORTED, text[:600]),
+                causes=causes,
+                numbers=(number,),
+            )
         return _finding(evidence, given, shortage, (Verdict.PASS, REPORTED, text[:600]), numbers=(number,))
     if group is None:
         text = f"{who}; no PodGroup of it is in the evidence"

@@ -111,6 +111,11 @@ def _held_long(
         verdict = Verdict.INCONCLUSIVE
     elif whole is None:
         return _never_whole(evidence, given, a, texts)
+    elif (room := scarce.room_before(evidence, whole)) and whole - room > terms.placed_within(given):
+        verdict, text = (
+            Verdict.FAIL,
+            f"{who}; room appeared at t={room:.2f} s, the minimum was bound {whole - room:.0f} s later",
+        )
     else:
         text = f"{who}; the minimum was bound at t={whole:.2f} s within {a.gen.spread or 0.0:.2f} s"
         text += _surplus(a.gang, a.gen)
@@ -214,7 +219,7 @@ def _role_short(
     evidence: Evidence, given: terms.Given, gang: Gang, least: Mapping[str, int]
 ) -> Finding | None:
     found = placement.short_role(evidence, gang, least)
-    shown = half.lasting(evidence, given, found)
+    shown = [*half.lasting(evidence, given, found), *half.retreats(evidence, found)]
     if shown:
         worst = max(shown, key=lambda one: one.seconds)
         held = {role: sum(p.task == role for p in worst.members) for role in least}

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import rejected, say, terms
+from pytest_gpucluster.judge import attribution, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -73,8 +73,8 @@ def _asked(evidence: Evidence, case: str) -> Line | None:
 
 def _api(evidence: Evidence) -> Finding:
     line = _asked(evidence, f"api:{names.NATIVE_POD_GROUP}")
-    if line is not None and not rejected.answer(line).accepted:
-        text = f"PodGroup of {names.NATIVE_GROUP} is not served (HTTP {rejected.answer(line).code})"
+    if line is not None and not attribution.answer(line).accepted:
+        text = f"PodGroup of {names.NATIVE_GROUP} is not served (HTTP {attribution.answer(line).code})"
         return _part(Verdict.FAIL, text, line.key, NOT_SERVED, violation=True)
     seen = evidence.of_kind(names.NATIVE_POD_GROUP)
     if line is None and not seen:
@@ -89,7 +89,7 @@ def _kept(evidence: Evidence, case: str, path: tuple[str, ...], cause: Cause) ->
     line = _asked(evidence, case)
     if line is None:
         return _part(Verdict.INCONCLUSIVE, f"whether {field} is kept was not asked with a dry run")
-    answer = rejected.answer(line)
+    answer = attribution.answer(line)
     kind = "pod" if case == "dry-run" else "Job"
     if not answer.accepted:
         text = f"the dry-run {kind} was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"

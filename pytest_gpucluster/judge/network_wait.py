@@ -246,6 +246,9 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     for _, text in _endless(evidence, given, found):
         return told(Verdict.FAIL, text, UNBOUNDED)
     for one in found:
+        if not one.found and (text := one.outlived(evidence, terms.of(evidence, given).grain)):
+            return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
+    for one in found:
         ended, code = one.pod.finished is not None, dns_wait.init_code(one.pod)
         if one.found:
             return told(

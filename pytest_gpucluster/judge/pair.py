@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence import placement
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import half, say, scarce, terms
+from pytest_gpucluster.judge import controls, half, say, scarce, terms
 from pytest_gpucluster.judge.scarce import Attempt
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "one gang runs whole, the other holds nothing meanwhile and runs after it"
 
+NOT_TAKEN_UP = Cause(
+    "the second gang was not placed when the first had gone", "look at the scheduler's log for that time"
+)
 STARVED = Cause(
     "each gang holds what the other needs, and neither lets go",
     "place both through a scheduler with the gang rule (schedulerName volcano, gang plugin in its configuration)",
@@ -98,7 +101,9 @@ def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attem
             repeat=(*say.repeat(winner.gang), *say.repeat(loser.gang)),
         )  # fmt: skip
 
-    gaps = evidence.gaps("Pod", held.start, loser.gen.whole if loser.gen.whole is not None else held.end)
+    gaps = evidence.gaps(
+        "Pod", loser.gang.created, loser.gen.whole if loser.gen.whole is not None else held.end
+    )
     if gaps:
         return found(Verdict.INCONCLUSIVE, "; the watch of pods has a gap there")
     if scarce.watched(evidence, held) < limits.window - scarce.EPSILON:
@@ -109,17 +114,21 @@ def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attem
     if loser.gen.whole is None:
         expired = terms.timed_out(evidence, whole)
         if expired is not None:
-            cause = Cause(
-                "the second gang was not placed after the first had gone", "look at the scheduler's log"
-            )
-            return found(Verdict.FAIL, f"; it was never bound (waited for {expired[0]})", (cause,))
+            return found(Verdict.FAIL, f"; it was never bound (waited for {expired[0]})", (NOT_TAKEN_UP,))
         return found(Verdict.INCONCLUSIVE, "; it was not seen to run after")
     if loser.gen.whole < released:
         return found(
             Verdict.INCONCLUSIVE, f"; it was bound at t={loser.gen.whole:.2f} s beside the first: both fitted"
         )
-    if loser.gen.together() is None and not any(pod.finished is not None for pod in loser.gen.members):
-        return found(Verdict.INCONCLUSIVE, f"; bound at t={loser.gen.whole:.2f} s, but not seen to run")
+    for who in (winner, loser):
+        if not controls.ran_together(who.gen):
+            stuck = next((why for pod in who.gen.members if (why := controls.never_ran(pod))), "")
+            more = f"; {who.gang.name} was bound whole, but not seen to run{f' ({stuck})' if stuck else ''}"
+            return found(Verdict.INCONCLUSIVE, more)
+    late = loser.gen.whole - max(_let_go(winner), released)
+    if late > terms.placed_within(given):
+        more = f"; it was bound only {late:.0f} s after the first had let go of its places"
+        return found(Verdict.FAIL, more, (NOT_TAKEN_UP,))
     return found(Verdict.PASS, f", and was bound whole at t={loser.gen.whole:.2f} s and ran")
 
 
@@ -127,6 +136,15 @@ def _released(winner: Attempt) -> float:
     """Return when a member of the winner first let go of its place."""
     ends = [t for pod in winner.gen.bound_members for t in (pod.finished, pod.deleted) if t is not None]
     return min(ends, default=math.inf)
+
+
+def _let_go(winner: Attempt) -> float:
+    """Return when the last member of the winner let go of its place, the end of time where one never did."""
+    ends = [
+        min((t for t in (pod.finished, pod.deleted) if t is not None), default=0.0)
+        for pod in winner.gen.bound_members
+    ]
+    return max(ends, default=0.0)
 
 
 def _never_met(evidence: Evidence, gangs: Sequence[Gang]) -> Finding:

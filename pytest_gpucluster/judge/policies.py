@@ -140,12 +140,16 @@ def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: 
     stop = jobs.end_of_story(evidence)
     at = job.phase_time(end)
     begun = min(t for t, name, _ in job.phases if name in (end, end.replace("ed", "ing")))
-    alone = several.left_alone(evidence, gang, stop)
+    limit = several.due(evidence, given, gang, begun)
+    alone = several.lingering(evidence, gang, begun, limit)
     overdue = several.overdue(evidence, gang, stop)
-    if overdue or (alone and stop >= several.due(evidence, given, gang, begun)):
+    if overdue or (alone and stop >= limit):
         left = overdue or alone
         text = f"{end}, but {say.listed([p.name for p in left], 4)} runs on"
         return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(left))
+    grace = max((pod.grace for pod in gang.pods), default=0.0)
+    if at is not None and at > several.due(evidence, given, gang, begun) + grace + several.GONE_SLACK:
+        return found(Verdict.FAIL, f"it was {end} only {at - begun:.0f} s after it began to end")
     if at is None:
         why = several.expired(evidence, gang, begun)
         verdict = Verdict.FAIL if why else Verdict.INCONCLUSIVE
@@ -174,7 +178,14 @@ def _restarted(
     if stayed and stop >= limit:
         text = f"{say.listed([p.name for p in stayed], 4)} ran on"
         return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(stayed))
-    fresh = {p.slot for p in gang.pods if failure.t < p.created <= stop}
+    grace = max((p.grace for p in gang.pods), default=0.0)
+    slow = several.outlived(evidence, (failure.pod, *others), stop)
+    if slow:
+        pod, over = slow[0]
+        text = f"{pod.name} ran on for {over:.0f} s beyond its grace period"
+        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=(pod.where,))
+    soon = limit + grace + several.GONE_SLACK
+    fresh = {p.slot for p in gang.pods if failure.t < p.created <= min(stop, soon)}
     wanted = {p.slot for p in (failure.pod, *others)}
     last = gang.job is not None and jobs.retry_count(gang.job) >= jobs.max_retry(gang.job)
     if stayed or (wanted - fresh and not (last and not fresh)):

@@ -69,7 +69,8 @@ def whole_or_surplus(evidence: Evidence, given: terms.Given) -> Finding:
     # a window.
     settled = terms.HALF_PERIODS * limits.period + limits.grain
     found = _left(evidence, seen, settled)
-    bad = [left for left in found if left.seconds > settled]
+    # A gang that is taken whole goes to none; one that got its minimum back had been left half, however short.
+    bad = [left for left in found if left.seconds > settled or not (left.open or left.gap)]
     if bad:
         return _halved(evidence, given, settled, max(bad, key=lambda left: left.seconds))
     unsure = next((left for left in found if left.open or left.gap), None)
@@ -100,7 +101,7 @@ def _left(evidence: Evidence, seen: tuple[Taken, ...], tolerance: float) -> list
                 start = t if start is None else start
                 continue
             if start is not None and t > start:
-                rest = evictions.staying(gen, min(start + tolerance, t))
+                rest = evictions.staying(gen, min(start + tolerance, t - terms.EPSILON))
                 if rest and len(rest) < gen.minimum:
                     gap = bool(evidence.gaps("Pod", start, t))
                     found.append(Left(gang, gen, start, t - start, rest, mine, gap, held is None))

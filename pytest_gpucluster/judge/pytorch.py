@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
-from pytest_gpucluster.judge import terms
+from pytest_gpucluster.judge import terms, vcjobs
 from pytest_gpucluster.plain import names
 
 DEFAULT_PORT = "23456"
@@ -98,12 +98,12 @@ def _said(words: payload.Words, pod: PodStory) -> dict[str, payload.Word]:
 
 
 def environments(evidence: Evidence, gang: Gang) -> list[Seen]:
-    """Return the environment of every regular container: as its process 1 printed it, else as specified."""
+    """Return the environment of every regular container of its task: as its process 1 printed it, else as specified."""
     words = payload.words(evidence)
     found = []
     for pod in gang.pods:
         said = _said(words, pod)
-        specified = list(fields.containers(pod.last))
+        specified = vcjobs.own_containers(gang, pod)
         for container in specified:
             name = str(container.get("name"))
             word = said.get(name) or (next(iter(said.values()), None) if len(specified) == 1 else None)

@@ -1,7 +1,7 @@
 """Judges of the refusal family: what cannot run is refused, by the component that must refuse."""
 
 from pytest_gpucluster.evidence import gates, schedulers
-from pytest_gpucluster.evidence.gangs import Gang
+from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import pods
 from pytest_gpucluster.judge import refused, say, terms
@@ -66,8 +66,8 @@ def _something_bound(
     nothing else of the evidence held a place and a member was refused for want of a resource.
     """
     for gang in gangs:
-        gen = gang.generations[-1]
-        if gang.whole is not None or gen.most_held == 0 or gen.minimum <= 1:
+        gen = max(gang.generations, key=lambda one: one.most_held)
+        if gen.most_held == 0 or gen.minimum <= 1 or (gang.whole is not None and not arranged):
             continue
         if not arranged:
             others = [p for p in pods(evidence) if p.bound is not None and p not in gang.pods]
@@ -79,8 +79,8 @@ def _something_bound(
         return say.finding(
             Verdict.FAIL,
             REQUIRED,
-            f"{gang.title} holds places although it can never be whole: "
-            f"{say.part(gen.most_held, gen.minimum)} members bound",
+            f"{gang.title} {_holds(gang, gen)} although it can never be whole: "
+            f"{say.part(gen.most_held, gen.minimum)} members bound from t={gen.steps[0].t:.2f} s",
             gang,
             violation=True,
             causes=causes,
@@ -89,6 +89,11 @@ def _something_bound(
             currency=terms.currency(evidence, given, gang),
         )
     return None
+
+
+def _holds(gang: Gang, gen: Generation) -> str:
+    attempts = f" in attempt {gen.number} of {len(gang.generations)}" if len(gang.generations) > 1 else ""
+    return f"{'held' if attempts else 'holds'} places{attempts}"
 
 
 def _not_refused(evidence: Evidence, given: terms.Given, gangs: tuple[Gang, ...]) -> Finding:

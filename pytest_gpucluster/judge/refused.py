@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence import capacity, fields, gates, schedulers
 from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import controls, say, terms
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -52,7 +52,7 @@ class Excess:
 def for_good(evidence: Evidence, gang: Gang) -> Refused | None:
     """Return how a gang was refused for good, None where it was not, or where nobody said so."""
     gen = gang.generations[-1]
-    if gang.whole is not None or gen.first_bind is not None:
+    if any(one.first_bind is not None for one in gang.generations):
         return None
     reading = gates.read(evidence, gang, gen)
     ends = [evidence.end]
@@ -123,7 +123,7 @@ def decide(evidence: Evidence, given: terms.Given, one: Refused, required: str, 
         return found(Verdict.INCONCLUSIVE, more, causes=(say.WRONG_SCHEDULER,))
     if wait < limits.window - EPSILON:
         return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
-    gaps = evidence.gaps("Pod", begin, end)
+    gaps = evidence.gaps("Pod", min(begin, one.gang.created), max(end, one.end))
     if gaps:
         return found(
             Verdict.INCONCLUSIVE, f"; pods were not watched from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s"
@@ -140,24 +140,34 @@ def control_of(evidence: Evidence, given: terms.Given, subject: Gang) -> tuple[b
     if "control" in (given.get("attested") or ()):
         return True, "a fitting control is attested"
     named = terms.cast(evidence, given, "control")
-    controls = [
+    beside = [
         gang
         for gang in (named or terms.everyone(evidence))
         if gang is not subject and gang.uid != subject.uid and gang.queue == subject.queue
     ]
-    later = [gang for gang in controls if gang.created >= subject.created]
+    later = [gang for gang in beside if gang.created >= subject.created]
+    why = ""
     for gang in later:
-        # Whole means bound: where pods run, they run from then on; where none run, nothing more can be seen.
-        if gang.whole is not None:
-            ran = any(pod.running is not None or pod.finished is not None for pod in gang.pods)
-            what = "ran" if ran else "was placed whole"
-            return (
-                True,
-                f"the control {gang.name} ({gang.minimum} members) {what} on queue {gang.queue or '-'}",
-            )
+        ran, what = controls.ran(evidence, given, gang)
+        members = f" ({gang.minimum} members)" if ran else ""
+        text = f"the control {gang.name}{members} {what} on queue {gang.queue or '-'}"
+        # A gang refused before its pods exist holds nothing back; one that waits for a place does until it is gone.
+        free = max(gang.created, _over(subject)) if subject.pods else gang.created
+        late = (gang.whole or 0.0) - free
+        if ran and late > terms.placed_within(given, "enqueue", "bind"):
+            ran, text = False, f"{text}, but only {late:.0f} s after it could have"
+        if ran:
+            return True, text
+        why = why or text
     if later:
-        return False, f"the control {later[0].name} did not run on queue {subject.queue or '-'}"
+        return False, why
     return None, f"no fitting control was tried on queue {subject.queue or '-'}"
+
+
+def _over(gang: Gang) -> float:
+    """Return when a gang was gone, 0 where it stayed: what it kept back was free from then on."""
+    gone = [gang.job.deleted] if gang.job is not None else [group.deleted for group in gang.groups[-1:]]
+    return next((t for t in gone if t is not None), 0.0)
 
 
 def asked_by(gang: Gang) -> dict[str, Fraction]:

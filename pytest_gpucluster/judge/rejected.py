@@ -1,17 +1,19 @@
-"""REF-003: invalid Jobs are rejected at admission, by the webhook or by the schema."""
+"""REF-003: invalid Jobs are rejected at admission, by the gang scheduler's webhook or by the schema."""
 
-import dataclasses
-import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence.answers import CONTROL
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import attribution, say, terms
+from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
-REQUIRED = "every invalid Job is refused at admission (webhook or schema) and nothing is created"
+REQUIRED = (
+    "every invalid Job is refused at admission (the gang scheduler's webhook or the schema) for what is wrong with it, "
+    "nothing is created of it, and with the one wrong thing right it is accepted"
+)
 
 INVALID = (
     "min-above-replicas", "task-min-above-replicas", "duplicate-task", "unknown-plugin", "policy-event-internal",
@@ -23,9 +25,8 @@ Accepted by Volcano v1.14.4 as recorded, and therefore not among them: an unknow
 plugin arguments, a pytorch Job without master task, unknown fields.
 """
 
-_WEBHOOK = re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request')
-_POLICY = re.compile(r"ValidatingAdmissionPolicy '(?P<name>[^']+)'")
-_CALL_FAILED = re.compile(r'failed calling webhook "(?P<name>[^"]+)"')
+WATCHED = (names.VC_JOB, names.POD_GROUP, "Pod")
+"""Kinds of what would exist of a Job that was refused and made all the same."""
 
 ACCEPTED = Cause(
     "the validating admission of the gang scheduler is absent, not registered for Jobs, or fails open",
@@ -34,60 +35,13 @@ ACCEPTED = Cause(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """What the API server answered to one case."""
-
-    case: str
-    code: int
-    component: str
-    """Who refused: a webhook's name, `CRD schema`, an admission policy; "" for an accepted Job."""
-    reason: str
-    message: str
-    at_admission: bool
-    by_webhook: bool
-    line: Line
-
-    @property
-    def accepted(self) -> bool:
-        """Report whether the Job was taken."""
-        return 200 <= self.code < 300
-
-
-def answer(line: Line) -> Answer:
-    """Return a RESPONSE line as an answer, with who refused: code and webhook name decide, the text explains."""
-    status = fields.sub(line.data, "status") or fields.sub(line.data, "response")
-    code = fields.number(line.data, "code") or fields.number(status, "code") or 0
-    reason, message = fields.text(status, "reason"), fields.text(status, "message")
-    component = ""
-    at_admission = by_webhook = False
-    if code >= 400:
-        webhook = _WEBHOOK.search(message)
-        policy = _POLICY.search(message)
-        if webhook:
-            component, at_admission, by_webhook = webhook["name"], True, True
-        elif policy:
-            component, at_admission = policy["name"], True
-        elif code == 422 and reason == "Invalid":
-            component, at_admission = "CRD schema", True
-        else:
-            failed = _CALL_FAILED.search(message)
-            component = f"{failed['name']} (did not answer)" if failed else (reason or f"HTTP {code}")
-    return Answer(
-        str(line.data.get("case") or ""), code, component, reason, message, at_admission, by_webhook, line
-    )
-
-
 def wanted_cases(given: terms.Given) -> tuple[str, ...] | None:
     """Return the cases that must be refused as `given["cases"]` names them (a list of names, or a mapping)."""
     cases = given.get("cases")
     if isinstance(cases, Mapping):
         return tuple(str(case) for case in cases)
     if isinstance(cases, list | tuple):
-        return tuple(
-            str(fields.text(c, "case") or fields.text(c, "name")) if isinstance(c, Mapping) else str(c)
-            for c in cases
-        )
+        return tuple(str(c.get("case") or c.get("name")) if isinstance(c, Mapping) else str(c) for c in cases)
     return None
 
 
@@ -95,32 +49,41 @@ def wanted_cases(given: terms.Given) -> tuple[str, ...] | None:
 def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-003."""
     stated = wanted_cases(given)
-    answers = {a.case: a for a in map(answer, evidence.responses()) if a.case}
+    answers = attribution.answers(evidence)
     wanted = stated if stated is not None else tuple(case for case in INVALID if case in answers)
     if not wanted:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no invalid Job was tried")
     tried = {case: answers[case] for case in wanted if case in answers}
     accepted = [a for a in tried.values() if a.accepted]
-    made = created(evidence, tuple(a for a in tried.values() if not a.accepted))
+    made = created(evidence, [a for a in tried.values() if not a.accepted])
     if accepted or made:
         return violated(
             REQUIRED, "invalid Jobs", tried=tried, accepted=accepted, made=made, causes=(ACCEPTED,)
         )
-    foreign = [a for a in tried.values() if not a.at_admission]
     keys = tuple(a.line.key for a in tried.values())[:12]
+
+    def inconclusive(text: str, *causes: Cause) -> Finding:
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, causes=causes)
+
+    foreign = [why for a in tried.values() if (why := attribution.misattributed(a, schema=True))]
     if foreign:
-        text = "; ".join(f"{a.case}: HTTP {a.code} by {a.component} ({a.message[:120]})" for a in foreign[:4])
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"not refused by admission: {text}", evidence=keys)
+        return inconclusive(f"not refused as they must be: {'; '.join(foreign[:4])}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in answers]
     if missing:
-        text = f"no answer recorded for {say.listed(missing)}"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
+        return inconclusive(f"no answer recorded for {say.listed(missing)}")
+    loose = _uncontrolled(answers, tried, arranged=stated is not None)
+    if loose:
+        return inconclusive(loose, attribution.FOREIGN)
+    unseen = unwatched(evidence, given, tried.values())
+    if unseen:
+        return inconclusive(unseen)
     by = sorted({a.component for a in tried.values()})
     first = next(iter(tried.values()))
     return say.finding(
         Verdict.PASS,
         REQUIRED,
-        f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {say.listed(by)}; nothing was created",
+        f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {say.listed(by)}, accepted with the one "
+        "wrong thing right; nothing was created",
         where=tuple(f"{a.case}: HTTP {a.code} by {a.component}" for a in tried.values()),
         evidence=keys,
         refusal=Refusal(
@@ -130,23 +93,47 @@ def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
     )
 
 
-def created(evidence: Evidence, refused: tuple[Answer, ...]) -> dict[str, Line]:
-    """Return lines that show objects of refused Jobs: the Job itself, found by its name."""
-    jobs: dict[str, Line] = {}
-    for line in evidence.of_kind(names.VC_JOB):
-        jobs.setdefault(line.name, line)
-    found: dict[str, Line] = {}
-    for one in refused:
-        name = _name(one.line.data) or one.case
-        if name in jobs and not one.case.startswith("update-"):
-            found[one.case] = jobs[name]
-    return found
+def _uncontrolled(answers: Mapping[str, Answer], tried: Mapping[str, Answer], *, arranged: bool) -> str:
+    """Return which case lacks its control, "" for none.
+
+    In a recording nobody made controls: there some Job must have been accepted, so that not all are refused.
+    """
+    if arranged:
+        found = (
+            attribution.uncontrolled(case, one, answers.get(CONTROL + case)) for case, one in tried.items()
+        )
+        return next((why for why in found if why), "")
+    if any(one.accepted and one.line.data.get("accepted_spec") for one in answers.values()):
+        return ""
+    return "nothing shows that a valid Job is accepted"
 
 
-def _name(data: Mapping[str, Any]) -> str:
-    """Return the object name that a request line carries, such as `create Job/x`."""
-    request = str(data.get("request") or "")
-    return request.rpartition("/")[2] if "/" in request else ""
+def unwatched(evidence: Evidence, given: terms.Given, refused: Iterable[Answer]) -> str:
+    """Return where it was not watched whether something was made of refused Jobs, "" where it was, for a window."""
+    at = [one.line.t for one in refused]
+    begin = min(at)
+    end = max([stop for _, stop in terms.windows(evidence)], default=jobs.end_of_story(evidence))
+    limits = terms.of(evidence, given)
+    if wanted_cases(given) is not None and end - max(at) < limits.window - terms.EPSILON:
+        seen = max(end - max(at), 0.0)
+        return f"watched for {seen:.2f} s after the last refusal, the window is {limits.window:.2f} s"
+    for kind in WATCHED:
+        gaps = evidence.gaps(kind, begin, end)
+        if gaps:
+            when = f"from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s"
+            return f"that nothing was created was not seen: {kind} was not watched {when}"
+    return ""
+
+
+def created(evidence: Evidence, refused: Sequence[Answer]) -> dict[str, Line]:
+    """Return case -> a line that shows an object of a refused Job, found by the Job's name.
+
+    A name under which a Job was taken at another time, such as when its queue was open again, tells nothing.
+    """
+    every = [attribution.answer(line) for line in evidence.responses() if not line.data.get("dry_run")]
+    taken = {one.name for one in every if one.accepted}
+    wanted = {one.case: one.name or one.case for one in refused if not one.case.startswith("update-")}
+    return attribution.made_of(evidence, {case: name for case, name in wanted.items() if name not in taken})
 
 
 def violated(
@@ -154,7 +141,7 @@ def violated(
     what: str,
     *,
     tried: Mapping[str, Answer],
-    accepted: list[Answer],
+    accepted: Sequence[Answer],
     made: Mapping[str, Line],
     causes: tuple[Cause, ...],
 ) -> Finding:

@@ -28,6 +28,10 @@ AGAIN = Cause(
     "upgrade Volcano to a version that marks its own deletions (v1.14: annotation "
     "volcano.sh/controller-out-of-sync)",
 )
+RUNS_ON = Cause(
+    "the kubelet does not end the member: its node does not answer, or a finalizer or a stuck volume holds the pod",
+    "look at the node (`kubectl describe node`) and at the pod's finalizers; two members of one rank spoil the run",
+)
 FAILED_FIRST = Cause(
     "the process ended with another code than 0 on SIGTERM: the kubelet reports the pod Failed before it is gone, "
     "so the policy for PodFailed wins over the one for PodEvicted",
@@ -169,6 +173,15 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=say.places(stayed))
     if stayed:
         return found(Verdict.INCONCLUSIVE, "the evidence ends before the others had to be replaced")
+    outlived = several.outlived(evidence, (first, *others), stop)
+    if outlived:
+        old, over = outlived[0]
+        text = f"{old.where} ran on for {over:.0f} s beyond its grace period, beside what replaced it"
+        return found(Verdict.FAIL, text, violation=True, causes=(RUNS_ON,), where=(old.where,))
+    slow = [p for p in fresh if p.uid not in early and p.created > limit + p.grace + several.GONE_SLACK]
+    if slow and not jobs.first_failures(evidence, gang):
+        text = f"{slow[0].name} was made again only {slow[0].created - t:.0f} s later"
+        return found(Verdict.FAIL, text, causes=(IGNORED,))
     gaps = evidence.gaps("Pod", t, max([p.created for p in fresh], default=t))
     if gaps:
         text = f"pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
@@ -187,6 +200,9 @@ def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found
         verdict = Verdict.FAIL if why or phase in jobs.FINAL else Verdict.INCONCLUSIVE
         return found(verdict, text + (f" (waited for {why})" if why else ""), causes=(IGNORED,))
     text = f"all {len(made)} members were replaced once, retryCount {retries}"
+    done = gang.job.phase_time("Completed")
+    if why and done is not None and (several.given_up(evidence, gang, 0.0) or 0.0) < done:
+        return found(Verdict.FAIL, f"{text}; Completed only after the wait for {why}", causes=(IGNORED,))
     if phase == "Completed" and retries == 1:
         return found(
             Verdict.PASS, f"{text}; Job Completed at t={gang.job.phase_time('Completed') or 0.0:.2f} s"
@@ -225,8 +241,9 @@ def _bounded(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     restarting = [p for p in jobs.all_policies(gang) if p.action in jobs.RESTARTS]
     if not retries or not restarting:
         return in_place.instead(evidence, gang, BOUNDED) or f"no attempt of {gang.title} led to a restart"
-    made = max(jobs.attempts(gang), min(retries, limit))
-    gone = {jobs.attempt_of(gang, pod) for pod in jobs.removals(evidence, gang)}
+    taken = jobs.removals(evidence, gang)
+    made = max(jobs.attempts(gang), min(retries, limit), _by_pods(gang, taken))
+    gone = {jobs.attempt_of(gang, pod) for pod in taken}
     failures = jobs.first_failures(evidence, gang)
     if not failures and gone:
         return f"{gang.title} was restarted because members were taken away, not because they failed"
@@ -252,13 +269,24 @@ def _bounded(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     return _quiet(evidence, given, gang, found)
 
 
+def _by_pods(gang: Gang, taken: Sequence[PodStory]) -> int:
+    """Return how often the member that ran most often ran: an attempt is what ran, whatever the controllers count.
+
+    What somebody took away, and was made again for that, was no attempt.
+    """
+    lost = Counter(pod.slot for pod in taken)
+    ran = Counter(pod.slot for pod in gang.pods if pod.running is not None or pod.exit_codes)
+    return max((count - lost[slot] for slot, count in ran.items()), default=0)
+
+
 def _quiet(evidence: Evidence, given: terms.Given, gang: Gang, found: Found) -> Finding:
     """Judge whether anything of a Failed Job is left running."""
     stop = jobs.end_of_story(evidence)
     failed = next((t for t, name, _ in gang.job.phases if name == "Failed"), stop) if gang.job else stop
-    alone = several.left_alone(evidence, gang, stop)
+    limit = several.due(evidence, given, gang, failed)
+    alone = several.left_alone(evidence, gang, stop) or several.lingering(evidence, gang, failed, limit)
     overdue = several.overdue(evidence, gang, stop)
-    if overdue or (alone and stop >= several.due(evidence, given, gang, failed)):
+    if overdue or (alone and stop >= limit):
         left = overdue or alone
         holds = several.held(left)
         who = say.listed([f"{pod.name} on {pod.node}" for pod in left], 4)

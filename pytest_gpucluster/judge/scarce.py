@@ -1,7 +1,8 @@
 """GANG-002: all or nothing, where there is room for a part of the gang only."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pytest_gpucluster.evidence import capacity, fields, gates
 from pytest_gpucluster.evidence.gangs import Gang, Generation
@@ -10,10 +11,15 @@ from pytest_gpucluster.judge import half, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-EPSILON = 1e-3
-"""Seconds by which a timer may fire early."""
+EPSILON = terms.EPSILON
 
 REQUIRED = "while part of the gang would fit, none of its members is bound for the window; when room appears, all are"
+
+
+NOT_TAKEN_UP = Cause(
+    "the scheduler did not take up the room that appeared",
+    "look at the scheduler's log and the queue's state for the time after the room appeared",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +121,7 @@ def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attem
         if held.seconds <= limits.period and held.bound_after:
             return None  # One session long: every gang waits so between its pods and its bind.
         return found(Verdict.INCONCLUSIVE, f"{who}, shorter than the window of {limits.window:.2f} s")
-    gaps = evidence.gaps("Pod", held.start, a.gen.whole if a.gen.whole is not None else held.end)
+    gaps = evidence.gaps("Pod", a.gang.created, a.gen.whole if a.gen.whole is not None else held.end)
     if gaps:
         text = f"{who}, but pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
         return found(Verdict.INCONCLUSIVE, text)
@@ -124,8 +130,28 @@ def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attem
         return found(Verdict.INCONCLUSIVE, text)
     if a.gen.whole is None:
         return _never_whole(evidence, given, who, found)
+    room = room_before(evidence, a.gen.whole)
+    late = 0.0 if room is None else a.gen.whole - room
+    if late > terms.placed_within(given):
+        text = f"{who}; room appeared at t={room:.2f} s and the gang was whole only {late:.0f} s later"
+        return found(Verdict.FAIL, text, causes=(NOT_TAKEN_UP,))
     text = f"{who}, then {say.part(a.gen.most_held, a.gen.minimum)} bound within {a.gen.spread or 0.0:.2f} s"
     return found(Verdict.PASS, f"{text} from t={a.gen.first_bind or 0.0:.2f} s")
+
+
+def room_before(evidence: Evidence, before: float) -> float | None:
+    """Return when we last made room before a time: when what held it was gone, else when we asked for that."""
+    times = [note.t for note in evidence.notes("slots-set") if _more(note.data)]
+    for note in evidence.notes("room-made"):
+        gone = [
+            line.t for line in evidence.history(str(note.data.get("uid") or "")) if line.type == "DELETED"
+        ]
+        times.append(gone[0] if gone else note.t)
+    return max((t for t in times if t <= before), default=None)
+
+
+def _more(data: Mapping[str, Any]) -> bool:
+    return (fields.number(data, "slots") or 0) > (fields.number(data, "was") or 0)
 
 
 def _never_whole(evidence: Evidence, given: terms.Given, who: str, found: Callable[..., Finding]) -> Finding:
@@ -133,12 +159,8 @@ def _never_whole(evidence: Evidence, given: terms.Given, who: str, found: Callab
     room = next(iter(evidence.notes("room-made")), None)
     expired = terms.timed_out(evidence, room.t) if room is not None else None
     if expired is not None and room is not None:
-        cause = Cause(
-            "the scheduler did not take up the room that appeared",
-            "look at the scheduler's log and the queue's state for the time after the room appeared",
-        )
         text = f"{who}; room appeared at t={room.t:.2f} s and it was never bound (waited for {expired[0]})"
-        return found(Verdict.FAIL, text, causes=(cause,))
+        return found(Verdict.FAIL, text, causes=(NOT_TAKEN_UP,))
     if "control" in (given.get("attested") or ()):
         return found(Verdict.PASS, f"{who}; that it is placed when room appears is attested")
     return found(Verdict.INCONCLUSIVE, f"{who}; it was never bound later: no room was seen to appear")

@@ -1,6 +1,7 @@
 """Rows that several small Jobs decide: who plays which role, and one finding made of the parts."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
@@ -146,13 +147,41 @@ def left_alone(evidence: Evidence, gang: Gang, t: float) -> tuple[PodStory, ...]
     return tuple(pod for pod in living(evidence, gang, t) if not pod.going(t))
 
 
-def overdue(evidence: Evidence, gang: Gang, t: float) -> tuple[PodStory, ...]:
-    """Return those of the living pods that outlived their grace period since their deletion was asked for."""
+def lingering(evidence: Evidence, gang: Gang, since: float, limit: float) -> tuple[PodStory, ...]:
+    """Return the pods that were there at a time and went on beyond a limit with nobody asking for their deletion.
+
+    Who ended by itself later, or was asked to later, had been left running all the same.
+    """
     return tuple(
         pod
-        for pod in living(evidence, gang, t)
-        if pod.deleting is not None and t - pod.deleting > pod.grace + GONE_SLACK
+        for pod in gang.pods
+        if pod.created <= since and not pod.going(limit) and ended(evidence, pod) > limit
     )
+
+
+def overdue(evidence: Evidence, gang: Gang, t: float) -> tuple[PodStory, ...]:
+    """Return the pods that outlived their grace period, also those that are gone by then."""
+    return tuple(pod for pod, _ in outlived(evidence, gang.pods, t))
+
+
+def outlived(evidence: Evidence, pods: Iterable[PodStory], t: float) -> list[tuple[PodStory, float]]:
+    """Return pods that went on, up to a time, beyond their grace period, with the seconds, the longest first."""
+    found = []
+    for pod in pods:
+        if pod.deleting is None or pod.deleting > t:
+            continue
+        over = min(ended(evidence, pod), t) - pod.deleting - pod.grace
+        if over > GONE_SLACK:
+            found.append((pod, over))
+    return sorted(found, key=lambda one: -one[1])
+
+
+def ended(evidence: Evidence, pod: PodStory) -> float:
+    """Return when a pod had come to its end, whoever ended it, or was gone; the end of time where it was not."""
+    for line in evidence.history(pod.uid):
+        if line.type == "DELETED" or fields.text(line.object, "status", "phase") in FINISHED:
+            return line.t
+    return math.inf
 
 
 def held(pods: Iterable[PodStory]) -> str:

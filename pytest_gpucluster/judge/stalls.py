@@ -19,6 +19,8 @@ REQUIRED = (
     "a rank that stands still outside a collective ends with a code other than 0 within the bound of its place, and "
     "its log names the rank, the place and the line of the program; ranks that go on are not named"
 )
+TOLD_WITHIN = 10.0
+"""Seconds in which a kubelet tells the phase of a pod whose process has ended; on busy nodes more than recorded."""
 LATE = 3.0
 """Seconds from the bound to the end being seen: the dump, the exit, the status."""
 
@@ -108,7 +110,9 @@ def _log_ended(evidence: Evidence, pod: PodStory) -> float | None:
         for note in evidence.notes("logs")
         if note.data.get("uid") == pod.uid and note.data.get("ok") and note.data.get("container") == "main"
     ]
-    return max((t for t in ends if t <= pod.finished), default=None)
+    ended = max((t for t in ends if t <= pod.finished), default=None)
+    # A log that ended long before is that of a process which closed its output and went on.
+    return ended if ended is not None and pod.finished - ended <= TOLD_WITHIN else None
 
 
 def _frame(evidence: Evidence, pod: PodStory) -> str:

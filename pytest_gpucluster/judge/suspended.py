@@ -1,5 +1,7 @@
 """LIFE-009: suspending a Job by command ends its pods, resuming starts it anew and costs one retry."""
 
+from collections import Counter
+
 from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
@@ -70,6 +72,14 @@ def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | 
             violation=True,
             causes=(COMMANDS,),
         )
+    lingered = several.lingering(evidence, gang, asked.suspend, limit)
+    if lingered and until >= limit:
+        names = say.listed([pod.name for pod in lingered], 4)
+        text = f"Aborted at t={aborted:.2f} s, but {names} ran on with nobody asking for its end"
+        return found(Verdict.FAIL, text, violation=True, causes=(COMMANDS,), where=say.places(lingered))
+    grace = max((pod.grace for pod in gang.pods), default=0.0)
+    if aborted > limit + grace + several.GONE_SLACK:
+        return found(Verdict.FAIL, f"Aborted only {aborted - asked.suspend:.0f} s later", causes=(COMMANDS,))
     text = f"Aborted at t={aborted:.2f} s"
     made = [p.name for p in gang.pods if aborted < p.created < until]
     if made:
@@ -93,7 +103,8 @@ def _resumed(
         return found(Verdict.INCONCLUSIVE, f"{text}; it was not resumed")
     text = f"{text}, no pod until ResumeJob at t={resume:.2f} s"
     before = {p.slot for p in gang.pods if p.created < resume}
-    fresh = {p.slot for p in gang.pods if resume <= p.created <= stop}
+    soon = several.due(evidence, given, gang, resume) + terms.placed_within(given, "enqueue")
+    fresh = {p.slot for p in gang.pods if resume <= p.created <= min(stop, soon)}
     missing = sorted(before - fresh)
     if missing and gang.job is not None and gang.job.phase == "Failed":
         used, allowed = jobs.retry_count(gang.job), jobs.max_retry(gang.job)
@@ -106,6 +117,11 @@ def _resumed(
         if why or stop >= several.due(evidence, given, gang, resume):
             return found(Verdict.FAIL, text + (f" (waited for {why})" if why else ""), causes=(COMMANDS,))
         return found(Verdict.INCONCLUSIVE, f"{text} when the evidence ends")
+    runs = Counter(p.slot for p in gang.pods if resume <= p.created <= stop and p.running is not None)
+    slot, most = max(runs.items(), key=lambda one: one[1], default=("", 0))
+    if most > 1 and gang.job is not None and not jobs.first_failures(evidence, gang):
+        text = f"{text}; {slot} ran {most} times after it, retries used: {cost}"
+        return found(Verdict.FAIL, text, violation=True)
     text = f"{text}; all {len(before)} members were made again, retries used: {cost}"
     if cost != 1:
         return found(Verdict.FAIL, f"{text}, documented is 1", violation=True, causes=(RETRIES,))

@@ -44,6 +44,9 @@ HALF_PERIODS = 2
 SILENT = 5.0
 """Seconds after which a PodGroup without a phase means that no scheduler looks at it (Volcano v1.14.4, recorded)."""
 
+EPSILON = 1e-3
+"""Seconds by which a timer may fire early."""
+
 OBJECT_CLOCK_GRAIN = 1.0
 """Seconds by which a difference of two whole-second time stamps may exceed the true one."""
 
@@ -79,6 +82,22 @@ def seconds(given: Given, *keys: str) -> float | None:
             if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
                 return float(value)
     return None
+
+
+PLACED_WITHIN = 60.0
+"""Seconds in which a gang that fits is placed where no budget is given; recorded of real Volcano: 0.7 to 3 s."""
+
+LATE = 0.5
+"""Seconds by which a line may be received later than what it tells, on a busy machine."""
+
+
+def placed_within(given: Given, *budgets: str) -> float:
+    """Return the seconds in which a gang must be placed: the sum of these budgets (`bind` alone where none is named).
+
+    A wait of the driver ends then, so that what comes later came too late also where nobody waited.
+    """
+    found = [value for name in budgets or ("bind",) if (value := seconds(given, name)) is not None]
+    return sum(found) + LATE if found else PLACED_WITHIN
 
 
 def count(given: Given, key: str) -> int | None:

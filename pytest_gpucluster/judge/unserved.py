@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import PodStory, pods
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import controls, say, terms
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -158,7 +158,12 @@ def not_served_is_no_refusal(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _looked_at(evidence: Evidence, gang: Gang) -> Finding | None:
     """Return the violation: a gang that names no running scheduler was bound, or refused at placement."""
-    gen = gang.generations[-1]
+    found = (_looked_at_in(evidence, gang, gen) for gen in gang.generations)
+    return next((finding for finding in found if finding is not None), None)
+
+
+def _looked_at_in(evidence: Evidence, gang: Gang, gen: Generation) -> Finding | None:
+    """Return the violation in one attempt of a gang."""
     name = gang.scheduler
     spoken = [(pod, said) for pod in gen.members for said in _spoken_of(evidence, pod)]
     keys = tuple(said.key for _, said in spoken[:4])
@@ -195,15 +200,15 @@ def _told_apart(
 
     if not arranged:
         return found(Verdict.PASS, f"; {silence.causes[0].text}", silence.causes)
-    controls = terms.cast(evidence, given, "control") or ()
-    whole = next((one for one in controls if one.whole is not None), None)
+    others = terms.cast(evidence, given, "control") or ()
+    whole = next((one for one in others if controls.ran(evidence, given, one)[0]), None)
     if whole is not None:
         more = f"; {silence.causes[0].text}, while {whole.scheduler} placed {whole.name} meanwhile"
         return found(Verdict.PASS, more, silence.causes)
-    mute = next((one for one in controls if silence_of(evidence, given, one) is not None), None)
-    phased = [gang.generations[-1] for gang in (mute,) if gang is not None]
-    if mute is not None and any(gen.group is not None and gen.group.phases for gen in phased):
-        by = phased_by(evidence, phased[0])
+    mute = next((one for one in others if silence_of(evidence, given, one) is not None), None)
+    last = mute.generations[-1] if mute is not None else None
+    if mute is not None and last is not None and last.group is not None and last.group.phases:
+        by = phased_by(evidence, last)
         more = (
             f"; nor did any scheduler look at the pods of {mute.name}, which name {mute.scheduler}, though its "
             f"PodGroup was given a phase{f': {by} speaks of it' if by else ''}"

@@ -4,6 +4,7 @@ from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import JobStory
+from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names
 
@@ -13,6 +14,19 @@ def of(evidence: Evidence, given: terms.Given, *roles: str) -> tuple[Gang, ...]:
     named = terms.cast(evidence, given, *(roles or ("subject",)))
     gangs = named if named is not None else terms.everyone(evidence)
     return tuple(gang for gang in gangs if gang.job is not None and gang.job.kind == names.VC_JOB)
+
+
+def own_containers(gang: Gang, pod: PodStory) -> list[fields.Object]:
+    """Return the regular containers of a pod that its task asks for.
+
+    What admission puts beside them, such as the proxy of a service mesh, is no container of the task: the plugins act
+    on the template. Where the template is not in the evidence every regular container counts.
+    """
+    every = list(fields.containers(pod.last))
+    tasks = gang.job.tasks if gang.job is not None and gang.job.kind == names.VC_JOB else []
+    template = next((fields.sub(task, "template") for task in tasks if task.get("name") == pod.task), {})
+    asked = {str(one.get("name")) for one in fields.items(template, "spec", "containers")}
+    return [one for one in every if str(one.get("name")) in asked] if asked else every
 
 
 def flags(job: JobStory, plugin: str) -> dict[str, str]:

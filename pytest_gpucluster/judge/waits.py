@@ -41,6 +41,10 @@ NOT_COUNTED = Cause(
     "the script counts its pauses only: where packets are dropped each try lasts as long as TCP's own limit",
     "open the port (NetworkPolicy, firewall); do not rely on the time-out where packets are dropped",
 )
+HOLDS_ON = Cause(
+    "the init container does not notice that the master answers, or the node is slow to start what comes after it",
+    "read the log of the init container, and the worker's events (`kubectl describe pod`)",
+)
 SILENT_LOG = Cause(
     "the init container's image has another shell or script, which does not say for whom it waits",
     "use an image with sh, nc and sleep (--wait-master-image), as the default busybox:1.36.1",
@@ -115,7 +119,9 @@ def _without(evidence: Evidence, gang: Gang, plan: pytorch.Plan, required: str) 
 def held_until_the_master_answers(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge PLG-010."""
     jobs = _waiting(evidence, given, "held")
-    findings = [_without(evidence, gang, plan, HELD) or _held(evidence, gang, plan) for gang, plan in jobs]
+    findings = [
+        _without(evidence, gang, plan, HELD) or _held(evidence, given, gang, plan) for gang, plan in jobs
+    ]
     if not findings:
         return say.finding(Verdict.INCONCLUSIVE, HELD, "no Volcano Job whose workers wait for their master")
     return say.telling(findings)
@@ -128,7 +134,7 @@ def _listens(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> payload.Word
     return min(words, key=lambda word: word.t, default=None)
 
 
-def _held(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> Finding:
+def _held(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
     listens = _listens(evidence, gang, plan)
     waits = [wait for pod in _workers(gang, plan) if (wait := of_pod(evidence, pod)) is not None]
     keys = tuple([wait.key for wait in waits[:6]] + ([listens.key] if listens else []))
@@ -155,6 +161,13 @@ def _held(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> Finding:
         return say.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
     longest = max((w.ended or listens.t) - (w.began or listens.t) for w in waits)
     after = min((w.main or listens.t) - listens.t for w in waits)
+    last = max(waits, key=lambda wait: wait.main or 0.0)
+    delay = (last.main or listens.t) - listens.t
+    if delay > terms.placed_within(given, "start"):
+        text = f"{last.pod.name} started only {delay:.0f} s after {plan.address}:{plan.port} listened"
+        return say.finding(
+            Verdict.FAIL, HELD, text, gang, where=(last.pod.where,), evidence=keys, causes=(HOLDS_ON,)
+        )
     number = Number("time held back", round(longest, 3), "s", origin="init container, by receipt")
     text = (
         f"{len(waits)} workers were held back for {longest:.1f} s at most, and started {after:.1f} s at least after "

@@ -56,7 +56,7 @@ def offered(node: Mapping[str, Any], resource: str) -> int:
     return quantities.whole(((node.get("status") or {}).get("allocatable") or {}).get(resource))
 
 
-def offered(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def named(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return what nodes tell of devices: extended resource -> how many nodes name it.
 
     A resource of which a node has none left is named, too: that its devices are gone is for the rows to judge.

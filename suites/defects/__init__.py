@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from . import (
     added,
+    at_no_time,
     contention,
     dropped,
     exchanged,
@@ -33,6 +34,7 @@ Table = Mapping[str, Mapping[str, str]]
 
 _AREAS = (
     added,
+    at_no_time,
     contention,
     dropped,
     exchanged,

@@ -139,6 +139,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
             ),
             "inconclusive",
         ),
+        "GANG-001": "inconclusive",
         "LIFE-013": "inconclusive",
         "INV-001": "inconclusive",
         "GANG-006": "inconclusive",

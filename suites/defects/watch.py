@@ -80,6 +80,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
             ),
             "inconclusive",
         ),
+        "REF-004": "inconclusive",
         "TRN-003": "inconclusive",
         **dict.fromkeys(("KUE-002", "KUE-003", "KUE-005", "KUE-008"), "inconclusive"),
         "REF-006": "inconclusive",

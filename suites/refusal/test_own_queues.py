@@ -36,10 +36,11 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
     judge=refusal.closed_queue_refuses,
     defects=[
         "admission.down",
+        "admission.accepts-any-queue",
+        "admission.foreign-policy",
         "queue.accept-unknown",
         "queue.accept-closed",
         "refusal.by-permission",
-        "admission.accepts-any-queue",
     ],
 )
 def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:

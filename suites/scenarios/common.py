@@ -5,8 +5,9 @@ from typing import Any
 
 from pytest_gpucluster.evidence import schedulers as reading
 from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.provider import PODS_RUN
 from pytest_gpucluster.scenario import Handle, Live, Stage
-from pytest_gpucluster.scenario.predicates import bound, exist
+from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, running
 from pytest_gpucluster.workload import Dialect, WorkloadError
 
 TASK = "volcano.sh/task-spec"
@@ -110,6 +111,14 @@ def answers(live: Live, handle: Handle, dialect: Dialect) -> list[Mapping[str, A
     if handle.kind == dialect.answers_on:
         return [own] if own is not None else []
     return [*live.objects(dialect.answers_on, owner_uid=handle.uid)]
+
+
+def placed(stage: Stage, gang: Handle, members: int) -> bool:
+    """Wait until a gang that proves something by running is bound whole and, where pods run, runs."""
+    done = stage.wait(f"the {gang.role} is bound", all_bound(gang, members), budget="bind")
+    if done and PODS_RUN in stage.cluster.features:
+        return stage.wait(f"the {gang.role} runs", running(gang, members), budget="start")
+    return done
 
 
 def looked_at(stage: Stage, handle: Handle) -> Callable[[Live], bool]:

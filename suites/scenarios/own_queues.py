@@ -10,7 +10,7 @@ from pytest_gpucluster.scenario.predicates import all_bound, exist
 from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, looked_at, told, volcano_only
+from .common import HOLD, looked_at, placed, told, volcano_only
 
 PER_NODE = 8
 CAPABILITY = 8
@@ -58,11 +58,7 @@ def run_over_capability(stage: Stage) -> None:
     stage.window("over-capability")
     control = _gang(stage, "control", members=2, slots=four, queue=queue.name)
     neighbour = _gang(stage, "neighbour", members=2, slots=four)
-    ran = [
-        stage.wait(f"the {one.role} is bound", all_bound(one, 2), budget="bind")
-        for one in (control, neighbour)
-        if one.ok
-    ]
+    ran = [placed(stage, one, 2) for one in (control, neighbour) if one.ok]
     if len(ran) == 2 and all(ran):
         stage.window("beside the refused gang")
     for one in (gang, control, neighbour):
@@ -88,7 +84,7 @@ def run_closed(stage: Stage) -> None:
     if queue.ok:
         control = _gang(stage, "control", members=2, slots={}, queue=queue.name)
         if control.ok:
-            stage.wait("the control is bound", all_bound(control, 2), budget="bind")
+            placed(stage, control, 2)
             stage.delete(control)
         if stage.close_queue(queue):
             refuse("closed-queue", queue.name)

@@ -1,15 +1,16 @@
 """Gangs that must be refused: larger than the cluster, and invalid ones."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
+from pytest_gpucluster.evidence.answers import CONTROL
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
-from pytest_gpucluster.scenario.predicates import all_bound
 from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, looked_at, told, volcano_only
+from .common import HOLD, looked_at, placed, told, volcano_only
 
 Manifest = dict[str, Any]
 
@@ -40,7 +41,7 @@ def run_over_large(stage: Stage) -> None:
     wanted = _gang(stage, f"{stage.name}-control", slots.resource, 4)
     control = stage.gang(wanted, role="control", dialect=dialect)
     if control.ok:
-        stage.wait("the control is bound", all_bound(control, 4), budget="bind")
+        placed(stage, control, 4)
         stage.delete(control)
 
 
@@ -57,53 +58,65 @@ def _gang(stage: Stage, name: str, resource: str, members: int) -> GangSpec:
     )
 
 
-def _min_above_replicas(job: Manifest) -> None:
-    job["spec"]["minAvailable"] = 3
+def _minimum(job: Manifest, *, wrong: bool) -> None:
+    job["spec"]["minAvailable"] = 3 if wrong else 2
 
 
-def _duplicate_task(job: Manifest) -> None:
-    job["spec"]["tasks"].append(job["spec"]["tasks"][0])
+def _second_task(job: Manifest, *, wrong: bool) -> None:
+    task = copy.deepcopy(job["spec"]["tasks"][0])
+    task["name"] = task["name"] if wrong else "second"
+    job["spec"]["tasks"].append(task)
     job["spec"]["minAvailable"] = 4
 
 
-def _unknown_plugin(job: Manifest) -> None:
-    job["spec"]["plugins"] = {"nosuch": []}
+def _plugin(job: Manifest, *, wrong: bool) -> None:
+    job["spec"]["plugins"] = {"nosuch" if wrong else "env": []}
 
 
-def _invalid_policy(job: Manifest) -> None:
-    job["spec"]["policies"] = [{"event": "PodFailed", "action": "ExplodeJob"}]
+def _policy(job: Manifest, *, wrong: bool) -> None:
+    job["spec"]["policies"] = [{"event": "PodFailed", "action": "ExplodeJob" if wrong else "AbortJob"}]
 
 
-def _mpi_without_master(job: Manifest) -> None:
+def _mpi(job: Manifest, *, wrong: bool) -> None:
     job["spec"]["plugins"] = {"mpi": ["--master=mpimaster", "--worker=worker"]}
+    if not wrong:
+        job["spec"]["tasks"].append(
+            {**copy.deepcopy(job["spec"]["tasks"][0]), "name": "mpimaster", "replicas": 1}
+        )
+        job["spec"]["minAvailable"] = 3
 
 
-INVALID: dict[str, Callable[[Manifest], None]] = {
-    "min-available-above-replicas": _min_above_replicas,
-    "duplicate-task": _duplicate_task,
-    "unknown-plugin": _unknown_plugin,
-    "invalid-policy": _invalid_policy,
-    "mpi-without-master": _mpi_without_master,
+INVALID: dict[str, Callable[..., None]] = {
+    "min-available-above-replicas": _minimum,
+    "duplicate-task": _second_task,
+    "unknown-plugin": _plugin,
+    "invalid-policy": _policy,
+    "mpi-without-master": _mpi,
 }
-"""Name of the case -> what is wrong with an otherwise valid Job of two workers."""
+"""Name of the case -> what makes a valid Job of two workers one of the case, with its one thing wrong or right."""
 
 
 def run_invalid(stage: Stage) -> None:
-    """Create each invalid Job for real, so that an accepted one shows what it would have made."""
+    """Create each invalid Job for real, so that an accepted one shows what it would have made.
+
+    Beside it the same Job, with the one wrong thing right, is tried dry: only then a refusal is one of that thing.
+    """
     volcano_only(stage, "the invalid Jobs that must be rejected")
     told(stage, cases=sorted(INVALID))
-    for case, spoil in INVALID.items():
+    for case, shape in INVALID.items():
         spec = GangSpec(
             f"{stage.name}-{case}",
             roles=(Role("worker", 2, HOLD),),
             resources={stage.profile.gpu_resource: 1},
             image=image(stage, "python"),
         )
-        job = stage.dialect.write(spec)
-        spoil(job)
-        handle = stage.submit(job, role=f"case:{case}", case=case, expect_refusal=True)
+        wrong, right = stage.dialect.write(spec), stage.dialect.write(spec)
+        shape(wrong, wrong=True)
+        shape(right, wrong=False)
+        handle = stage.submit(wrong, role=f"case:{case}", case=case, expect_refusal=True)
         if handle.ok:
             stage.delete(handle)
+        stage.submit(right, role=f"case:{case}", dry_run=True, case=f"{CONTROL}{case}", expect_refusal=True)
     stage.window("after the refusals")
 
 

@@ -171,7 +171,12 @@ def test_a_gang_of_a_thousand_is_read_once_through():
         "metadata": {"name": "big", "namespace": "n", "uid": "J"},
         "spec": {"minAvailable": count, "schedulerName": "volcano", "tasks": [{"name": "w", "replicas": count}]},
     }  # fmt: skip
-    lines.append({"t": 0, "type": "ADDED", "object": job})
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": {"name": "big-J", "namespace": "n", "uid": "G", "ownerReferences": [{"kind": "Job", "uid": "J"}]},
+        "spec": {"minMember": count},
+    }  # fmt: skip
+    lines += [{"t": t, "type": "ADDED", "object": obj} for t, obj in ((0, job), (0.5, group))]
     for index in range(count):
         for step, (node, phase) in enumerate((("", "Pending"), ("x", "Pending"), ("x", "Running"))):
             meta = {

@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, no
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields, schedulers
-from pytest_gpucluster.judge import faults, rejected, say
+from pytest_gpucluster.judge import attribution, faults, say
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -30,7 +30,7 @@ def api_absent(s: Situation) -> Iterator[Suspect]:
     look = ("kubectl get crd jobs.batch.volcano.sh podgroups.scheduling.volcano.sh",)
     for line in s.evidence.responses():
         case = str(line.data.get("case") or "")
-        answer = rejected.answer(line)
+        answer = attribution.answer(line)
         said = NO_MATCHES.search(answer.message)
         if answer.code == 404 and case.startswith("api:") and case.endswith("volcano.sh"):
             seen = f"the API server does not serve {case.removeprefix('api:')} (HTTP 404)"
@@ -57,7 +57,7 @@ def api_absent(s: Situation) -> Iterator[Suspect]:
 def refused_at_admission(s: Situation) -> Iterator[Suspect]:
     """A create call for the job was refused."""
     for line in s.evidence.responses():
-        answer = rejected.answer(line)
+        answer = attribution.answer(line)
         mine = not s.name or s.name in (answer.case, str(line.data.get("request") or "").rpartition("/")[2])
         if not answer.at_admission or not mine or NO_MATCHES.search(answer.message):
             continue
@@ -71,7 +71,7 @@ def refused_at_admission(s: Situation) -> Iterator[Suspect]:
 
 def admission_silent(s: Situation) -> Iterator[Suspect]:
     """A webhook that the API server asks about the job, or its pods, does not answer."""
-    told = [(rejected.answer(line).message, line.key) for line in s.evidence.responses()]
+    told = [(attribution.answer(line).message, line.key) for line in s.evidence.responses()]
     told += [(said.message, said.key) for said in s.said_of_job if said.type == "Warning"]
     for text, key in reversed(told):
         found = CALL_FAILED.search(text)

@@ -11,7 +11,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.pods import PodStory
-from pytest_gpucluster.judge import lifecycle, say, terms
+from pytest_gpucluster.judge import lifecycle, say, several, terms
 from pytest_gpucluster.requirement import Cause
 
 ACTION = re.compile(r"execute action (?P<action>\w+)")
@@ -217,7 +217,7 @@ def stuck_between(s: Situation) -> Iterator[Suspect]:
         return
     since = s.now - job.phases[-1][0]
     grace = max((p.grace for p in s.pods), default=0.0)
-    if since <= grace + lifecycle.GONE_SLACK or any(p.deleting is not None for p in s.bound):
+    if since <= grace + several.GONE_SLACK or any(p.deleting is not None for p in s.bound):
         return
     cause = Cause(
         f"the job has been {s.phase} for {since:.0f} s and its controller does not bring that to an end",
@@ -268,7 +268,7 @@ def ending_pods(s: Situation) -> Iterator[Suspect]:
     if not going:
         return
     over = {p.name: s.now - (p.deleting or s.now) - p.grace for p in going}
-    stuck = [p for p in going if over[p.name] > lifecycle.GONE_SLACK]
+    stuck = [p for p in going if over[p.name] > several.GONE_SLACK]
     if stuck:
         holds = [x for p in stuck for x in fields.sub(p.last, "metadata").get("finalizers") or ()]
         why = (

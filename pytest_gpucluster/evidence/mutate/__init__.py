@@ -7,6 +7,8 @@ area; `base` has the pieces. Which rows each one flips: `suites/defects`.
 
 from pytest_gpucluster.evidence.mutate import (
     added,
+    admission,
+    at_no_time,
     contention,
     dropped,
     exchanged,
@@ -40,6 +42,8 @@ MUTANTS: Table = {
     name: entry
     for table in (
         added.MUTANTS,
+        admission.MUTANTS,
+        at_no_time.MUTANTS,
         contention.MUTANTS,
         dropped.MUTANTS,
         exchanged.MUTANTS,

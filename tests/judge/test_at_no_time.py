@@ -1,0 +1,204 @@
+"""What is forbidden is forbidden however short, early or uncounted; and what is healthy stays so."""
+
+import dataclasses
+
+import pytest
+
+from pytest_gpucluster.evidence import Evidence, fields, gangs, mutate, placement
+from pytest_gpucluster.judge import controls
+from pytest_gpucluster.plain import names
+from tests import recordings
+
+
+def judged(row: str, evidence: Evidence):
+    """Return the finding of a row on evidence of a scenario of ours."""
+    return recordings.JUDGES[row](evidence, evidence.given)
+
+
+def gang_of(evidence: Evidence, ending: str) -> gangs.Gang:
+    """Return the gang whose name ends so."""
+    return next(gang for gang in gangs.gangs(evidence) if gang.name.endswith(ending))
+
+
+ROWS = [("GANG-002", "scarce"), ("GANG-003", "minimums"), ("GANG-004", "two-gangs")]
+
+
+@pytest.mark.parametrize(("row", "scenario"), ROWS)
+def test_a_part_that_was_bound_and_taken_back_is_a_violation(row, scenario):
+    """Less than any tolerance of a bind on its way: what ends otherwise than whole was none."""
+    finding = judged(row, mutate.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario)))
+    assert finding.verdict == "fail"
+    assert finding.violation
+
+
+@pytest.mark.parametrize(("row", "scenario"), ROWS)
+def test_a_part_that_we_took_ourselves_in_the_midst_of_its_bind_is_no_violation(row, scenario):
+    """Whoever deletes the gang ends its bind: that is not decided, and is no pass either."""
+    flickered = mutate.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario))
+    phantoms = [line for line in flickered.of_kind("Pod") if line.uid.startswith("phantom-")]
+    gone = next(line for line in phantoms if line.type == "DELETED")
+    owner = fields.text(fields.owner(gone.object), "uid")
+    note = dataclasses.replace(
+        gone, t=gone.t - 0.01, type="NOTE", kind="", object={},
+        data={"note": "deleted-by-us", "kind": names.VC_JOB, "uid": owner},
+    )  # fmt: skip
+    finding = judged(row, mutate.with_lines(flickered, (*flickered.lines, note)))
+    assert finding.verdict == "inconclusive"
+    assert "in the midst of its bind" in finding.observed
+
+
+@pytest.mark.parametrize(
+    "name", ["a-gang-fits", "b3-room-for-n-minus-one-then-room", "f1-podfailed-restartjob-maxretry"]
+)
+def test_binds_of_real_gangs_on_their_way_end_whole(name):
+    """On real Volcano members of a gang are bound some hundredths of a second apart: none of that is a retreat."""
+    evidence = recordings.stream(name)
+    found = [half for gang in gangs.gangs(evidence) for half in placement.halves(evidence, gang)]
+    assert all(half.whole for half in found)
+
+
+def test_members_left_over_on_their_way_out_do_not_excuse_a_new_attempt():
+    """An attempt whose old members are going is judged by what was made anew."""
+    base = recordings.stream("f2-podevicted-restartjob")
+    gang = next(gang for gang in gangs.gangs(base) if len(gang.generations) > 1)
+    second = gang.generations[1]
+    fresh = placement.afresh(second)
+    assert fresh is not None
+    assert all(
+        pod.created >= second.start or pod.bound is None or pod.bound >= second.start for pod in fresh.members
+    )
+
+
+@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"])
+def test_a_control_that_was_bound_and_could_not_start_did_not_run(reason):
+    """Bound is no run: whatever keeps the containers from starting is named."""
+    evidence = mutate.MUTANTS["control.never-runs"][1](recordings.embedded("over-large"))
+
+    def say(obj):
+        for status in obj.get("status", {}).get("containerStatuses") or []:
+            status["state"] = {"waiting": {"reason": reason}}
+
+    uids = {pod.uid for pod in gang_of(evidence, "-control").pods}
+    changed = mutate.each(evidence, lambda line: line.uid in uids, say)
+    ran, why = controls.ran(changed, changed.given, gang_of(changed, "-control"))
+    assert not ran
+    assert reason in why
+
+
+def test_a_control_that_is_bound_and_never_starts_did_not_run():
+    """Containers that are being created for longer than a start may take are no run either."""
+    base = recordings.embedded("over-large")
+    control = gang_of(base, "-control")
+    uids = {pod.uid for pod in control.pods}
+
+    def creating(obj):
+        obj["status"] = {"phase": "Pending"}
+
+    waiting = mutate.each(
+        base, lambda line: line.uid in uids and bool(line.object.get("spec", {}).get("nodeName")), creating
+    )
+    early = [
+        line
+        for line in waiting.lines
+        if line.uid in uids and line.object["metadata"].get("deletionTimestamp")
+    ]
+    start = min(line.t for line in early) - 1e-6
+    later = [dataclasses.replace(line, t=line.t + 90.0) if line.t > start else line for line in waiting.lines]
+    other = dataclasses.replace(base.of_kind("Pod")[0], object=_running())
+    told = mutate.with_lines(waiting, [*later, other])
+    ran, why = controls.ran(told, told.given, gang_of(told, "-control"))
+    assert not ran
+    assert "did not start for" in why
+
+
+def _running():
+    meta = {"name": "other", "namespace": "x", "uid": "other"}
+    return {"kind": "Pod", "metadata": meta, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
+
+
+def _alone(evidence: Evidence, *, some: bool) -> Evidence:
+    """Return evidence in which one worker, or all, had ended by themselves before anybody asked for it."""
+    gang = gang_of(evidence, "healthy")
+    workers = [pod.uid for pod in gang.pods if "worker" in pod.task]
+    uids = set(workers[:1] if some else workers)
+
+    def end(obj):
+        obj["metadata"].pop("deletionTimestamp", None)
+        obj["status"] = {**obj["status"], "phase": "Succeeded"}
+
+    master = max(pod.finished for pod in gang.pods if pod.finished is not None)
+    late = {id(line) for line in evidence.lines if line.uid in uids and line.t > master}
+    kept = [line for line in evidence.lines if id(line) not in late or line.type != "DELETED"]
+    return mutate.with_lines(evidence, [mutate.edited(ln, end) if id(ln) in late else ln for ln in kept])
+
+
+def test_members_that_ended_by_themselves_are_no_test_of_the_policy():
+    """LIFE-001: only a member that was asked to end shows what the master's end does; one such is enough."""
+    base = recordings.embedded("healthy")
+    assert judged("LIFE-001", _alone(base, some=True)).verdict == "pass"
+    finding = judged("LIFE-001", _alone(base, some=False))
+    assert finding.verdict == "inconclusive"
+    assert "was not put to the test" in finding.observed
+
+
+def _with_sidecar(evidence: Evidence, name: str = "istio-proxy") -> Evidence:
+    """Return evidence in which admission put a regular container beside those of every pod of a Volcano Job."""
+
+    def inject(obj):
+        obj["spec"].setdefault("containers", []).append({"name": name, "image": "mesh", "resources": {}})
+        status = obj.setdefault("status", {})
+        if status.get("containerStatuses"):
+            told = {"name": name, "ready": True, "restartCount": 0, "state": {"running": {}}}
+            status["containerStatuses"].append(told)
+
+    return mutate.each(evidence, lambda line: line.kind == "Pod", inject)
+
+
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [("PLG-001", "healthy"), ("PLG-002", "waiting"), ("PLG-004", "healthy"), ("PLG-006", "healthy"),
+     ("PLG-007", "healthy"), ("GANG-001", "healthy"), ("LIFE-001", "healthy"), ("PLG-005", "miswired")],
+)  # fmt: skip
+def test_what_admission_injects_is_no_container_of_the_task(row, scenario):
+    """The plugins act on the template: the proxy of a mesh has none of their variables, and need not."""
+    finding = judged(row, _with_sidecar(recordings.embedded(scenario)))
+    assert finding.verdict == "pass", finding.observed
+
+
+def test_a_side_container_of_the_template_is_one_of_the_task():
+    """What the task itself asks for beside its main container must have the variables."""
+    base = recordings.embedded("healthy")
+
+    def forget(obj):
+        for container in obj["spec"]["containers"]:
+            if container["name"] == "watch":
+                container["env"] = []
+
+    bare = mutate.each(base, lambda line: line.kind == "Pod", forget)
+    mute = mutate.without(bare, lambda line: line.type == "LOG" and line.data.get("container") == "watch")
+    assert judged("PLG-001", mute).verdict == "fail"
+
+
+@pytest.mark.parametrize("name", ["f1-podfailed-restartjob-maxretry", "r4-real-kubelet-podfailed-maxretry"])
+def test_attempts_of_real_jobs_are_counted_alike_by_pods_and_by_marks(name):
+    """Counting what ran agrees with what real controllers count."""
+    assert recordings.JUDGES["LIFE-004"](recordings.stream(name), {}).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("row", "scenario", "kind"),
+    [
+        ("GANG-001", "healthy", "PodGroup"),
+        ("GANG-001", "healthy", names.VC_JOB),
+        ("REF-004", "closed-queue", "Queue"),
+        ("KUE-003", "kueue-teams", "Workload"),
+        ("KUE-004", "kueue-promised", "Pod"),
+        ("KUE-005", "kueue-drained", "Pod"),
+    ],
+)
+def test_what_a_row_speaks_of_must_have_been_seen(row, scenario, kind):
+    """A PodGroup, queue, pod or Job that nobody saw agrees with nothing."""
+    base = recordings.embedded(scenario)
+    assert judged(row, base).verdict == "pass"
+    finding = judged(row, mutate.without(base, lambda line: line.kind == kind))
+    assert finding.verdict == "inconclusive", finding.observed
