@@ -24,7 +24,7 @@ RUN_SUFFIX = re.compile(r"-[0-9a-f]{6}\b")
 def whole(tmp_path_factory):
     """Run the suite without the torch row once; returns the report folder.
 
-    Under the warnings filter that a user has: that this repository makes errors of warnings must not be what saves a run.
+    Under the warnings filter of a user: that this repository makes errors of warnings must not be what saves a run.
     """
     return harness.run_shared(tmp_path_factory, "whole", "-m", "not torch", "-W", "default", *harness.BUSY)
 
