@@ -65,6 +65,14 @@ def proven(header: Mapping[str, Any]) -> bool:
     return isinstance(schema, int) and schema >= PROVEN
 
 
+def relied(lines: Iterable[Line]) -> frozenset[str]:
+    """Return the kinds whose watches had to show that they were current, whether they did or not."""
+    notes = [line.data for line in lines if line.type == "NOTE"]
+    shown = [kinds for note in notes if isinstance(kinds := note.get("kinds"), list)]
+    doubtful = [str(note.get("kind")) for note in notes if note.get("note") == "unproven"]
+    return frozenset({*(str(kind) for kinds in shown for kind in kinds), *doubtful})
+
+
 def _overlap(spans: Iterable[Span]) -> str:
     """Return where two spans of one kind overlap: two watches, of which nobody knows who told what."""
     by_kind: dict[str, list[Span]] = {}

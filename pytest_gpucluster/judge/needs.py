@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, forms, gangs, payload, pods
+from pytest_gpucluster.evidence import fields, forms, gangs, payload, pods, soundness
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
@@ -150,7 +150,7 @@ def lacking(evidence: Evidence, given: terms.Given, needs: Needs) -> str:
             for text in (
                 *_record(evidence, given, needs),
                 *_objects(evidence, seen, needs),
-                *_watches(evidence, seen),
+                *_watches(evidence, seen, needs),
                 *_facts(evidence, seen, needs),
             )
         ),
@@ -246,9 +246,17 @@ def _spoken_of(evidence: Evidence, seen: Look) -> Iterator[str]:
             yield f"{line.key} speaks of {kind}/{name} of uid {uid}, which was never seen"
 
 
-def _watches(evidence: Evidence, seen: Look) -> Iterator[str]:
-    """Say which watch had a gap while the row looked."""
+def _watches(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
+    """Say which watch had a gap while the row looked.
+
+    Where spans are proven, only those watches are proven of which a "never" is said; of the others it is enough that
+    each object was seen.
+    """
+    strict = {"Pod", *needs.watched, *soundness.relied(evidence.lines)}
+    loose = frozenset(seen.kinds) - strict if soundness.proven(evidence.header) else frozenset()
     for kind, begun in sorted(seen.kinds.items()):
+        if kind in loose:
+            continue
         for start, end in evidence.gaps(kind, begun, seen.end):
             yield f"the watch of {kind} had a gap of {end - start:.2f} s from t={start:.2f} s"
 

@@ -236,5 +236,5 @@ labels = Scenario(
     run=run_labels,
     needs=_needs(slots=False),
     kinds=KINDS,
-    rests=("Job.batch", "LocalQueue"),
+    rests=("Job.batch", "LocalQueue", "Workload"),
 )

@@ -5,6 +5,7 @@ The sizes are such that the gate under test is the one that decides (recorded fo
 
 import dataclasses
 
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import all_bound, exist
 from pytest_gpucluster.scenario.programs import image
@@ -135,6 +136,7 @@ closed_queue = Scenario(
     summary="Jobs for a queue that does not exist, and for one of ours that was closed",
     run=run_closed,
     needs=Needs(seconds=3, pods_run=False, permissions=OWN_QUEUE + CLOSES_IT),
+    rests=(names.VC_JOB, names.POD_GROUP),
 )
 
 enqueued_blocks = Scenario(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.evidence.answers import CONTROL
-from pytest_gpucluster.plain import schedulers
+from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role
@@ -132,4 +132,5 @@ invalid_jobs = Scenario(
     summary="Jobs that admission must reject",
     run=run_invalid,
     needs=Needs(seconds=2, pods_run=False),
+    rests=(names.VC_JOB, names.POD_GROUP),
 )
