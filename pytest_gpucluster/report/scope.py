@@ -48,7 +48,10 @@ def banner(report: Mapping[str, Any]) -> str:
 
 def _parts(report: Mapping[str, Any]) -> Iterator[str]:
     subjects = {name: _Subject(report, name) for name in dict.fromkeys(SUBJECTS.values())}
-    yield f"Yes for {_listed([one.told for one in subjects.values() if one.passed])}"
+    whole = [one.name for one in subjects.values() if one.passed and one.decided == one.musts]
+    some = [one.told for one in subjects.values() if one.passed and one.decided < one.musts]
+    yes = [f"for {_listed(whole)}"] if whole else []
+    yield f"Yes {', '.join([*yes, *([f'in part for {_listed(some)}'] if some else [])])}"
     for state, words in (
         ("not declared", "not declared"),
         ("not applicable", "not applicable here"),
@@ -70,7 +73,9 @@ class _Subject:
         self.name = name
         self.passed = any(row["verdict"] == "pass" for row in rows)
         self.left = [row for row in report["not_run"] if row["area"] in areas and not is_asked(row)]
-        self.run = sum(row["level"] == "must" for row in rows)
+        musts = [row for row in rows if row["level"] == "must"]
+        self.decided = sum(row["verdict"] == "pass" for row in musts)
+        self.musts = len(musts) + sum(row["level"] == "must" for row in self.left)
         self.state = "" if self.passed else self._state(report, areas, rows)
 
     def _state(
@@ -86,9 +91,8 @@ class _Subject:
 
     @property
     def told(self) -> str:
-        """Return the name, with how many MUST rows were asked for where it was not all of them."""
-        left = sum(row["level"] == "must" for row in self.left)
-        return f"{self.name} ({self.run} of {self.run + left} MUST rows)" if left else self.name
+        """Return the name, with how many MUST rows passed of those that are built."""
+        return f"{self.name} ({self.decided} of {self.musts} MUST rows)"
 
 
 def _area(row: Mapping[str, Any]) -> str:

@@ -236,6 +236,13 @@ def test_a_yes_says_for_what(tmp_path: Path) -> None:
     assert f'value="{scope.banner(report)}"' in junit.render(report)
 
 
+def test_rows_that_do_not_apply_make_a_yes_one_in_part(tmp_path: Path) -> None:
+    """Three rows of a fabric on CPUs are no yes for a fabric."""
+    rows = {"GANG-001": Verdict.PASS, "FAB-001": Verdict.NOT_APPLICABLE, "FAB-013": Verdict.PASS}
+    report = answered(tmp_path, rows, profile={"fabric": {"device": "cpu"}})
+    assert scope.banner(report).startswith("Yes for scheduling, in part for fabric (1 of 2 MUST rows); ")
+
+
 def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:
     """Rows that nobody asked for leave nothing open, and the one line counts them."""
     made = journal(tmp_path)
@@ -246,7 +253,7 @@ def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:
     made.cleanup([])
     made.run_end(exit_status=0, interrupted=False)
     banner = scope.banner(folded(tmp_path))
-    assert banner.startswith("Yes for scheduling (1 of 2 MUST rows); job plugins are not asked for; ")
+    assert banner.startswith("Yes in part for scheduling (1 of 2 MUST rows); job plugins are not asked for; ")
 
 
 def test_a_row_that_was_skipped_or_cut_off_is_no_yes(tmp_path: Path) -> None:
