@@ -30,7 +30,10 @@ _CHANNEL = re.compile(
     rf"|(?P<one>\d{{1,7}})(?:\[[0-9a-fx]+\])? \[(?P<collway>send|receive)\] via {_COLLNET})"
 )
 _RCCL_TAIL = re.compile(r" comm (?P<comm>0x[0-9a-f]+) n[rR]anks 0*(?P<nranks>\d{1,12})(?: busId [0-9a-f]+)?$")
-_RING_DUMP = re.compile(r"(?:Channel|Ring|CollNet|Coll) \d{1,12}/\d{1,12} :(?:\s+-?\d{1,12})+$")
+_RING_DUMP = re.compile(
+    r"(?:Channel|Ring|CollNet|Coll) \d{1,12}(?:/\d{1,12})? :\s+-?\d{1,12}(?:(?:\s+->)?\s+-?\d{1,12})*$"
+)
+"""`Channel 00/24 : 0 1 2 3`, and `Ring 00 : 3 -> 0 -> 1`: a rank between its neighbours."""
 _CHANNEL_START = re.compile(
     r"(?:Channel|Ring|Coll|CollNet) \d{1,12}(?:/\d{1,12})? ?(?::|$)|C(?:h(?:a(?:n(?:n(?:el?)?)?)?)?)?$"
 )

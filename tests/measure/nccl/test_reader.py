@@ -44,6 +44,15 @@ def test_memory_does_not_grow_with_the_log() -> None:
     assert peak(8) < 1.5 * peak(2) + 8_000_000
 
 
+@pytest.mark.parametrize(
+    "line", ["Channel 00/24 : 0 1 2 3", "Channel 01 : 0 1", "Ring 23 : 0 -> 1 -> 0", "Ring 00 : -1 -> 0 -> 1"]
+)
+def test_the_order_of_a_ring_is_no_connection_that_cannot_be_read(line: str) -> None:
+    """NCCL lists rings beside the connections that it makes of them."""
+    found = logs.facts("\n".join([*logs.ring(), f"px-0:1:9 [0] NCCL INFO {line}"]) + "\n", ranks=2, nodes=2)
+    assert found.values()["torn_lines"] == 0
+
+
 def test_statements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that states more than is kept never passes."""
     from pytest_gpucluster.measure.nccl import seen
