@@ -8,7 +8,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "mfu.two-on-one-gpu": {"MFU-001": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
     "mfu.not-at-once": {"MFU-001": "inconclusive", "MFU-006": "inconclusive"},
     "mfu.gpu-untold": {"MFU-002": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
-    "mfu.loss-untold": {"MFU-002": "inconclusive"},
+    "mfu.loss-untold": dict.fromkeys(("MFU-002", "MFU-003", "MFU-006"), "inconclusive"),
     "mfu.median-below-least": {"MFU-002": "inconclusive", "MFU-003": "fail", "MFU-006": "inconclusive"},
     "mfu.a-slow-gpu": {"MFU-001": "fail", "MFU-006": "fail"},
     "mfu.wrong-product": {"MFU-001": "fail", "MFU-003": "fail", "MFU-006": "inconclusive"},

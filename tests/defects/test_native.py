@@ -29,6 +29,8 @@ UNDECIDED = dict.fromkeys(("GANG-002", "GANG-003", "GANG-004", "REF-001"), "inco
 HALF = dict.fromkeys(("GANG-002", "GANG-003", "GANG-004"), "fail")
 
 FLIPS = {
+    "control.never-runs": {"REF-001": "environment"},
+    "control.winner-never-runs": {"GANG-004": "inconclusive"},
     "gang.bind-one-early": {**HALF, "REF-001": "fail"},
     "gang.binds-apart": HALF,
     "gang.never-bound": dict.fromkeys(HALF, "inconclusive"),
