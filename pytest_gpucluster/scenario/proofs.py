@@ -81,6 +81,8 @@ class _Wait:
         came: whether it has come back; None where nothing could be written or read.
         why: why there is none.
         back: when it came back.
+        listed: when the present version was asked for, of one that is compared: it is current up to then, and nothing
+            shows the second or two until the end of the round.
     """
 
     kind: str
@@ -90,6 +92,7 @@ class _Wait:
     came: Callable[[], bool] | None = None
     why: str = ""
     back: float | None = None
+    listed: float | None = None
 
 
 class Proof:
@@ -116,8 +119,9 @@ class Proof:
             )
         slowest = max((one.back - one.answered for one in held if one.back is not None), default=0.0)
         current = sorted(one.kind for one in held)
-        fields = {"note": "proven", "kinds": current, "seconds": round(max(0.0, slowest), 6)}
-        self._log.add("NOTE", self._scenario, fields)
+        fields: Obj = {"note": "proven", "kinds": current, "seconds": round(max(0.0, slowest), 6)}
+        listed = {one.kind: round(one.listed - self._log.origin, 6) for one in held if one.listed is not None}
+        self._log.add("NOTE", self._scenario, {**fields, **({"listed": listed} if listed else {})})
 
     def _counts(self, one: _Wait, t: float) -> bool:
         """Let what came back count; False where the stream has broken off meanwhile."""
@@ -302,6 +306,7 @@ class Prover:
     def _compare(self, one: _Wait, end: float) -> None:
         """Read a second watch from where the first is, up to the present; the first must have told as much."""
         clock = self._api.connection.clock
+        one.listed = clock.monotonic()
         try:
             since = one.watch.version
             last = None if since is None else _last_version(self._api, one.watch.target, since, end)
