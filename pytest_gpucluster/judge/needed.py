@@ -100,7 +100,9 @@ NEEDED: Mapping[str, Needs] = {
     "rejected.invalid_rejected": Needs(watched=_MADE, given=("cases",)),
     "rejected_member.ends_or_restarts": Needs(seen=("Node",), given=(*_SIZE, *_TRIED, "attempts")),
     "rendezvous.one_world": Needs(facts=("rank", "sum"), given=(*_SIZE, "nnodes", "nproc", "world")),
-    "rerun.not_run_again": Needs(roles=("subject", "contrast"), notes=("evicted-by-us",)),
+    "rerun.not_run_again": Needs(
+        roles=("subject", "contrast"), notes=("evicted-by-us|deleted-by-us",)
+    ),
     "restarts.attempts_bounded": Needs(roles=("max-retry",)),
     "restarts.evicted_restarts_once": Needs(
         roles=("evicted", "deleted", "subject", "contrast"), notes=("evicted-by-us",)

@@ -50,7 +50,7 @@ class Needs:
         seen: kinds of which some object must have been seen, made by us or not, and their watch be whole.
         facts: events of the payload that every member says, line by line whole, and as often as the others.
         some: the same of events that not every task has to say: members of one task say them alike.
-        notes: words of the driver that must be there, beside submissions, windows and the end.
+        notes: words of the driver that must be there, beside submissions, windows and the end; `a|b` for either.
         given: what the scenario tells judges and must be told, beside what all scenarios tell.
     """
 
@@ -171,9 +171,9 @@ def _record(evidence: Evidence, given: terms.Given, needs: Needs) -> Iterator[st
     marks = [word for word in words if word.startswith("window-")]
     if marks != ["window-begin", "window-end"] * (len(marks) // 2):
         yield "a window has only one of its two ends"
-    for word in needs.notes:
-        if word not in words:
-            yield f"the driver's word `{word}` is not there"
+    for either in needs.notes:
+        if not set(either.split("|")) & set(words):
+            yield f"the driver's word `{either.replace('|', '` or `')}` is not there"
     told = Counter(_who(one) for members in fields.sub(given, "roles").values() for one in members)
     noted = Counter(_who(note.data) for note in evidence.notes("submitted"))
     for kind, name in (told - noted) | (noted - told):
@@ -276,9 +276,15 @@ def _facts(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
         for event in needs.facts:
             yield from _alike(words.of(event), event, ran)
         for event in needs.some:
-            for task in dict.fromkeys(pod.task for pod in ran):
-                yield from _alike(words.of(event), event, [pod for pod in ran if pod.task == task])
+            for part in dict.fromkeys(_part_played(gang, pod) for pod in ran):
+                fellows = [pod for pod in ran if _part_played(gang, pod) == part]
+                yield from _alike(words.of(event), event, fellows)
     yield from (f"{uid}: a fact was cut" for uid in sorted(seen.pods) if words.torn.get(uid))
+
+
+def _part_played(gang: gangs.Gang, pod: pods.PodStory) -> tuple[str, bool]:
+    """Return what tells the parts of a gang's members apart: the task; in a Job of one template the first leads."""
+    return pod.task, gang.kind != names.VC_JOB and pod.slot == min(each.slot for each in gang.pods)
 
 
 def _alike(said: Iterable[payload.Word], event: str, fellows: Sequence[pods.PodStory]) -> Iterator[str]:

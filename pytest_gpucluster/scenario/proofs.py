@@ -11,6 +11,7 @@ the second does. A list alone would not show what was made and deleted in betwee
 import concurrent.futures
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ SECONDS = 10.0
 """Seconds in which a proof must have come back."""
 SECOND_WATCH = 3
 """Seconds that a second watch is asked for: API servers send a bookmark two seconds before its end."""
+AGAIN = 0.2
+"""Seconds until another second watch is tried where one broke."""
 ROUNDS = 4
 """Second watches that are read, one after the other, until one tells that it has reached the present."""
 NAME = "gpucluster-marker"
@@ -306,13 +309,18 @@ class Prover:
     def _compare(self, one: _Wait, end: float) -> None:
         """Read a second watch from where the first is, up to the present; the first must have told as much."""
         clock = self._api.connection.clock
-        one.listed = clock.monotonic()
-        try:
-            since = one.watch.version
-            last = None if since is None else _last_version(self._api, one.watch.target, since, end)
-        except errors.GpuClusterError as error:
-            one.why = f"a second watch could not be read: {error}"
-            return
+        while True:
+            one.listed = clock.monotonic()
+            try:
+                since = one.watch.version
+                last = None if since is None else _last_version(self._api, one.watch.target, since, end)
+                break
+            except errors.GpuClusterError as error:
+                # A connection that breaks is no news of the watch: another is tried while there is time.
+                if clock.monotonic() + AGAIN >= end or not isinstance(error, errors.Unreachable):
+                    one.why = f"a second watch could not be read: {error}"
+                    return
+            clock.pause(threading.Event(), AGAIN)
         if last is None:
             one.why = "a second watch did not reach what a list says is the present version"
             return

@@ -125,7 +125,7 @@ def test_describe_shows_the_sites_rows_after_the_catalogue(call: Call, site: Pat
     """In the table, and in full; without the module they are not there."""
     _, out, _ = call("describe", "requirements", "--module", "checks/test_own_rack.py")
     assert " ".join(out.splitlines()[-2].split()) == "SITE-001 must yes A small gang stays in one rack"
-    assert out.splitlines()[-1] == "1 of 133 rows have a test"
+    assert out.splitlines()[-1] == "1 of 142 rows have a test"
     _, out, _ = call("describe", "requirements", "SITE-001", "--module", "checks/test_own_rack.py")
     assert "MUST be bound to nodes of one rack" in out
     assert "where       test_own_rack:test_own_rack" in out

@@ -231,8 +231,9 @@ class Wanted:
         if piece.kind == "logs":
             pods = {self._evidence.history(uid)[0].name for uid in self._look.pods}
             return bool(self._told) and piece.part in pods
-        if piece.kind in self._needs.notes:
-            return len(self._evidence.notes(piece.kind)) == 1
+        for either in (words.split("|") for words in self._needs.notes):
+            if piece.kind in either:
+                return sum(len(self._evidence.notes(word)) for word in either) == 1
         return piece.kind in ("submitted", "refused", "window-begin", "window-end", "end")
 
     def _given(self, piece: Piece) -> bool:

@@ -54,10 +54,13 @@ def test_the_record_is_the_golden_one(whole):
 
 @pytest.mark.long("whole")
 def test_nothing_is_left_and_requests_are_within_the_budget(whole):
-    """At most six API requests a decided requirement, all counted from connect to the end of cleanup."""
+    """Seven and a half API requests per requirement, all counted from connect to the end of cleanup.
+
+    One of them is a proof at the end of the scenario; with the rows that need torch, which share scenarios, it is six.
+    """
     report = harness.report_of(whole)
     assert report["cleanup"]["left_overs"] == []
-    assert report["requests"]["total"] <= 6 * len(report["requirements"])
+    assert report["requests"]["total"] <= 7.5 * len(report["requirements"])
 
 
 @pytest.mark.long("whole")
