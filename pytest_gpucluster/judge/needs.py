@@ -276,8 +276,8 @@ def _facts(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
         for event in needs.facts:
             yield from _alike(words.of(event), event, ran)
         for event in needs.some:
-            for part in dict.fromkeys(_part_played(gang, pod) for pod in ran):
-                fellows = [pod for pod in ran if _part_played(gang, pod) == part]
+            for played in dict.fromkeys(_part_played(gang, pod) for pod in ran):
+                fellows = [pod for pod in ran if _part_played(gang, pod) == played]
                 yield from _alike(words.of(event), event, fellows)
     yield from (f"{uid}: a fact was cut" for uid in sorted(seen.pods) if words.torn.get(uid))
 
