@@ -282,9 +282,9 @@ def _facts(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
     yield from (f"{uid}: a fact was cut" for uid in sorted(seen.pods) if words.torn.get(uid))
 
 
-def _part_played(gang: gangs.Gang, pod: pods.PodStory) -> tuple[str, bool]:
-    """Return what tells the parts of a gang's members apart: the task; in a Job of one template the first leads."""
-    return pod.task, gang.kind != names.VC_JOB and pod.slot == min(each.slot for each in gang.pods)
+def _part_played(gang: gangs.Gang, pod: pods.PodStory) -> tuple[str, str]:
+    """Return what tells the parts of a gang's members apart: the task; in a Job of one template each has its own."""
+    return pod.task, pod.slot if gang.kind != names.VC_JOB else ""
 
 
 def _alike(said: Iterable[payload.Word], event: str, fellows: Sequence[pods.PodStory]) -> Iterator[str]:

@@ -189,9 +189,14 @@ class Prover:
         end = clock.monotonic() + SECONDS
         # Those that take seconds first, so that the others are proven up to the end.
         self._compare_all([one for one in waits if not self._writable(one)], end)
-        self._compare_all(
-            [one for one in waits if one.came is None and not one.why and not self._write(one)], end
-        )
+        rest = [one for one in waits if one.came is None and not one.why]
+        refused = [one for one in rest if not self._write(one)]
+        if refused:
+            self._compare_all(refused, end)
+            self._count += 1
+            for one in rest:
+                if one not in refused and not self._write(one):
+                    one.came, one.why = None, "what was written before could not be written again"
 
         def all_back() -> bool:
             for one in waits:
@@ -199,7 +204,7 @@ class Prover:
                     one.back = clock.monotonic()
             return all(one.back is not None or one.came is None for one in waits)
 
-        self._log.until(all_back, max(0.0, end - clock.monotonic()))
+        self._log.until(all_back, SECONDS)
         for one in waits:
             if one.back is None and not one.why:
                 one.why = f"what was written last did not come back within {SECONDS:g} s"
