@@ -294,7 +294,7 @@ def lines_of(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of an evidence file, header and spans first: what `read` reads back."""
     # Spans that nobody proved stay what they are.
     header = {"type": "HEADER", "schema": 1, **evidence.header}
-    yield {**header, "lines": len(evidence.lines)} if "lines" in header else header
+    yield {**header, "lines": len(evidence.spans) + len(evidence.lines)} if "lines" in header else header
     for span in evidence.spans:
         end = None if math.isinf(span.end) else span.end
         yield {"type": "SPAN", "kind": span.kind, "start": span.start, "end": end, "how": span.how}

@@ -83,7 +83,7 @@ def normalised(lines: Iterable[Mapping[str, Any]]) -> Recording:
             manifest.append(_as_asked(line["object"]))
     for line in events:
         if line.get("type") == "HEADER" and "lines" in line:
-            line["lines"] = sum(one.get("type") not in ("HEADER", "SPAN") for one in events) + len(responses)
+            line["lines"] = sum(one.get("type") != "HEADER" for one in events) + len(responses)
     return Recording(events, responses, manifest)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import PROVEN, WATCH_TYPES, Line, Span
 
-LATE = 2.0
+LATE = 4.0
 """Seconds from what an object says of its own time to its receipt, beyond the least of the evidence, above which it was
-held back: object times are whole seconds, and one more may pass on the way of a server that is busy."""
+held back: object times are whole seconds, and some may pass on the way from a server that is busy."""
 ROUNDING = 1e-3
 """Seconds by which times of one moment may differ in a file."""
 BACKWARDS = 0.5
@@ -48,7 +48,7 @@ def check(header: Mapping[str, Any], lines: Sequence[Line], spans: Sequence[Span
     overlap = _overlap(spans)
     if not proven(header):
         return Sound((), overlap) if overlap else Sound(tuple(spans))
-    damage = order or overlap or _cut(header, lines) or _disorder(lines)
+    damage = order or overlap or _cut(header, lines, spans) or _disorder(lines)
     if damage:
         return Sound((), damage)
     last = _last_proofs(lines)
@@ -86,11 +86,11 @@ def _overlap(spans: Iterable[Span]) -> str:
     return ""
 
 
-def _cut(header: Mapping[str, Any], lines: Sequence[Line]) -> str:
+def _cut(header: Mapping[str, Any], lines: Sequence[Line], spans: Sequence[Span]) -> str:
     """Return whether lines are missing: the header counts them, and the last note is written at the horizon."""
     horizon, count = header.get("horizon"), header.get("lines")
-    if (horizon is not None or count is not None) and count != len(lines):
-        return f"it has {len(lines)} lines, and {count} were written"
+    if (horizon is not None or count is not None) and count != len(spans) + len(lines):
+        return f"it has {len(spans) + len(lines)} lines, and {count} were written"
     if horizon is None:
         return ""
     if isinstance(horizon, bool) or not isinstance(horizon, int | float):

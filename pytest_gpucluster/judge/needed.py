@@ -119,7 +119,7 @@ NEEDED: Mapping[str, Needs] = {
         roles=("held",), seen=("Node",), facts=("gate", "labels", "launching"), given=("labels", "members")
     ),
     "trainer.further_hold": Needs(
-        notes=("tries",), given=("currency", "further_schedulers", "resource", "schedulers", "slots", "total")
+        notes=("tries",), given=("currency", "resource", "schedulers", "slots", "total")
     ),
     "training.agrees": Needs(facts=("stepped",), given=_SIZE),
     "two_worlds.apart": Needs(facts=("began", "exchanged"), given=(*_SIZE, "world")),

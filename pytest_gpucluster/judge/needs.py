@@ -207,7 +207,7 @@ def _objects(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
         slots = {pod.slot for pod in gang.pods}
         if slots and len(slots) < gang.size:
             yield f"{gang.title}: {say.part(len(slots), gang.size)} members were seen"
-        counted = max((_counted(line) for line in evidence.history(gang.uid)), default=0)
+        counted = max((_counted(line, gang.kind) for line in evidence.history(gang.uid)), default=0)
         if counted > len(gang.pods):
             yield f"{gang.title}: it counts {counted} pods, and {len(gang.pods)} were seen"
         if gang.kind == names.VC_JOB and not gang.groups:
@@ -216,9 +216,10 @@ def _objects(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
     yield from _spoken_of(evidence, seen)
 
 
-def _counted(line: Line) -> int:
-    """Return how many pods a Job says that it has at one time."""
-    return sum(fields.number(line.object, "status", key) or 0 for key in COUNTS)
+def _counted(line: Line, kind: str) -> int:
+    """Return how many pods a Job says that it has at one time; what a batch Job ends it may count as failed, too."""
+    keys = [key for key in COUNTS if kind == names.VC_JOB or key != "terminating"]
+    return sum(fields.number(line.object, "status", key) or 0 for key in keys)
 
 
 def _spoken_of(evidence: Evidence, seen: Look) -> Iterator[str]:

@@ -10,9 +10,10 @@ What was told late is a gap, although nothing is missing: the times of receipt a
 import dataclasses
 import threading
 
-LATE = 1.0
+LATE = 3.0
 """Seconds from the answer to a write until it comes back, above which a stream counts as held back. A healthy one
-brings it in milliseconds; objects tell their own times in whole seconds only, so that less cannot be told from them."""
+brings it in milliseconds, one of a busy control plane in a second or two; a window ends only when all that happened in
+it was told, so that so much moves things within a window and hides nothing."""
 
 
 @dataclasses.dataclass(frozen=True)

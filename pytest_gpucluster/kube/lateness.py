@@ -12,6 +12,8 @@ from typing import Any
 
 REMEMBERED = 64
 """Answers by which the server's clock is known; older ones are forgotten, since clocks drift."""
+BUSY = 2.0
+"""Seconds that an event may be on its way from a busy API server, beside the second that a stamp leaves open."""
 AHEAD = 2.0
 """Seconds by which a stamp may be later than its receipt before the clocks are taken to have moved."""
 
@@ -59,7 +61,7 @@ class Skew:
         if second - high > received + AHEAD:
             return float("-inf")
         latest = second + 1 - low
-        return latest if latest < received else None
+        return latest if latest + BUSY < received else None
 
 
 def seconds_of(stamp: object) -> float | None:

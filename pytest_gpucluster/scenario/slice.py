@@ -83,8 +83,9 @@ def cut(
     ]
     chosen.sort(key=lambda entry: entry.t)
     start = own[0].t if own else end
-    header = {**header, "lines": len(chosen)}  # so that a cut shows, wherever it is
-    return Slice(header, tuple(_clip(spans, start, end)), tuple(entry.text for entry in chosen))
+    covered = tuple(_clip(spans, start, end))
+    header = {**header, "lines": len(covered) + len(chosen)}  # so that a cut shows, wherever it is
+    return Slice(header, covered, tuple(entry.text for entry in chosen))
 
 
 def closure(entries: Iterable[logs.Entry], seeds: Iterable[str], scenario: str) -> frozenset[str]:

@@ -31,7 +31,7 @@ def proven(lines):
     for span in spans:
         span["end"] = end
     told.append({"type": "NOTE", "t": end, "scenario": head["scenario"], "note": "proven", "kinds": kinds})
-    return [{**head, "schema": 2, "horizon": end, "lines": len(told)}, *spans, *told]
+    return [{**head, "schema": 2, "horizon": end, "lines": len(spans) + len(told)}, *spans, *told]
 
 
 @functools.cache
@@ -56,7 +56,7 @@ def bad():
     for line in told:  # it stays bound
         if is_member(line) and line["object"]["metadata"]["uid"] == uid and line["t"] > early["t"]:
             line["object"]["spec"]["nodeName"] = "gpu-0"
-    return ({**head, "lines": len(told)}, *spans, *told)
+    return ({**head, "lines": len(spans) + len(told)}, *spans, *told)
 
 
 def verdict(lines):
