@@ -261,21 +261,32 @@ class Situation:
 
     @functools.cached_property
     def wanted(self) -> Mapping[str, Fraction]:
-        """Return what the needed members ask for in all, by resource."""
-        if self.group is not None:
-            stated = fields.sub(self.group.last, "spec", "minResources")
-            found = {
-                str(key): fields.quantity(value)
-                for key, value in stated.items()
-                if not _bookkeeping(str(key))
-            }
-            if found:
-                return dict(sorted(found.items(), key=lambda one: "/" not in one[0]))
-        total: dict[str, Fraction] = {}
-        for pod in [p.last for p in self.pods] or list(self.templates):
-            for resource in requests(pod):
-                total[resource] = total.get(resource, Fraction(0)) + fields.requested(pod, resource)
-        return total
+        """Return what the needed members ask for in all, by resource; extended ones first.
+
+        The PodGroup tells what enqueue compares. What a template states under limits alone is missing there, and its
+        pods ask for it all the same: so the members are counted too, and the larger of both is what is asked for.
+        """
+        group = self.group
+        stated = fields.sub(group.last, "spec", "minResources") if group is not None else {}
+        found = {
+            str(key): fields.quantity(value) for key, value in stated.items() if not _bookkeeping(str(key))
+        }
+        for resource, total in self._asked_by_members().items():
+            found[resource] = max(total, found.get(resource, Fraction(0)))
+        return dict(sorted(found.items(), key=lambda one: "/" not in one[0]))
+
+    def _asked_by_members(self) -> dict[str, Fraction]:
+        """Return what as many members as are needed ask for at least, by resource: the smallest are counted."""
+        members = [p.last for p in self.pods]
+        if len(members) < self.minimum:
+            members = list(self.templates) or members
+        return {
+            resource: sum(
+                sorted(fields.requested(one, resource) for one in members)[: self.minimum or None],
+                Fraction(0),
+            )
+            for resource in dict.fromkeys(r for one in members for r in requests(one))
+        }
 
     @property
     def templates(self) -> Iterable[fields.Object]:
