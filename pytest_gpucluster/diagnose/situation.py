@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from pytest_gpucluster.diagnose import words
-from pytest_gpucluster.evidence import fields, gates, owners
+from pytest_gpucluster.evidence import capacity, fields, gates, owners
 from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.owners import GroupStory, JobStory, Said
@@ -276,17 +276,10 @@ class Situation:
         return dict(sorted(found.items(), key=lambda one: "/" not in one[0]))
 
     def _asked_by_members(self) -> dict[str, Fraction]:
-        """Return what as many members as are needed ask for at least, by resource: the smallest are counted."""
         members = [p.last for p in self.pods]
         if len(members) < self.minimum:
             members = list(self.templates) or members
-        return {
-            resource: sum(
-                sorted(fields.requested(one, resource) for one in members)[: self.minimum or None],
-                Fraction(0),
-            )
-            for resource in dict.fromkeys(r for one in members for r in requests(one))
-        }
+        return capacity.asked_by(members, self.minimum)
 
     @property
     def templates(self) -> Iterable[fields.Object]:
@@ -337,15 +330,6 @@ class Situation:
             if text and not text.startswith("GPUCONF1"):
                 return words.short(text)
         return ""
-
-
-def requests(pod: fields.Object) -> tuple[str, ...]:
-    """Return the resources that a pod or template asks for."""
-    found: dict[str, None] = {}
-    for container in fields.containers(pod):
-        for part in ("limits", "requests"):
-            found.update({str(key): None for key in fields.sub(container, "resources", part)})
-    return tuple(found)
 
 
 def _bookkeeping(key: str) -> bool:

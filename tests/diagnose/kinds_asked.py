@@ -1,4 +1,4 @@
-"""Gangs whose GPUs stand under limits alone: enqueue does not count them, and what they ask for is told all the same."""
+"""Gangs whose GPUs stand under limits alone: enqueue does not count them, a diagnosis does."""
 
 from tests.diagnose.kinds_placed import Plant, Row
 from tests.diagnose.planting import GPU, Dump

@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose.detect import nodes
 from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, open_nodes, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
-from pytest_gpucluster.diagnose.situation import Situation, requests
+from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.pods import FINISHED, Waiting
 from pytest_gpucluster.evidence.pods import pods as every_pod
@@ -139,7 +139,7 @@ def _only_nodes_without(s: Situation, text: str, resource: str) -> bool:
 
 def best_effort(s: Situation) -> Iterator[Suspect]:
     """Members that ask for nothing wait: the gang's gate does not place them, backfill does, one by one."""
-    bare = [p for p in s.unbound if not requests(p.last)]
+    bare = [p for p in s.unbound if not fields.resources(p.last)]
     if s.gang is None or s.ended or not bare or s.now - min(p.created for p in bare) <= s.silent:
         return
     cause = Cause(
