@@ -37,6 +37,13 @@ def _elastic_at_its_limit() -> Dump:
     return dump
 
 
+def _of_kube_scheduler() -> Dump:
+    dump = _limits_only(8, 8, 8, capability="12", text="0/3 nodes are available: 3 Insufficient cpu.")()
+    for spec in (dump.job["spec"], dump.task(0), dump.task(1), *(p["spec"] for p in dump.pods)):
+        spec["schedulerName"] = "default-scheduler"
+    return dump
+
+
 def _places_in_sight(*gpus: int) -> Plant:
     """Return members that are each told another node, which says nothing of why the gang waits."""
 
@@ -115,6 +122,13 @@ KINDS: dict[str, Row] = {
         "fits-and-waits",
         ["would fit", "8 are asked for"],
         ["may have 8"],
+    ),
+    "limits only, under a scheduler that knows no queues": (
+        _of_kube_scheduler,
+        "trouble",
+        "scheduler-name",
+        ["default-scheduler"],
+        ["may have 12"],
     ),
     "places in sight, no room for the last": (
         _places_in_sight(6, 6, 6),

@@ -11,7 +11,7 @@ from pytest_gpucluster.diagnose.detect.scheduling import room_words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import capacity, fields
+from pytest_gpucluster.evidence import capacity, fields, schedulers
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import pods as every_pod
@@ -109,11 +109,18 @@ def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
     )
 
 
+def _capability(s: Situation) -> fields.Object:
+    """Return what the queue may have, empty where a scheduler places the pods that knows no queues."""
+    if s.unbound and all(p.scheduler == schedulers.DEFAULT_NAME for p in s.unbound):
+        return {}
+    return fields.sub(s.queue, "spec", "capability")
+
+
 def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
     """Return why the gang can never fit: above its queue's capability, or above all nodes together."""
     where = (s.title, *((f"Queue/{s.queue_name}",) if s.queue_name else ()))
     asked = s.wanted.get(resource, Fraction(0))
-    limit = fields.sub(s.queue, "spec", "capability").get(resource)
+    limit = _capability(s).get(resource)
     if limit is not None and asked > fields.quantity(limit):
         cause = Cause(
             f"the gang asks for {amount(asked)} {resource}, and its queue {s.queue_name} may have {limit}",
@@ -143,7 +150,7 @@ def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
 
 
 def _queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
-    limit = fields.sub(s.queue, "spec", "capability").get(resource)
+    limit = _capability(s).get(resource)
     if limit is None:
         return None
     asked = s.wanted.get(resource, Fraction(0))
