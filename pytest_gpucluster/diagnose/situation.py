@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from pytest_gpucluster.diagnose import words
-from pytest_gpucluster.evidence import fields, gates, owners
+from pytest_gpucluster.evidence import capacity, fields, gates, owners
 from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.owners import GroupStory, JobStory, Said
@@ -261,21 +261,25 @@ class Situation:
 
     @functools.cached_property
     def wanted(self) -> Mapping[str, Fraction]:
-        """Return what the needed members ask for in all, by resource."""
-        if self.group is not None:
-            stated = fields.sub(self.group.last, "spec", "minResources")
-            found = {
-                str(key): fields.quantity(value)
-                for key, value in stated.items()
-                if not _bookkeeping(str(key))
-            }
-            if found:
-                return dict(sorted(found.items(), key=lambda one: "/" not in one[0]))
-        total: dict[str, Fraction] = {}
-        for pod in [p.last for p in self.pods] or list(self.templates):
-            for resource in requests(pod):
-                total[resource] = total.get(resource, Fraction(0)) + fields.requested(pod, resource)
-        return total
+        """Return what the needed members ask for in all, by resource; extended ones first.
+
+        The PodGroup tells what enqueue compares. What a template states under limits alone is missing there, and its
+        pods ask for it all the same: so the members are counted too, and the larger of both is what is asked for.
+        """
+        group = self.group
+        stated = fields.sub(group.last, "spec", "minResources") if group is not None else {}
+        found = {
+            str(key): fields.quantity(value) for key, value in stated.items() if not _bookkeeping(str(key))
+        }
+        for resource, total in self._asked_by_members().items():
+            found[resource] = max(total, found.get(resource, Fraction(0)))
+        return dict(sorted(found.items(), key=lambda one: "/" not in one[0]))
+
+    def _asked_by_members(self) -> dict[str, Fraction]:
+        members = [p.last for p in self.pods]
+        if len(members) < self.minimum:
+            members = list(self.templates) or members
+        return capacity.asked_by(members, self.minimum)
 
     @property
     def templates(self) -> Iterable[fields.Object]:
@@ -326,15 +330,6 @@ class Situation:
             if text and not text.startswith("GPUCONF1"):
                 return words.short(text)
         return ""
-
-
-def requests(pod: fields.Object) -> tuple[str, ...]:
-    """Return the resources that a pod or template asks for."""
-    found: dict[str, None] = {}
-    for container in fields.containers(pod):
-        for part in ("limits", "requests"):
-            found.update({str(key): None for key in fields.sub(container, "resources", part)})
-    return tuple(found)
 
 
 def _bookkeeping(key: str) -> bool:

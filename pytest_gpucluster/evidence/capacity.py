@@ -5,6 +5,7 @@ Pods alone do not tell what is free; Node objects together with the pods bound t
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from pytest_gpucluster.evidence import fields
@@ -71,6 +72,21 @@ def member_request(gang: Gang) -> tuple[str, Fraction] | None:
                 if "/" in resource and not resource.startswith(("requests.", "limits.", "count/")):
                     asked.add((resource, fields.quantity(total) / max(gang.minimum, 1)))
     return next(iter(asked)) if len(asked) == 1 else None
+
+
+def asked_by(members: Sequence[fields.Object], minimum: int) -> dict[str, Fraction]:
+    """Return what as many members as are needed ask for at least, by resource: those that ask for least are counted.
+
+    Args:
+        members: pods, or templates, one per member.
+        minimum: how many are needed; 0 for all.
+    """
+    return {
+        resource: sum(
+            sorted(fields.requested(one, resource) for one in members)[: minimum or None], Fraction(0)
+        )
+        for resource in dict.fromkeys(r for one in members for r in fields.resources(one))
+    }
 
 
 def fits_on(evidence: Evidence, gang: Gang) -> tuple[tuple[str, ...], tuple[Room, ...]] | None:

@@ -86,10 +86,15 @@ def quantity(value: object) -> Fraction:
         return Fraction(0)
 
 
-def scarce_resources(pod: Object) -> tuple[str, ...]:
-    """Return the extended resources (GPUs, slots) that a pod asks for, in order of the containers."""
+def resources(pod: Object) -> tuple[str, ...]:
+    """Return the resources that a pod or template asks for, in order of the containers."""
     found: dict[str, None] = {}
     for container in containers(pod):
         for part in ("limits", "requests"):
-            found.update({str(key): None for key in sub(container, "resources", part) if "/" in str(key)})
+            found.update({str(key): None for key in sub(container, "resources", part)})
     return tuple(found)
+
+
+def scarce_resources(pod: Object) -> tuple[str, ...]:
+    """Return the extended resources (GPUs, slots) that a pod asks for, in order of the containers."""
+    return tuple(resource for resource in resources(pod) if "/" in resource)

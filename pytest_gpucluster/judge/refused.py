@@ -180,6 +180,18 @@ def asked_by(gang: Gang) -> dict[str, Fraction]:
     return {each[0]: each[1] * gang.minimum} if each is not None else {}
 
 
+def _members(gang: Gang) -> list[fields.Object]:
+    """Return the pods of the current attempt, or the templates that they are made of where there are too few."""
+    pods = [pod.last for pod in gang.generations[-1].members]
+    if len(pods) >= gang.minimum or gang.job is None:
+        return pods
+    return [
+        fields.sub(task, "template")
+        for task in gang.job.tasks
+        for _ in range(fields.number(task, "replicas") or 0)
+    ] or pods
+
+
 def queue_object(evidence: Evidence, name: str, t: float | None = None) -> fields.Object:
     """Return a Queue as it was last seen (up to a time), empty where it was not."""
     lines = [line for line in evidence.of_kind("Queue") if line.name == name and (t is None or line.t <= t)]
@@ -187,8 +199,13 @@ def queue_object(evidence: Evidence, name: str, t: float | None = None) -> field
 
 
 def excess_of(evidence: Evidence, gang: Gang) -> Excess | None:
-    """Return how the gang's request exceeds its queue's capability, None where it does not or cannot be told."""
+    """Return how the gang's request exceeds its queue's capability, None where it does not or cannot be told.
+
+    What a template states under limits alone is not in minResources, and its pods ask for it all the same.
+    """
     asked = asked_by(gang)
+    for resource, least in capacity.asked_by(_members(gang), gang.minimum).items():
+        asked[resource] = max(least, asked.get(resource, Fraction(0)))
     limits = fields.sub(queue_object(evidence, gang.queue), "spec", "capability")
     for resource, stated in limits.items():
         limit = fields.quantity(stated)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.model import SCHEMA
 from pytest_gpucluster.plain import names
 from tests import recordings
 from tests.cli.conftest import Call
@@ -314,7 +315,10 @@ def test_a_dump_that_is_cut_off(call: Call, tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"type": "HEADER", "schema": 99}\n', "evidence schema 99; this version reads up to 1"),
+        (
+            f'{{"type": "HEADER", "schema": {SCHEMA + 1}}}\n',
+            f"evidence schema {SCHEMA + 1}; this version reads up to {SCHEMA}",
+        ),
         ("", "empty; expected JSON lines or kubectl output"),
         ("hello\n", "not JSON"),
         (

@@ -1,9 +1,11 @@
 """Jobs that hang on the embedded cluster, looked at as a user looks: the command, a kubeconfig, nothing else."""
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,13 +29,25 @@ START = "import sys; from pytest_gpucluster.cli import main; sys.exit(main())"
 PATIENCE = 60.0
 """Seconds within which a planted failure must be found; it takes the time of a back-off or of a silence."""
 
+LIMITS, REQUESTS = ("limits",), ("requests", "limits")
+"""Where a template states its GPUs. Under limits alone they are not in the PodGroup's minResources: such a gang passes
+enqueue whatever its size, its pods are made, and they wait at allocation."""
+
+STAGES = {LIMITS: "place", REQUESTS: "enqueue"}
+"""Where GPUs are stated -> the stage at which a gang that asks for too many is held."""
+
+FORMS = pytest.mark.parametrize("stated", [LIMITS, REQUESTS], ids=["limits", "requests"])
+
 
 def task(
-    name: str, replicas: int, command: str, *, gpus: int = 1, resource: str = "nvidia.com/gpu", **spec: Any
-) -> Obj:
+    name: str, replicas: int, command: str, *, gpus: int = 1, resource: str = "nvidia.com/gpu",
+    stated: tuple[str, ...] = LIMITS, **spec: Any,
+) -> Obj:  # fmt: skip
     """Return a task of one container that runs a shell command."""
     box: Obj = {"name": "main", "image": spec.pop("image", "python"), "command": ["sh", "-c", command]}
-    box["resources"] = {"requests": {"cpu": "10m"}, "limits": {resource: str(gpus)} if gpus else {}}
+    box["resources"] = {"requests": {"cpu": "10m"}, "limits": {}}
+    for part in stated if gpus else ():
+        box["resources"][part][resource] = str(gpus)
     policies = spec.pop("policies", None)
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [box], **spec}
     made: Obj = {"name": name, "replicas": replicas, "template": {"spec": pod}}
@@ -64,6 +78,29 @@ class Site:
     def delete(self, name: str) -> None:
         """Delete a job."""
         self.api.delete(self.api.info("batch.volcano.sh/v1alpha1", "Job"), name, NAMESPACE, grace=0)
+
+    @contextlib.contextmanager
+    def having(self, made: Obj) -> Iterator[None]:
+        """Have a job as long as a test looks at it."""
+        self.create(made)
+        try:
+            yield
+        finally:
+            self.delete(made["metadata"]["name"])
+
+    @contextlib.contextmanager
+    def following(self, name: str) -> Iterator[subprocess.Popen[str]]:
+        """Follow a job; what has not ended after a while is ended, so that its last line comes."""
+        words = ["diagnose", f"vcjob/{name}", "-n", NAMESPACE, "--kubeconfig", str(self.kubeconfig)]
+        command = [*LISTENS_TO_CTRL_C, sys.executable, "-c", START, *words, "--follow", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            late = threading.Timer(PATIENCE, process.kill)
+            late.start()
+            try:
+                yield process
+            finally:
+                late.cancel()
+                process.kill()
 
     def look(self, name: str, capsys: pytest.CaptureFixture[str], *more: str) -> Obj:
         """Return what one look says."""
@@ -110,11 +147,6 @@ PLANTED: dict[str, tuple[Callable[[], Obj], str, list[str]]] = {
         lambda: job("image", task("master", 1, SLEEP, image="registry.example/none:1")),
         "image", ["registry.example/none:1"],
     ),
-    "misspelt": (
-        lambda: job("misspelt", task("worker", 2, SLEEP, resource="nvidia.com/gpus")),
-        "resource-nowhere", ["nvidia.com/gpus", "did you mean 'nvidia.com/gpu'"],
-    ),
-    "toobig": (lambda: job("toobig", task("worker", 25, SLEEP)), "over-cluster", ["25 nvidia.com/gpu", "24"]),
     "wide": (
         lambda: job("wide", task("worker", 2, SLEEP, gpus=9)), "member-too-large",
         ["9 nvidia.com/gpu", "more than 8"],
@@ -184,42 +216,100 @@ def _with_secret() -> Obj:
 def test_a_planted_failure_is_found(site: Site, name: str, capsys: pytest.CaptureFixture[str]):
     """The command alone says what was planted, with names and numbers."""
     make, code, words = PLANTED[name]
-    site.create(make())
-    try:
+    with site.having(make()):
         told = site.until(name, code, capsys)
-    finally:
-        site.delete(name)
     text = json.dumps(told, ensure_ascii=False)
     for word in words:
         assert word in text, text
 
 
-def test_a_queue_without_room_then_with_it(site: Site, capsys: pytest.CaptureFixture[str]):
-    """Over its queue's capability a gang is refused, and the queue is named; raised, it runs and is healthy."""
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "small"}}
-    site.create({**queue, "spec": {"weight": 1, "capability": {"nvidia.com/gpu": "2"}}})
-    site.create(job("capped", task("worker", 3, SLEEP), queue="small"))
-    told = site.until("capped", "over-capability", capsys)
+@FORMS
+def test_a_gang_larger_than_the_cluster_is_called_so(
+    site: Site, stated: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    """It can never fit, and that is said, whether it is held at enqueue or waits at allocation."""
+    with site.having(job("toobig", task("worker", 25, SLEEP, stated=stated))):
+        told = site.until("toobig", "over-cluster", capsys)
     assert told["state"] == "refused"
-    assert "queue small may have 2" in told["causes"][0]["cause"]["text"]
-    info = site.api.info("scheduling.volcano.sh/v1beta1", "Queue")
-    site.api.patch(info, "small", {"spec": {"capability": {"nvidia.com/gpu": "3"}}})
-    site.until("capped", "healthy", capsys)
-    site.delete("capped")
+    assert told["causes"][0]["stage"] == STAGES[stated]
+    text = told["causes"][0]["cause"]["text"]
+    assert "asks for 25 nvidia.com/gpu, and all usable nodes together have 24" in text
+
+
+@FORMS
+def test_a_resource_that_no_node_has_is_named(
+    site: Site, stated: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    """A misspelt resource is named, and what was meant."""
+    with site.having(job("misspelt", task("worker", 2, SLEEP, resource="nvidia.com/gpus", stated=stated))):
+        told = site.until("misspelt", "resource-nowhere", capsys)
+    assert told["causes"][0]["stage"] == STAGES[stated]
+    text = json.dumps(told["causes"][0]["cause"])
+    assert "no node advertises nvidia.com/gpus" in text
+    assert "did you mean 'nvidia.com/gpu'" in text
+
+
+@FORMS
+def test_a_queue_without_room_then_with_it(
+    site: Site, stated: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    """Over its queue's capability a gang is refused, and the queue is named; raised, it runs and is healthy."""
+    name = f"small-{len(stated)}"
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    site.create({**queue, "spec": {"weight": 1, "capability": {"nvidia.com/gpu": "2"}}})
+    with site.having(job("capped", task("worker", 3, SLEEP, stated=stated), queue=name)):
+        told = site.until("capped", "over-capability", capsys)
+        assert told["state"] == "refused"
+        assert told["causes"][0]["stage"] == STAGES[stated]
+        assert (
+            f"asks for 3 nvidia.com/gpu, and its queue {name} may have 2"
+            in told["causes"][0]["cause"]["text"]
+        )
+        info = site.api.info("scheduling.volcano.sh/v1beta1", "Queue")
+        site.api.patch(info, name, {"spec": {"capability": {"nvidia.com/gpu": "3"}}})
+        site.until("capped", "healthy", capsys)
+
+
+@FORMS
+def test_a_queue_that_is_full_is_named_with_who_fills_it(
+    site: Site, stated: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    """A gang that its queue could hold waits for what runs there, and is told what that is."""
+    name = f"full-{len(stated)}"
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    site.create({**queue, "spec": {"weight": 1, "capability": {"nvidia.com/gpu": "3"}}})
+    with site.having(job("first", task("worker", 2, SLEEP, stated=stated), queue=name)):
+        site.until("first", "healthy", capsys)
+        with site.having(job("second", task("worker", 2, SLEEP, stated=stated), queue=name)):
+            told = site.until("second", "queue-full", capsys)
+    assert told["causes"][0]["stage"] == STAGES[stated]
+    assert "in use by Job.batch.volcano.sh/first" in told["causes"][0]["cause"]["text"]
 
 
 def test_a_gang_that_blocks_is_named(site: Site, capsys: pytest.CaptureFixture[str]):
     """An enqueued gang that cannot be placed keeps the room of another, which is told whose it is."""
     # Two of three GPUs fit a node, one on each of its NUMA nodes: 21 of 24 are asked for, and one member has no room.
-    site.create(job("blocker", task("worker", 7, SLEEP, gpus=3)))
-    site.until("blocker", "no-room", capsys)
-    site.create(job("blocked", task("worker", 3, SLEEP, gpus=3)))
-    told = site.until("blocked", "blocked-by-enqueued", capsys)
-    assert "blocker" in told["causes"][0]["cause"]["text"]
-    assert "24 nvidia.com/gpu are free" in told["causes"][0]["seen"]
-    site.delete("blocker")
-    site.until("blocked", "healthy", capsys)
-    site.delete("blocked")
+    with contextlib.ExitStack() as first:
+        first.enter_context(site.having(job("blocker", task("worker", 7, SLEEP, gpus=3, stated=REQUESTS))))
+        held = site.until("blocker", "no-room", capsys)
+        assert "asks for 21 nvidia.com/gpu, 24 are free" in held["causes"][0]["cause"]["text"]
+        with site.having(job("blocked", task("worker", 3, SLEEP, gpus=3, stated=REQUESTS))):
+            told = site.until("blocked", "blocked-by-enqueued", capsys)
+            assert "blocker" in told["causes"][0]["cause"]["text"]
+            assert "24 nvidia.com/gpu are free" in told["causes"][0]["seen"]
+            first.close()
+            site.until("blocked", "healthy", capsys)
+
+
+def test_a_gang_that_reserves_nothing_blocks_nobody(site: Site, capsys: pytest.CaptureFixture[str]):
+    """GPUs under limits alone are not reserved at enqueue: such a gang waits, and another one starts beside it."""
+    with site.having(job("waits", task("worker", 7, SLEEP, gpus=3))):
+        held = site.until("waits", "no-room", capsys)
+        assert "asks for 21 nvidia.com/gpu, 24 are free" in held["causes"][0]["cause"]["text"]
+        with site.having(job("beside", task("worker", 3, SLEEP, gpus=3))):
+            site.until("beside", "healthy", capsys)
+            told = site.until("waits", "room-taken", capsys)
+    assert "beside" in told["causes"][0]["cause"]["text"]
 
 
 def test_what_was_saved_says_the_same(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -241,54 +331,32 @@ def test_what_was_saved_says_the_same(site: Site, tmp_path: Path, capsys: pytest
     assert secret not in dump.read_text()
 
 
-def test_following_tells_each_change_and_ends_with_the_job(site: Site):
+@FORMS
+def test_following_tells_each_change_and_ends_with_the_job(site: Site, stated: tuple[str, ...]):
     """It says what holds the job up, says so when that is gone, and ends when the job has ended."""
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "followed"}}
+    name = f"followed-{len(stated)}"
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
     site.create({**queue, "spec": {"weight": 1, "capability": {"nvidia.com/gpu": "1"}}})
-    site.create(job("followed", task("worker", 2, "sleep 4"), queue="followed"))
-    words = [
-        "diagnose",
-        "vcjob/followed",
-        "-n",
-        NAMESPACE,
-        "--kubeconfig",
-        str(site.kubeconfig),
-        "--follow",
-        "--json",
-    ]
-    command = [*LISTENS_TO_CTRL_C, sys.executable, "-c", START, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    seen: list[str] = []
+    made = job("followed", task("worker", 2, "sleep 4", stated=stated), queue=name)
+    with site.having(made), site.following("followed") as process:
         assert process.stdout is not None
-        seen: list[str] = []
         for line in process.stdout:
             told = json.loads(line)
             seen.append(told["causes"][0]["code"] if told["causes"] else told["phase"])
             if seen[-1] == "over-capability":
                 info = site.api.info("scheduling.volcano.sh/v1beta1", "Queue")
-                site.api.patch(info, "followed", {"spec": {"capability": {"nvidia.com/gpu": "2"}}})
+                site.api.patch(info, name, {"spec": {"capability": {"nvidia.com/gpu": "2"}}})
         _, err = process.communicate(timeout=PATIENCE)
     assert err == ""
-    assert "over-capability" in seen
-    assert seen[-1] == "Completed"
+    assert "over-capability" in seen, seen
+    assert seen[-1] == "Completed", seen
     assert process.returncode == 0
-    site.delete("followed")
 
 
 def test_following_ends_with_ctrl_c(site: Site):
     """Ctrl-C ends it at once; the exit status is that of the last look."""
-    site.create(job("watched", task("worker", 25, SLEEP)))
-    words = [
-        "diagnose",
-        "vcjob/watched",
-        "-n",
-        NAMESPACE,
-        "--kubeconfig",
-        str(site.kubeconfig),
-        "--follow",
-        "--json",
-    ]
-    command = [*LISTENS_TO_CTRL_C, sys.executable, "-c", START, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with site.having(job("watched", task("worker", 25, SLEEP))), site.following("watched") as process:
         assert process.stdout is not None
         for line in process.stdout:
             if json.loads(line)["causes"]:
@@ -297,7 +365,6 @@ def test_following_ends_with_ctrl_c(site: Site):
         _, err = process.communicate(timeout=20)
     assert err == ""
     assert process.returncode == 1
-    site.delete("watched")
 
 
 DEFECTS = {

@@ -69,6 +69,23 @@ def test_a_held_capability_is_a_number_with_its_origin():
     assert number.origin == "capability of the queue"
 
 
+@pytest.mark.parametrize("row", ["REF-001", "REF-002"])
+def test_what_stands_under_limits_alone_counts_against_the_capability(row):
+    """Volcano leaves it out of minResources; the gang asks for it all the same."""
+
+    def only_limits(obj):
+        least = obj["spec"]["minResources"]
+        obj["spec"]["minResources"] = {key: value for key, value in least.items() if "slots" not in key}
+
+    base = recordings.embedded(OVER)
+    changed = mutate.each(base, lambda line: line.kind.startswith("PodGroup"), only_limits)
+    before, after = judged(row, base), judged(row, changed)
+    assert (after.verdict, after.observed, after.numbers) == (before.verdict, before.observed, before.numbers)
+    if row == "REF-001":
+        assert after.verdict == "inconclusive"
+        assert "that is the queue's limit, not the cluster's" in after.observed
+
+
 def test_a_block_names_cause_and_fix_and_what_is_reserved():
     """The control says why (overcommit) and what to do."""
     finding = judged("REF-007", recordings.embedded(BLOCKS))

@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect.scheduling import RBAC, rights
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
-from pytest_gpucluster.diagnose.situation import GOING, Situation, requests
+from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence import fields, placement
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import half, say, terms
@@ -77,7 +77,7 @@ def half_placed(s: Situation) -> Iterator[Suspect]:
     """The gang holds some places and lacks others: what a gang scheduler must never do."""
     if s.gang is None or s.whole or s.ended or s.phase in GOING or not s.held or not s.minimum_known:
         return
-    if s.unbound and not any(requests(p.last) for p in s.unbound):
+    if s.unbound and not any(fields.resources(p.last) for p in s.unbound):
         return  # members that ask for nothing are not held by the gang's gate: another detector's
     finding = half.half_placed(s.evidence, {}, (s.gang,), "all or nothing")
     if finding is not None and finding.verdict is Verdict.FAIL:

@@ -9,9 +9,9 @@ from pytest_gpucluster.diagnose.detect import nodes
 from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, open_nodes, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
-from pytest_gpucluster.diagnose.situation import Situation, requests
+from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.pods import FINISHED
+from pytest_gpucluster.evidence.pods import FINISHED, Waiting
 from pytest_gpucluster.evidence.pods import pods as every_pod
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
@@ -45,6 +45,10 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
     ),
 )  # fmt: skip
 """(class, text of the scheduler, cause, fix): why no node takes a pod, other than for want of a resource."""
+
+
+IN_SIGHT = re.compile(r"can possibly be assigned to \S+, once")
+"""What Volcano says of a pod that has its node as soon as others of the gang have theirs, or a pod there is gone."""
 
 
 def refused_at_placement(s: Situation) -> Iterator[Suspect]:
@@ -135,7 +139,7 @@ def _only_nodes_without(s: Situation, text: str, resource: str) -> bool:
 
 def best_effort(s: Situation) -> Iterator[Suspect]:
     """Members that ask for nothing wait: the gang's gate does not place them, backfill does, one by one."""
-    bare = [p for p in s.unbound if not requests(p.last)]
+    bare = [p for p in s.unbound if not fields.resources(p.last)]
     if s.gang is None or s.ended or not bare or s.now - min(p.created for p in bare) <= s.silent:
         return
     cause = Cause(
@@ -168,10 +172,20 @@ def _weight(s: Situation, name: str, told: str, short: Sequence[str]) -> Certain
 
 
 def _numbers(s: Situation) -> str:
-    fitting = sum(bool(p.waiting) and p.waiting[-1].reason == "Schedulable" for p in s.unbound)
-    if not fitting:
-        return ""
-    return f"{fitting} of the {len(s.unbound)} waiting pods would fit alone (reason Schedulable); "
+    newest = [p.waiting[-1] for p in s.unbound if p.waiting]
+    fitting = sum(one.reason == "Schedulable" for one in newest)
+    soon = sum(_has_place(one) for one in newest) - fitting
+    text = (
+        f"{fitting} of the {len(s.unbound)} waiting pods would fit alone (reason Schedulable); "
+        if fitting
+        else ""
+    )
+    return text + (f"{soon} of the {len(s.unbound)} have a node in sight; " if soon else "")
+
+
+def _has_place(one: Waiting) -> bool:
+    """Report whether a pod is told a node that it could have: its words tell nothing of what holds the gang up."""
+    return one.reason == "Schedulable" or bool(IN_SIGHT.search(one.message))
 
 
 def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
@@ -179,11 +193,14 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
     parts: dict[str, str] = {}
     for pod in s.unbound:
         for waiting in pod.waiting[-1:]:
-            if waiting.reason != "Schedulable" and "predicated failed, skip" not in waiting.message:
+            if not _has_place(waiting) and "predicated failed, skip" not in waiting.message:
                 parts.setdefault(waiting.message or waiting.reason, waiting.key)
         failed = [w for w in s.said_of_pod(pod) if w.reason == "FailedScheduling"]
         for one in failed[-1:] if not pod.waiting else ():
             parts.setdefault(one.message, one.key)
+    parts = dict(
+        list(parts.items())[:3]
+    )  # what is said of the gang is not crowded out by what is said of its pods
     if s.group is not None:
         for said in s.group.conditions[-2:]:
             if said.type == "Unschedulable=True":
@@ -191,6 +208,10 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
     if s.reading is not None and s.reading.held is not None and not parts:
         for held in s.reading.held.reasons[-2:]:
             parts.setdefault(held.message, held.key)
+    for pod in s.unbound if not parts else ():
+        for waiting in pod.waiting[-1:]:
+            if waiting.reason != "Schedulable":
+                parts.setdefault(waiting.message or waiting.reason, waiting.key)
     if not parts:
         return None
     return " | ".join(list(parts)[:4]), tuple(list(parts.values())[:4])

@@ -11,7 +11,7 @@ from pytest_gpucluster.diagnose.detect.scheduling import room_words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import capacity, fields
+from pytest_gpucluster.evidence import capacity, fields, schedulers
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import pods as every_pod
@@ -75,11 +75,13 @@ def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Sus
     if nowhere:
         yield _nowhere(s, nowhere, said)
         return
-    for resource in short:
-        found = _own_size(s, resource, said) or _queue_full(s, resource, said)
-        if found is not None:
-            yield found
-            return
+    # A gang that can never fit is called so first, whatever else the scheduler is short of at the moment.
+    for question, resources in ((_own_size, (*short, *s.wanted)), (_queue_full, short)):
+        for resource in dict.fromkeys(resources):
+            found = question(s, resource, said)
+            if found is not None:
+                yield found
+                return
     over = _queue_over(s, named)
     if over is not None and said.stage is Stage.ENQUEUE:
         yield _promised(s, over, said)
@@ -107,11 +109,18 @@ def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
     )
 
 
+def _capability(s: Situation) -> fields.Object:
+    """Return what the queue may have, empty where a scheduler places the pods that knows no queues."""
+    if s.unbound and all(p.scheduler == schedulers.DEFAULT_NAME for p in s.unbound):
+        return {}
+    return fields.sub(s.queue, "spec", "capability")
+
+
 def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
     """Return why the gang can never fit: above its queue's capability, or above all nodes together."""
     where = (s.title, *((f"Queue/{s.queue_name}",) if s.queue_name else ()))
     asked = s.wanted.get(resource, Fraction(0))
-    limit = fields.sub(s.queue, "spec", "capability").get(resource)
+    limit = _capability(s).get(resource)
     if limit is not None and asked > fields.quantity(limit):
         cause = Cause(
             f"the gang asks for {amount(asked)} {resource}, and its queue {s.queue_name} may have {limit}",
@@ -141,7 +150,7 @@ def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
 
 
 def _queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
-    limit = fields.sub(s.queue, "spec", "capability").get(resource)
+    limit = _capability(s).get(resource)
     if limit is None:
         return None
     asked = s.wanted.get(resource, Fraction(0))
@@ -329,14 +338,27 @@ def _others_in_the_way(
     closed = nodes.shut(s)
     if closed is not None and closed[2]:
         return  # with nodes that are closed it would fit: another detector names them
-    cause = Cause(
-        f"the gang asks for {want}, more than its queue or the cluster gives it",
-        "reduce replicas or minAvailable, add nodes, or raise the queue's capability; the gang scheduler is right to "
-        "hold it",
-    )
+    if said.stage is Stage.PLACE and free >= asked > 0 and not _divides(s, resource):
+        cause = Cause(
+            f"the gang asks for {want}, {amount(free)} are free, and they lie so that not every member finds a node",
+            f"let members ask for so many {resource} that a node holds whole members, free a node, or add one; the "
+            "gang scheduler is right to hold it",
+        )
+    else:
+        cause = Cause(
+            f"the gang asks for {want}, more than its queue or the cluster gives it",
+            "reduce replicas or minAvailable, add nodes, or raise the queue's capability; the gang scheduler is right "
+            "to hold it",
+        )
     yield refusal(
         "no-room", said.stage, cause, said.text, LIKELY, evidence=said.keys, rows=("REF-001", "REF-002")
     )
+
+
+def _divides(s: Situation, resource: str) -> bool:
+    """Report whether every member that has no place yet finds room for a resource on a node."""
+    rooms = [room for room in open_nodes(s, resource) if room.fits_selector]
+    return machines.fits(rooms, machines.lacking(s), resource)
 
 
 NO_PLACE = re.compile(
