@@ -28,6 +28,9 @@ SlotPool = slots.SlotPool
 Predicate = waiting.Predicate
 Unless = waiting.Unless
 
+TOLD_SECONDS = 10.0
+"""Seconds in which the watches must have told of what a scenario made, at its end; what they did not is missing."""
+
 
 class Stage(waiting.Waiting):
     """What a scenario gets: verbs that record what they did, waits that wake on events and never raise.
@@ -371,6 +374,14 @@ class Stage(waiting.Waiting):
         self._reader.fetch(pods)
         if self._reader.denied is not None:
             raise self._reader.denied
+
+    def finish(self) -> None:
+        """Come to the end, once the watches have told of each object that was made."""
+        state, made = self._site.log.state, [h.uid for h in self.handles if h.uid and h.kind in self._kinds]
+        self._site.log.until(
+            lambda: all(uid in state.gone or state.by_uid(uid) for uid in made), TOLD_SECONDS
+        )
+        super().finish()
 
     def close(self) -> None:
         """End the followers of logs; the session does, after the cleanup."""

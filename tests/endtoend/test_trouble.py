@@ -75,7 +75,7 @@ def test_a_profile_of_an_existing_cluster_works(served, tmp_path):
 def test_a_watch_that_drops_all_the_time_changes_no_verdict(served, faulty, tmp_path):
     """Dropped watches are resumed where they ended; nothing is lost and nothing is invented.
 
-    They live long enough for a second watch to hear that it is current, which servers say a second after they are asked.
+    They live long enough for a second watch to hear that it is current, which takes servers a second.
     """
     faulty(watch_drop_seconds=2)
     done = run(served, tmp_path, "INV-001 or GANG-002")
