@@ -192,9 +192,9 @@ def _bounds() -> list[str]:
         "# window: 5",
         "# scheduler_period: 1",
         *_comments(
-            "Floors of bandwidth, FLOP/s and storage, and the transport that collectives must use, are yours to "
-            "declare too; the keys come with the rows that judge them (fabric, mfu, checkpoint), and this version "
-            "has none of these rows.",
+            "Floors of bandwidth and FLOP/s, the transport that collectives must use, how nodes align pods, and that "
+            "Kueue is there, are yours to declare too, in the sections fabric, mfu, numa and kueue: "
+            "docs/reference/profile.md has the keys. What is not declared is not judged.",
         ),
     ]
 

@@ -1,6 +1,6 @@
 """`gpucluster judge`: decide one requirement on evidence of any origin."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,18 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
         common.say_json(redact.clean({"id": requirement.id, **finding.as_dict(), "presupposed": states}))
     else:
         path = options.streams[0] if len(options.streams) == 1 else None
-        shown = text.failure_text(requirement, finding, evidence_path=path, modules=options.module)
+        source = evidence.header.get("source")
+        ours = source if isinstance(source, Mapping) and source.get("run") else {}
+        shown = text.failure_text(
+            requirement,
+            finding,
+            evidence_path=path,
+            cluster=str(ours.get("cluster") or "") or None,
+            defects=[str(name) for name in ours.get("defects") or ()],
+            modules=options.module,
+            given=options.given,
+            foreign=not ours,
+        )
         common.say(redact.clean(shown))
     return STATUS[finding.verdict]
 

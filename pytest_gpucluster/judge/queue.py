@@ -145,12 +145,17 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
     if not any(machines.listed(evidence, kind) for kind in QUEUES):
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "the watch of queues was not in sync at the end")
     kinds = (CLUSTER_QUEUE,) if declared == "kueue" else QUEUES
-    there = sorted({line.name for kind in kinds for line in evidence.of_kind(kind)})
+    told = given.get("queues")
+    listed = (
+        [str(name) for kind in kinds for name in told.get(kind) or ()] if isinstance(told, Mapping) else []
+    )
+    there = sorted({*listed, *(line.name for kind in kinds for line in evidence.of_kind(kind))})
     near = names.did_you_mean(wanted, there) if there else ""
+    others = f"; there are: {say.listed(there)}" if there else "; there is none" if told is not None else ""
     return say.finding(
         Verdict.FAIL,
         REQUIRED,
-        f"there is no queue {wanted!r}{near}; there are: {say.listed(there) or 'none'}",
+        f"there is no queue {wanted!r}{near}{others}",
         violation=True,
         where=(f"{CLUSTER_QUEUE if declared == 'kueue' else 'Queue'}/{wanted}",),
         causes=(ABSENT,),

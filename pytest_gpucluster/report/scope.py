@@ -10,7 +10,7 @@ SUBJECTS: Mapping[str, str] = {
     "inventory": "inventory",
     "gang": "scheduling",
     "refusal": "scheduling",
-    "trainer": "scheduling",
+    "trainer": "jobs of operators",
     "plugins": "job plugins",
     "lifecycle": "lifecycle",
     "rendezvous": "rendezvous",
@@ -62,6 +62,10 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
         if named:
             one = len(named) == 1 and not named[0].endswith("s")
             yield f"{_listed(named)} {'is' if one else 'are'} {words}"
+    unbuilt = {one.name: one.unbuilt for one in subjects.values() if one.passed and one.unbuilt}
+    if unbuilt:
+        parts = [f"{name} {count}" for name, count in unbuilt.items()]
+        yield f"MUST rows without a test: {', '.join(parts)}"
 
 
 class _Subject:
@@ -71,7 +75,10 @@ class _Subject:
         areas = [area for area, subject in SUBJECTS.items() if subject == name]
         rows = [row for row in report["requirements"] if row["area"] in areas and row["level"] != "control"]
         self.name = name
-        self.passed = any(row["verdict"] == "pass" for row in rows)
+        self.unbuilt = sum(row["level"] == "must" and _area(row) in areas for row in report["not_built"])
+        passed = [row for row in rows if row["verdict"] == "pass"]
+        # A SHOULD alone is no yes for what has MUST rows.
+        self.passed = any(row["level"] == "must" for row in passed) or (bool(passed) and not self.unbuilt)
         self.left = [row for row in report["not_run"] if row["area"] in areas and not is_asked(row)]
         musts = [row for row in rows if row["level"] == "must"]
         self.decided = sum(row["verdict"] == "pass" for row in musts)

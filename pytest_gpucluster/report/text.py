@@ -45,6 +45,8 @@ def failure_text(
     defects: Sequence[str] = (),
     waived: str = "",
     modules: Sequence[str] = (),
+    given: Sequence[str] = (),
+    foreign: bool = False,
 ) -> str:
     """Return the text of a finding; also used for a pass by `gpucluster judge`.
 
@@ -59,6 +61,8 @@ def failure_text(
         waived: the waiver in force, in one line; "" without one.
         modules: what was named with `--module` to have the row; by default, for a row that is not shipped, the file of
             its test.
+        given: what was told with `--given`, to judge the evidence again.
+        foreign: whether the evidence is of no run of the suite, so that no run of the suite repeats it.
     """
     modules = modules or _own_module(requirement, nodeid)
     parts = [
@@ -76,9 +80,9 @@ def failure_text(
         *_listed("where", finding.where),
         *_causes(finding),
         *_repeat(
-            requirement, finding, nodeid, [*_named(cluster), *(f"--gpucluster-defect={d}" for d in defects)]
+            [] if foreign else _played(requirement, nodeid, [*_named(cluster), *_planted(defects)]), finding
         ),
-        *_evidence(requirement, finding, evidence_path, run_folder, modules),
+        *_evidence(requirement, finding, evidence_path, run_folder, _words(modules, given)),
     ]
     return "\n".join(part.rstrip() for part in parts)
 
@@ -133,12 +137,26 @@ def _named(cluster: str | None) -> list[str]:
     return [f"--cluster={cluster}"] if cluster else []
 
 
-def _repeat(requirement: Requirement, finding: Finding, nodeid: str, options: list[str]) -> list[str]:
+def _planted(defects: Sequence[str]) -> list[str]:
+    return [f"--gpucluster-defect={name}" for name in defects]
+
+
+def _words(modules: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return the options with which `gpucluster judge` comes to the same finding."""
+    named = [word for module in modules for word in ("--module", module)]
+    return [*named, *(word for told in given for word in ("--given", told))]
+
+
+def _played(requirement: Requirement, nodeid: str, options: list[str]) -> list[str]:
+    """Return the command that plays the scenario again and decides the row."""
+    return [shlex.join(["pytest", *_target(requirement, nodeid), "-k", requirement.id, *options])]
+
+
+def _repeat(played: list[str], finding: Finding) -> list[str]:
     # A command is never wrapped: it is there to be copied.
-    words = ["pytest", *_target(requirement, nodeid), "-k", requirement.id, *options]
     return [
-        f"{'repeat':<{_INDENT}}{shlex.join(words)}",
-        *(f"{'':<{_INDENT}}{line}" for line in finding.repeat),
+        f"{'repeat' if number == 0 else '':<{_INDENT}}{line}"
+        for number, line in enumerate([*played, *finding.repeat])
     ]
 
 
@@ -170,13 +188,12 @@ def _evidence(
     finding: Finding,
     path: Path | None,
     run_folder: Path | None,
-    modules: Sequence[str],
+    options: Sequence[str],
 ) -> list[str]:
     lines: list[str] = []
     if path is not None:
         shown = _shown(path, run_folder)
-        named = [word for module in modules for word in ("--module", module)]
-        again = shlex.join(["gpucluster", "judge", shown, "--requirement", requirement.id, *named])
+        again = shlex.join(["gpucluster", "judge", shown, "--requirement", requirement.id, *options])
         lines += [f"{'evidence':<{_INDENT}}{shown}", f"{'':<{_INDENT}}{again}"]
     if finding.evidence:
         keys = [*finding.evidence[:_KEYS_SHOWN]]

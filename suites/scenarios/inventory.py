@@ -36,6 +36,11 @@ def run(stage: Stage) -> None:
         dry_run(stage)
     stage.context |= {("Node", node["metadata"]["name"]) for node in stage.live.objects("Node")}
     stage.context |= cluster_queues(stage)
+    # Names alone: what is in the queues of others is nobody's business.
+    stage.given["queues"] = {
+        kind: sorted(str(queue["metadata"]["name"]) for queue in stage.live.objects(kind))
+        for kind in ("Queue", "ClusterQueue", "LocalQueue")
+    }
 
 
 def cluster_queues(stage: Stage) -> set[tuple[str, str]]:

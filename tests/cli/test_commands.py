@@ -77,7 +77,7 @@ def test_judge_tells_the_verdict_by_its_status(
     got, out, err = call("judge", run / "evidence" / f"{stream}.jsonl", "--requirement", row_id)
     assert (got, err) == (status, "")
     assert out.startswith(head)
-    assert f"-k {row_id}" in out
+    assert f"--requirement {row_id}" in out
 
 
 def test_judge_takes_what_it_is_told_over_the_header(call: Call, run: Path) -> None:

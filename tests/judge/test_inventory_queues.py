@@ -45,6 +45,16 @@ def test_the_training_queue(objects, verdict, said):
     assert said in finding.observed
 
 
+def test_a_queue_that_is_not_there_is_told_with_those_that_are():
+    """Other queues come by name alone, and a misspelt one is the likeliest."""
+    absent = fits(node("a"), queues={"Queue": ["default", "trainings"]})
+    assert absent.verdict == "fail"
+    assert "did you mean 'trainings'" in absent.observed
+    assert "there are: default, trainings" in absent.observed
+    assert "there is none" in fits(node("a"), queues={"Queue": []}).observed
+    assert fits(node("a")).observed == "there is no queue 'training'"
+
+
 def cluster_queue(quota, active="True", stop=None):
     """Return a ClusterQueue with its quota in two flavors."""
     rows = [

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.resources
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,14 @@ def test_rows_that_do_not_apply_make_a_yes_one_in_part(tmp_path: Path) -> None:
     rows = {"GANG-001": Verdict.PASS, "FAB-001": Verdict.NOT_APPLICABLE, "FAB-013": Verdict.PASS}
     report = answered(tmp_path, rows, profile={"fabric": {"device": "cpu"}})
     assert scope.banner(report).startswith("Yes for scheduling, in part for fabric (1 of 2 MUST rows); ")
+
+
+def test_a_yes_counts_the_rows_that_have_no_test(tmp_path: Path) -> None:
+    """An area of which one row passed and others are not built says so beside its yes."""
+    report = answered(tmp_path, {"GANG-001": Verdict.PASS, "HLT-004": Verdict.PASS}, profile={})
+    assert scope.banner(report).startswith("Yes for scheduling and devices; ")
+    assert "MUST rows without a test: " in scope.banner(report)
+    assert re.search(r"devices \d+", scope.banner(report))
 
 
 def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:

@@ -249,3 +249,24 @@ def test_a_problem_of_the_scenario_is_decided_again(tmp_path: Path) -> None:
         lines[0]["problem"] = problem
         path = sample.write_evidence(tmp_path / f"{partial}.jsonl", lines)
         assert deciding.decide(row, sample.read(path)).verdict is verdict
+
+
+def test_a_journal_of_which_no_page_can_be_made_is_a_difference(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change may break what makes the page: that is one line more, never a traceback or a yes."""
+
+    def broken(report: Any) -> str:
+        raise KeyError("text")
+
+    forms = dict(write.forms())
+    monkeypatch.setattr(write, "forms", lambda: {**forms, "report.html": broken})
+    found = check(written)
+    assert "report.html: cannot be made again from run.jsonl: 'text'" in found.problems
+    assert found.status == verify.TAMPERED
+
+
+def test_without_sums_nothing_is_as_sealed(written: Path) -> None:
+    """Nobody knows what the files were."""
+    (written / write.SUMS).unlink()
+    assert check(written).files == 0
