@@ -33,5 +33,10 @@ def run(arguments: Sequence[str]) -> int:
     if problems:
         raise common.CliError("; ".join(problems), verify.TAMPERED)
     report = record.load(folder)
+    changed = verify.changed_evidence(folder, report)
+    if changed:
+        raise common.CliError(
+            f"the evidence is not that of the run: {changed[0]}: no answer", verify.TAMPERED
+        )
     common.say(f"answer: {scope.banner(report)}")
     return verify.status_of(report["answer"]["word"])

@@ -123,6 +123,8 @@ def _is_line(first: str) -> bool:
     """Report whether the first line of a file is a whole evidence line (not part of a kubectl object)."""
     try:
         obj = json.loads(first)
+    except RecursionError:
+        return True
     except json.JSONDecodeError:
         return not re.match(r"\{\s*$", first)
     if not isinstance(obj, dict):
@@ -142,6 +144,8 @@ def _read_lines(path: Path, lines: Iterator[tuple[int, str]], into: _Read) -> No
             continue
         try:
             obj = json.loads(one)
+        except RecursionError:
+            raise EvidenceError(f"{path}:{number}: brackets are nested too deep") from None
         except json.JSONDecodeError as error:
             if number > 1 and not any(rest.strip() for _, rest in lines):
                 into.notes.append(f"{path.name}: the last line ({number}) is cut off and was left out")

@@ -49,6 +49,10 @@ def parse(path: Path, text: str) -> Printed:
     while at < len(text):
         try:
             obj, end = _DECODER.raw_decode(text, at)
+        except RecursionError:
+            raise EvidenceError(
+                f"{path}:{_line(text, at)}: brackets are nested too deep; {EXPECTED}"
+            ) from None
         except json.JSONDecodeError as error:
             if events and "\n{" not in text[at + 1 :]:
                 note = f"{path.name}: the last object (line {_line(text, at)}) is cut off and was left out"

@@ -45,7 +45,7 @@ def check(header: Mapping[str, Any], lines: Sequence[Line], spans: Sequence[Span
         spans: the spans as they are written.
         order: what is wrong with the order of the file, "" for nothing.
     """
-    overlap = _overlap(spans)
+    overlap = _overlap(spans) or _nameless(lines)
     if not proven(header):
         return Sound((), overlap) if overlap else Sound(tuple(spans))
     damage = order or overlap or _cut(header, lines, spans) or _disorder(lines)
@@ -71,6 +71,14 @@ def relied(lines: Iterable[Line]) -> frozenset[str]:
     shown = [kinds for note in notes if isinstance(kinds := note.get("kinds"), list)]
     doubtful = [str(note.get("kind")) for note in notes if note.get("note") == "unproven"]
     return frozenset({*(str(kind) for kinds in shown for kind in kinds), *doubtful})
+
+
+def _nameless(lines: Iterable[Line]) -> str:
+    """Return which line of a watch tells of no object: what happened then is not known."""
+    for line in lines:
+        if line.type in WATCH_TYPES and not fields.text(line.object, "metadata", "name"):
+            return f"a line of {line.kind or 'a watch'} at t={line.t:.2f} s tells of no object"
+    return ""
 
 
 def _overlap(spans: Iterable[Span]) -> str:

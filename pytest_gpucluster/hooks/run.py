@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import backend, full, naming, settings, signs, site_tests, state, waivers
-from pytest_gpucluster.report import deciding, record, suites, text
+from pytest_gpucluster.report import deciding, record, seal, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
 if TYPE_CHECKING:
@@ -312,6 +313,8 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
         raise pytest.UsageError(
             f"--gpucluster-reuse: {told.reuse} is no folder of a run: it has no folder {backend.EVIDENCE_FOLDER}/"
         )
+    if told.reuse is not None:
+        _check_unchanged(told.reuse, gate=told.gate)
     if told.keep and len(scenarios) > 1:
         # What one scenario leaves, such as the blocker that makes it scarce, would falsify the next.
         raise pytest.UsageError(
@@ -332,6 +335,17 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
     return Run(told, loaded, naming.new_folder(told))
 
 
+def _check_unchanged(run: Path, *, gate: bool) -> None:
+    """Refuse to judge evidence again that was changed since its run; a run that was killed has no sums."""
+    for name, what in seal.check(run.resolve()).items():
+        if (
+            name.startswith(f"{backend.EVIDENCE_FOLDER}/")
+            or name == record.JOURNAL
+            or (gate and name == seal.SUMS)
+        ):
+            raise pytest.UsageError(f"--gpucluster-reuse: {run / name}: {what}: it is not judged again")
+
+
 def _check_writable(report_dir: Path, source: str) -> None:
     at = report_dir
     while not at.exists() and at != at.parent:
@@ -342,6 +356,13 @@ def _check_writable(report_dir: Path, source: str) -> None:
         raise pytest.UsageError(
             f"{source}: report folder {report_dir} is not writable: no permission in {at}"
         )
+    try:
+        # Some places, such as /proc, look writable and are not.
+        tempfile.TemporaryDirectory(prefix=".gpucluster-", dir=at).cleanup()
+    except OSError as error:
+        raise pytest.UsageError(
+            f"{source}: report folder {report_dir} cannot be made: {error.strerror} in {at}"
+        ) from None
 
 
 def _point_latest(folder: Path) -> None:

@@ -63,6 +63,8 @@ def read_mapping(text: str, where: str) -> Document:
         lines: dict[str, int] = {}
         _check(node, "", where, lines)
         data = loader.construct_document(node)
+    except RecursionError:
+        raise ProfileError(where, "", "not valid YAML: nested too deep") from None
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ProfileError(f"{where}{line}", "", f"no YAML: {error.problem or error.context}") from None
@@ -88,6 +90,8 @@ def read_value(text: str, where: str, path: str) -> Any:
             return ""
         _check(node, path, where, {})
         return loader.construct_document(node)
+    except RecursionError:
+        raise ProfileError(where, path, "not valid YAML: nested too deep") from None
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or str(error)
         raise ProfileError(where, path, f"no YAML: {problem}", value=text) from None

@@ -46,7 +46,7 @@ def load(run_folder: Path) -> dict[str, Any]:
         return fold(run_folder / JOURNAL)
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise RecordError(f"{path}: cannot be read: {error}") from None
     if not isinstance(report, dict) or not isinstance(report.get("requirements"), list):
         raise RecordError(f"{path}: is no report of a run")
@@ -74,7 +74,7 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             entry = json.loads(line)
             if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
                 raise ValueError("no event")  # noqa: TRY004, TRY301 - one answer for every malformed line
-        except ValueError:
+        except (ValueError, RecursionError):
             last = number == len(lines)
             problems.append(
                 f"line {number} of {path.name} is cut off: the run was killed while writing it"

@@ -100,6 +100,11 @@ def _reader() -> Read:
     return ingest.read
 
 
+def changed_evidence(run_folder: Path, report: Mapping[str, Any]) -> list[str]:
+    """Return which evidence files of a run are not those of which its record tells, one line each."""
+    return _Check(run_folder.resolve(), report, Registry(), _reader()).changed_files()
+
+
 class _Check:
     def __init__(self, folder: Path, report: Mapping[str, Any], registry: Registry, read: Read) -> None:
         self.folder = folder
@@ -123,8 +128,7 @@ class _Check:
                 f"checked by {pytest_gpucluster.__version__}: sums and verdicts are compared, wording is not; "
                 "page and JUnit are not made again"
             )
-        for item in (*self.report["scenarios"], *self.report["requirements"], *self.report["site_tests"]):
-            self._file(item)
+        self.changed_files()
         for row in self.report["requirements"]:
             self._row(row)
         self._site_tests()
@@ -136,6 +140,12 @@ class _Check:
             tuple(self.problems), tuple(self.notes), self.again, tuple(self.unnamed), sealed,
             tuple(self.rendered), answered["answer"]["word"], scope.banner(answered),
         )  # fmt: skip
+
+    def changed_files(self) -> list[str]:
+        """Return which evidence files are not those that the journal tells of."""
+        for item in (*self.report["scenarios"], *self.report["requirements"], *self.report["site_tests"]):
+            self._file(item)
+        return list(self.problems)
 
     def _file(self, item: Mapping[str, Any]) -> None:
         name, recorded = item["evidence"], item["sha256"]

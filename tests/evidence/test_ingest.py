@@ -244,3 +244,11 @@ def test_the_key_of_a_watch_line_is_that_of_its_object():
     )
     nameless = {"metadata": {"name": "a", "uid": "a"}}
     assert ingest.make_line(0.0, "ADDED", {"kind": "PodGroup", "object": nameless}, 0).kind == names.POD_GROUP
+
+
+def test_brackets_without_end_are_one_line(tmp_path):
+    """A file that is nested deeper than anybody reads is told as that."""
+    path = tmp_path / "deep.jsonl"
+    path.write_text('{"type": "NOTE", "t": 0}\n' + "[" * 100_000 + "\n", encoding="utf-8")
+    with pytest.raises(EvidenceError, match=r"deep\.jsonl:2: brackets are nested too deep"):
+        ingest.read(path)

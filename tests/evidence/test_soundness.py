@@ -207,3 +207,11 @@ def test_a_cut_is_never_green(step):
     lines = harmed(good(), [step])
     hypothesis.assume(len(lines) < len(good()))
     assert verdict(lines) != "pass"
+
+
+def test_a_line_that_tells_of_no_object_is_never_green():
+    """What happened to the pod then is not known."""
+    lines = list(copy.deepcopy(good()))
+    pod = next(line for line in lines if is_member(line) and line["type"] == "MODIFIED")
+    pod["object"] = {}
+    assert verdict(lines) != "pass"

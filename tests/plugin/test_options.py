@@ -187,6 +187,10 @@ def test_a_profile_is_found_in_each_documented_place(site, monkeypatch):
             ["--gpucluster-report-dir=test_rows.py/x"],
             "option --gpucluster-report-dir: report folder * is no folder",
         ),
+        (
+            ["--gpucluster-report-dir=/proc/x"],
+            "option --gpucluster-report-dir: report folder /proc/x cannot be made: *",
+        ),
         (["--gpucluster-set=queue"], "option --gpucluster-set = 'queue': expected PATH=VALUE*"),
         (["--gpucluster-set=budgets.bnd=3"], "*unknown key; did you mean 'bind'?*"),
     ],

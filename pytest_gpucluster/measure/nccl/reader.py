@@ -27,8 +27,11 @@ _KERNEL = re.compile(r"Kernel version: (?P<kernel>\S+)")
 _LOUD = re.compile(
     r"(?:^|[\s\]:])\[?[EF]\d{4} \d\d:\d\d:\d\d|\[E \w+\.cpp:\d+\]"
     r"|(?:^|[\]>:] ?)(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception)(?:: |$)|Traceback \(most recent call last\)"
+    r"|NCCL ERROR|\b(?:[Ff]atal error|FATAL|[Bb]us error|[Ss]egmentation fault|Test failure)\b"
+    r"|\berror: |\bSignal: \w+ \(|^\W*(?:Killed|Aborted|Terminated)\W*$|\bCANCELLED\b|\bLink (?:DOWN|down)\b|\b\w+Error:?\s*$"
 )
-"""A line at level E or F, or the last line of a Python exception: an error, whatever it says."""
+"""What is loud: a line at level E or F, the last line of a Python exception, the words in which shells, launchers,
+kernels and libraries end something: an error, whatever it says."""
 _LOADED = re.compile(
     r"NET/Plugin ?:? ?(?:Loaded net plugin (?P<name>.+?) \(v\d+\)|Plugin name set by env to (?P<env>\S+))"
     r"|Successfully loaded external (?:network )?plugin (?P<file>\S+)|P2P plugin (?:v\d+ )?(?P<p2p>\S+)"

@@ -62,6 +62,8 @@ _WORDS = (
     "shared memory", "register memory", "version mismatch", "exited with code", "exited on signal", "died with",
     "srun: error", "HIP version", "ROCm version", "Librccl", "Kernel version", "CUDA_ERROR", "out of memory",
     "operations have failed", "entire process down", "unhandled",
+    "NCCL ERROR", "FATAL", "CANCELLED", "Bus error", "atal error", "Test failure", "Link DOWN", "Link down", "Signal: ",
+    "Killed", "Aborted", "Terminated",
 )  # fmt: skip
 _TYPES = ("float", "half", "double", "bfloat", "int", "uint", "char", "f8e4m3", "f8e5m2", "fp8_e4m3")
 _OPERATIONS = ("sum", "prod", "min", "max", "avg", "mulsum", "none", "all")

@@ -332,3 +332,22 @@ def test_what_comes_first_decides_and_the_rest_follows():
     assert len(first.advice) == 1
     later = decide([watchdog.format("09:03"), error, ended])
     assert later.reasons[0].text.startswith("watchdog_timeout on rank 0")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "px-0:1:9 [0] NCCL ERROR quux failed",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "Killed",
+        "Bus error: nonexistent physical address",
+        "Signal: Aborted (6)",
+        "Fatal error in MPI_Init",
+        "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***",
+        "kernel: mlx5_core 0000:1a:00.0: mlx5_0: Port: 1 Link DOWN",
+    ],
+)
+def test_words_in_which_others_end_something_are_no_good_news(line: str) -> None:
+    """Shells, launchers, kernels and libraries tell in words of their own that something ended."""
+    found = logs.facts("\n".join([*logs.ring(), line]) + "\n", ranks=2, nodes=2)
+    assert verdict.decide(found).verdict != "pass"
