@@ -28,7 +28,8 @@ _LOUD = re.compile(
     r"(?:^|[\s\]:])\[?[EF]\d{4} \d\d:\d\d:\d\d|\[E \w+\.cpp:\d+\]"
     r"|(?:^|[\]>:] ?)(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception)(?:: |$)|Traceback \(most recent call last\)"
     r"|NCCL ERROR|\b(?:[Ff]atal error|FATAL|[Bb]us error|[Ss]egmentation fault|Test failure)\b"
-    r"|\berror: |\bSignal: \w+ \(|^\W*(?:Killed|Aborted|Terminated)\W*$|\bCANCELLED\b|\bLink (?:DOWN|down)\b|\b\w+Error:?\s*$"
+    r"|\berror: |\bSignal: \w+ \(|^\W*(?:Killed|Aborted|Terminated)\W*$|\bCANCELLED\b"
+    r"|\bLink (?:DOWN|down)\b|\b\w+Error:?\s*$"
 )
 """What is loud: a line at level E or F, the last line of a Python exception, the words in which shells, launchers,
 kernels and libraries end something: an error, whatever it says."""
