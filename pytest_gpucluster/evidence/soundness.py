@@ -156,33 +156,34 @@ def _listed(line: Line, spans: Sequence[Span]) -> bool:
 
 def _stamps(lines: Iterable[Line]) -> Iterator[tuple[Line, float]]:
     """Yield the lines that newly say of an object when the API server wrote it, with that time since the epoch."""
-    known: dict[str, set[float]] = {}
+    known: dict[str, set[tuple[str, float]]] = {}
     for line in lines:
         if line.type not in WATCH_TYPES:
             continue
         said = set(_said(line))
         fresh = said - known.get(line.uid, set())
         if (line.type == "ADDED" or line.uid in known) and fresh:
-            yield line, max(fresh)
+            yield line, max(stamp for _, stamp in fresh)
         known.setdefault(line.uid, set()).update(said)
 
 
-def _said(line: Line) -> Iterator[float]:
+def _said(line: Line) -> Iterator[tuple[str, float]]:
+    """Yield what the API server stamped, with its time: two things of one second are two."""
     metadata = fields.sub(line.object, "metadata")
     made = _seconds(metadata.get("creationTimestamp"))
     if made is not None:
-        yield made
+        yield "created", made
     asked, grace = (
         _seconds(metadata.get("deletionTimestamp")),
         metadata.get("deletionGracePeriodSeconds") or 0,
     )
     if asked is not None and isinstance(grace, int | float):
-        yield asked - grace
+        yield "deleting", asked - grace
     for condition in fields.items(line.object, "status", "conditions") if line.kind == "Pod" else ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             bound = _seconds(condition.get("lastTransitionTime"))
             if bound is not None:
-                yield bound
+                yield "bound", bound
 
 
 def _seconds(stamp: object) -> float | None:

@@ -10,10 +10,9 @@ What was told late is a gap, although nothing is missing: the times of receipt a
 import dataclasses
 import threading
 
-LATE = 3.0
+LATE = 1.5
 """Seconds from the answer to a write until it comes back, above which a stream counts as held back. A healthy one
-brings it in milliseconds, one of a busy control plane in a second or two; a window ends only when all that happened in
-it was told, so that so much moves things within a window and hides nothing."""
+brings it in milliseconds, one of a busy control plane within a second."""
 
 
 @dataclasses.dataclass(frozen=True)

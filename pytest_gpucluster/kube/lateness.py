@@ -61,7 +61,7 @@ class Skew:
         if second - high > received + AHEAD:
             return float("-inf")
         latest = second + 1 - low
-        return latest if latest + BUSY < received else None
+        return latest if latest < received else None
 
 
 def seconds_of(stamp: object) -> float | None:
@@ -72,17 +72,19 @@ def seconds_of(stamp: object) -> float | None:
         return None
 
 
-def stamp_of(obj: Mapping[str, Any]) -> str:
-    """Return the newest time that the API server itself stamped on an object, "" for none.
+def stamp_of(obj: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the newest time that the API server itself stamped on an object, "" for none, and how many it stamped.
+
+    What happens in the second of the last stamp adds one and leaves the newest as it is.
 
     It is the server that writes when an object was made, when its deletion was asked for, when it took a write of a
     field's owner, and when it bound a pod. Other times are their writers', who may write them late.
     """
     metadata = obj.get("metadata") or {}
-    found = [str(metadata.get("creationTimestamp") or "")]
-    found += [
+    written = [
         str(one.get("time") or "") for one in metadata.get("managedFields") or [] if isinstance(one, dict)
     ]
+    found = [str(metadata.get("creationTimestamp") or "")]
     if metadata.get("deletionTimestamp"):
         asked = seconds_of(metadata["deletionTimestamp"])
         grace = metadata.get("deletionGracePeriodSeconds") or 0
@@ -94,4 +96,4 @@ def stamp_of(obj: Mapping[str, Any]) -> str:
             for one in (obj.get("status") or {}).get("conditions") or []
             if isinstance(one, dict) and one.get("type") == "PodScheduled" and one.get("status") == "True"
         ]
-    return max(found)
+    return max(*found, *written, ""), sum(bool(stamp) for stamp in found)

@@ -116,7 +116,7 @@ class KindWatch:
         self._clock = api.connection.clock
         self._version = version
         self._seen: dict[tuple[str, str], Obj] = {}
-        self._stamps: dict[tuple[str, str], str] = {}
+        self._stamps: dict[tuple[str, str], tuple[str, int]] = {}
         self._lean = lean or (lambda _kind, obj: obj)
         self._rng = rng or random.Random()  # noqa: S311 (jitter)
         self._stop = threading.Event()
@@ -349,12 +349,12 @@ class KindWatch:
 
     def _punctual(self, obj: Obj, t: float) -> None:
         """Compare what an object newly says of its own time with the time at which it was told."""
-        stamp, place = lateness.stamp_of(obj), changes.place(obj)
-        if stamp <= self._stamps.get(place, ""):
+        said, place = lateness.stamp_of(obj), changes.place(obj)
+        if said <= self._stamps.get(place, ("", 0)):
             return
-        self._stamps[place] = stamp
-        written = self.api.skew.contradicts(stamp, t)
-        if written is not None and t - written > coverages.LATE:
+        self._stamps[place] = said
+        written = self.api.skew.contradicts(said[0], t)
+        if written is not None and t - written > lateness.BUSY:
             self.coverage.late(max(written, self._heard if written == float("-inf") else written), t)
 
     def _error(self, status: Mapping[str, Any]) -> None:
