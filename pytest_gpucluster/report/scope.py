@@ -88,6 +88,8 @@ class _Subject:
     def _state(
         self, report: Mapping[str, Any], areas: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> str:
+        if any(row["verdict"] == "pass" for row in rows):
+            return "not built"  # only a SHOULD passed: the MUST rows have no test
         if rows:
             values = report["profile"]["values"]
             undeclared = all(area in SECTIONS and values.get(area) is None for area in areas)
