@@ -41,11 +41,7 @@ def _tables(path: str, model: Schema, models: Schema, required: set[str]) -> Ite
         default = "required" if key in required else _default(value)
         meaning = " ".join(str(value.get("description", "")).split())
         yield f"| `{key}` | {_cell(', '.join(kinds))} | {_cell(default)} | {_cell(meaning)} |"
-        parts += [
-            (f"{path}.{key}{end}".lstrip("."), name)
-            for name, end in _models(value, "")
-            if (f"{path}.{key}{end}".lstrip("."), name) not in parts
-        ]
+        parts += [(f"{path}.{key}{end}".lstrip("."), name) for name, end in _models(value, "")]
     for inner, name in parts:
         yield from _tables(inner, models[name], models, set(models[name].get("required", ())))
 

@@ -63,19 +63,20 @@ def end(
     if not journal.path.exists():
         # Nothing was reached: no folder was made, so there is nothing to tell.
         return
+    gate = settings.resolve(config).gate
     with full.telling(journal.path, stayed):
         if stayed:
             journal.cleanup(stayed)
         interrupted = exit_status == INTERRUPTED
         _say_what_was_not_reached(journal, state.selection_of(config).selected, interrupted=interrupted)
-        agreed = _agreed(_so_far(journal.path), exit_status, gate=settings.resolve(config).gate)
+        agreed = _agreed(_so_far(journal.path), exit_status, gate=gate)
         journal.run_end(exit_status=agreed, interrupted=interrupted)
     files = write.write_all(folder)
     try:
         report = record.fold(journal.path)
     except record.RecordError:
         report = None
-    agreed = _agreed(report, exit_status, gate=settings.resolve(config).gate)
+    agreed = _agreed(report, exit_status, gate=gate)
     if agreed != exit_status:
         session.exitstatus = pytest.ExitCode(agreed)
     ended = Ended(folder, tuple(files), (*left_overs, *stayed))

@@ -6,7 +6,7 @@ from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.numa import RAN, REJECTED, Trial
 from pytest_gpucluster.judge import numa, numa_room, say, terms
-from pytest_gpucluster.requirement import Finding, Number, Presupposed, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 MISFIT = "that asks for more GPUs than a NUMA node has"
 FITS = "that fits one NUMA node"
@@ -149,14 +149,7 @@ def _not_admitted(told: numa.Terms, required: str, every: Sequence[Trial], left:
     rooms = {t.pod.uid: room for t, room in numa_room.split(told, every)}
     texts = [_why_left(t, rooms.get(t.pod.uid)) for t in left]
     causes = dict.fromkeys(numa.FRAGMENTED if t.pod.uid in rooms else numa.SHORTAGE for t in left)
-    return say.finding(
-        Verdict.INCONCLUSIVE,
-        required,
-        f"not every pod {FITS} was admitted: {say.listed(texts, 4)}",
-        where=numa.where(left),
-        causes=tuple(causes),
-        evidence=numa.keys(left),
-    )
+    return _undecided(required, f"not every pod {FITS} was admitted: {say.listed(texts, 4)}", left, *causes)
 
 
 def _why_left(trial: Trial, room: Sequence[int] | None) -> str:
@@ -179,28 +172,27 @@ def _lies(tried: Iterable[Trial]) -> str:
     return "; ".join(told[:4]) + (f" and {len(told) - 4} more" if len(told) > 4 else "")
 
 
+def _undecided(required: str, text: str, tried: Sequence[Trial], *causes: Cause) -> Finding:
+    return say.finding(
+        Verdict.INCONCLUSIVE,
+        required,
+        text,
+        where=numa.where(tried),
+        causes=causes,
+        evidence=numa.keys(tried),
+    )
+
+
 def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
     """Judge pods that ran, none of which is known to straddle."""
     lying = [t for t in ran if t.lies]
     if lying:
-        return say.finding(
-            Verdict.INCONCLUSIVE,
-            required,
-            f"{_lies(lying)}: what the kubelet aligns by is not what is so",
-            where=numa.where(lying),
-            causes=(numa.BUS,),
-            evidence=numa.keys(lying),
-        )
+        text = f"{_lies(lying)}: what the kubelet aligns by is not what is so"
+        return _undecided(required, text, lying, numa.BUS)
     unknown = [t for t in ran if not t.known or not t.nodes]
     if unknown:
-        return say.finding(
-            Verdict.INCONCLUSIVE,
-            required,
-            f"on which NUMA node its devices lie is not known of {numa.listed(unknown)}",
-            where=numa.where(unknown),
-            causes=(numa.NO_TOPOLOGY,),
-            evidence=numa.keys(unknown),
-        )
+        text = f"on which NUMA node its devices lie is not known of {numa.listed(unknown)}"
+        return _undecided(required, text, unknown, numa.NO_TOPOLOGY)
     several = [t for t in ran if t.asked > 1]
     served = sorted({node for trial in several for node in trial.nodes})
     if len(served) < numa.TWO:
@@ -210,14 +202,7 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
             if several
             else "no pod of several devices ran: a single device always lies on one NUMA node"
         )
-        return say.finding(
-            Verdict.INCONCLUSIVE,
-            required,
-            text,
-            where=numa.where(ran),
-            causes=(numa.ONE_NUMA,) if several else (),
-            evidence=numa.keys(ran),
-        )
+        return _undecided(required, text, ran, *((numa.ONE_NUMA,) if several else ()))
     text = f"{say.count(len(ran), 'pod')} hold devices of one NUMA node each ({', '.join(map(str, served))})"
     return say.finding(
         Verdict.PASS,

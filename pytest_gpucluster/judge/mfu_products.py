@@ -41,10 +41,9 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _listed(told), numbers=_bare(told), **shown)
     if blind is not None:
         return blind
-    failed = [rank for rank in told.ranks if rank.failed is not None and rank.line is None]
-    lost = [rank for rank in failed if rank.failed is not None and rank.failed.data.get("kind") == "device"]
-    if lost:
-        return mfu_terms.of_failed(lost[0], gang, REQUIRED)
+    lost = mfu_terms.lost_gpu(told)
+    if lost is not None:
+        return mfu_terms.of_failed(lost, gang, REQUIRED)
     sharing = mfu_together.of_devices(told)
     seen = _violation(_alone(told, sharing), given)
     numbers = tuple(_numbers(told, given))

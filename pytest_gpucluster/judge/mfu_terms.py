@@ -177,6 +177,18 @@ def without_gpu(
     return say.finding(Verdict.NOT_APPLICABLE, required, shown, gang, **more)
 
 
+def lost_gpu(told: Told) -> Rank | None:
+    """Return the first rank that gave no figures because its GPU was lost, None where there is none."""
+    return next(
+        (
+            rank
+            for rank in told.ranks
+            if rank.line is None and rank.failed is not None and rank.failed.data.get("kind") == "device"
+        ),
+        None,
+    )
+
+
 def of_failed(rank: Rank, gang: Gang | None, required: str) -> Finding:
     """Return what a rank that said what went wrong makes of a row: a lost GPU did not deliver, all else is unknown."""
     data = rank.failed.data if rank.failed is not None else {}

@@ -56,10 +56,9 @@ def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _text(told), numbers=(_speed(told),), **shown)
     if blind is not None:
         return blind
-    failed = [rank for rank in told.ranks if rank.failed is not None and rank.line is None]
-    lost = [rank for rank in failed if rank.failed is not None and rank.failed.data.get("kind") == "device"]
-    if lost:
-        return mfu_terms.of_failed(lost[0], gang, REQUIRED)
+    lost = mfu_terms.lost_gpu(told)
+    if lost is not None:
+        return mfu_terms.of_failed(lost, gang, REQUIRED)
     doubts = [*mfu_together.of_devices(told), *mfu_together.of_times(told), *_untold(told)]
     doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, "training_world"))
     for rank in told.measured:

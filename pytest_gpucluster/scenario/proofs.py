@@ -175,8 +175,9 @@ class Prover:
         self._count = 0
 
     def prove(self, scenario: str, wanted: Sequence[str]) -> Proof:
-        """Let each watch of some kinds show that it is current; waits at most `SECONDS`.
+        """Let each watch of some kinds show that it is current.
 
+        Waits at most `SECONDS` for second watches, and as long again for what was written.
         Kinds that are not watched, or are known not to be served, are left out.
         """
         clock = self._api.connection.clock

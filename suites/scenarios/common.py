@@ -7,6 +7,7 @@ from pytest_gpucluster.evidence import schedulers as reading
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.provider import PODS_RUN
 from pytest_gpucluster.scenario import Handle, Live, Stage
+from pytest_gpucluster.scenario.gpu_nodes import offered
 from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, running
 from pytest_gpucluster.workload import Dialect, WorkloadError
 
@@ -28,9 +29,7 @@ PayloadCommand = ("python", "/workspace/gang.py")
 
 def gpus_of(stage: Stage) -> int:
     """Return how many GPUs all nodes together offer."""
-    resource = stage.profile.gpu_resource
-    offered = ((node.get("status") or {}).get("allocatable") or {} for node in stage.live.objects("Node"))
-    return sum(int(str(each.get(resource, "0"))) for each in offered)
+    return sum(offered(node, stage.profile.gpu_resource) for node in stage.live.objects("Node"))
 
 
 def window_length(stage: Stage) -> float:

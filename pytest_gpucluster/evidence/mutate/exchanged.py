@@ -22,24 +22,24 @@ def _cast(evidence: Evidence, role: str) -> list[gangs.Gang]:
     return [gang for gang in gangs.gangs(evidence) if gang.name in names_]
 
 
-def contrast_by_volcano(evidence: Evidence) -> Evidence:
-    """Let the gang that is the contrast be one of Volcano's."""
+def _contrast_with(evidence: Evidence, **spec: str) -> Evidence:
+    """Put values into the spec of each pod of the gang that is the contrast."""
     uids = {pod.uid for gang in _cast(evidence, "contrast") for pod in gang.pods}
     return base.each(
         evidence,
         lambda line: line.uid in uids and line.kind == "Pod",
-        lambda obj: obj["spec"].update(schedulerName="volcano"),
+        lambda obj: obj["spec"].update(spec),
     )
+
+
+def contrast_by_volcano(evidence: Evidence) -> Evidence:
+    """Let the gang that is the contrast be one of Volcano's."""
+    return _contrast_with(evidence, schedulerName="volcano")
 
 
 def contrast_whole(evidence: Evidence) -> Evidence:
     """Let every member of the gang that is the contrast be bound where it was made."""
-    uids = {pod.uid for gang in _cast(evidence, "contrast") for pod in gang.pods}
-    return base.each(
-        evidence,
-        lambda line: line.uid in uids and line.kind == "Pod",
-        lambda obj: obj["spec"].update(nodeName="node-with-room"),
-    )
+    return _contrast_with(evidence, nodeName="node-with-room")
 
 
 def _env(name: str, change: Any) -> base.Mutant:
