@@ -104,6 +104,7 @@ def start() -> None:
     try:
         until_it_answers(daemon)
         shut_in()
+        empty()
     except BaseException:
         stop()
         raise
@@ -169,17 +170,26 @@ def shut_in() -> None:
             run(iptables, "-w", "-I", *rule)
 
 
-def stop() -> None:
-    """Remove what is in our engine but its images, stop it, and take its rules away."""
-    number = process()
-    if number is None:
-        return
-    os.environ["DOCKER_HOST"] = f"unix://{SOCKET}"
+def empty() -> None:
+    """Remove what is in our engine but its images.
+
+    An engine that was killed starts the nodes of its clusters again at its next start: they answer, with addresses and
+    states of before, and are good for nothing.
+    """
     docker = shutil.which("docker", path=programs_path()) or "docker"
     if containers := run(docker, "ps", "--all", "--quiet").split():
         run(docker, "rm", "--force", "--volumes", *containers)
     run(docker, "network", "prune", "--force")
     run(docker, "volume", "prune", "--force")
+
+
+def stop() -> None:
+    """Empty our engine, stop it, and take its rules away."""
+    number = process()
+    if number is None:
+        return
+    os.environ["DOCKER_HOST"] = f"unix://{SOCKET}"
+    empty()
     os.kill(number, signal.SIGTERM)
     end = time.monotonic() + 60
     while Path(f"/proc/{number}").exists() and "Z" not in state(number):
