@@ -10,7 +10,7 @@ import tarfile
 
 import pytest
 
-from dev.kind.kit import archive, cache, places, root
+from dev.kind.kit import archive, cache, engine, places, root
 from dev.kind.kit.cache import Part
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -161,3 +161,18 @@ def test_what_was_never_made_is_said_in_one_line(tmp_path):
         [KIND / "env", "--if-made"], env=environment, capture_output=True, text=True, check=True
     )
     assert quiet.stdout + quiet.stderr == ""
+
+
+def test_nothing_of_a_killed_engine_is_used_again(tmp_path, monkeypatch):
+    """Its nodes would start again and be taken for a cluster: they are removed, images stay."""
+    docker, calls = tmp_path / "docker", tmp_path / "calls"
+    docker.write_text(f'#!/bin/sh\necho "$@" >>{calls}\n[ "$1" = ps ] && printf "one\\ntwo\\n" || true\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    engine.empty()
+    assert calls.read_text().splitlines() == [
+        "ps --all --quiet",
+        "rm --force --volumes one two",
+        "network prune --force",
+        "volume prune --force",
+    ]
