@@ -5,7 +5,6 @@ What cannot be counted is kept as a problem, so that a judge never takes half a 
 """
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +12,10 @@ from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.payload import Word
 from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.measure import samples
 
+MOST = 1 << 63
+"""What no count of bytes, elements or ranks reaches."""
 CHECKED = ("size", "mean", "algbw", "busbw", "factor")
 """What every figure must have as a finite number, none of them below zero."""
 
@@ -59,6 +61,7 @@ class Rank:
         first: seconds from the start of the `pod` and of the `process` to its first checked collective, as far as it
             told them.
         done: whether it came to its end.
+        lasted: seconds from its first line to its last figures, by the clock of its machine; None where nobody knows.
         problems: what cannot be counted, and why.
     """
 
@@ -72,6 +75,7 @@ class Rank:
     failed: Word | None = None
     first: Mapping[str, float] = dataclasses.field(default_factory=dict)
     done: bool = False
+    lasted: float | None = None
     problems: tuple[str, ...] = ()
 
     @property
@@ -175,8 +179,16 @@ def _rank(life: list[Word], pod: PodStory | None) -> Rank:
         failed=last("failed"),
         first=_first([w for w in life if w.event == "measured"]),
         done=last("done") is not None,
+        lasted=_lasted(life[0], last("pairs") or last("measured")),
         problems=(*problems, *more, *found),
     )
+
+
+def _lasted(first: Word, figures: Word | None) -> float | None:
+    begun, told = (
+        samples.number(word.data.get("t")) if word is not None else None for word in (first, figures)
+    )
+    return None if begun is None or told is None or begun < payload.EPOCH else told - begun
 
 
 def _first(words: list[Word]) -> dict[str, float]:
@@ -184,8 +196,9 @@ def _first(words: list[Word]) -> dict[str, float]:
     found = {}
     for name in ("pod", "process"):
         value = words[-1].data.get(f"first_{name}") if words else None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            found[name] = float(value)
+        seconds = samples.number(value)
+        if seconds is not None:
+            found[name] = seconds
     return found
 
 
@@ -211,9 +224,12 @@ def _parts(words: list[Word], what: str) -> tuple[list[Mapping[str, Any]], bool,
 
 def _result(row: Mapping[str, Any], name: str) -> Result:
     whole = {key: row.get(key) for key in ("size", "wrong", "peer")}
-    numbers = {key: v if isinstance(v, int) and not isinstance(v, bool) else None for key, v in whole.items()}
+    numbers = {
+        key: v if isinstance(v, int) and not isinstance(v, bool) and abs(v) < MOST else None
+        for key, v in whole.items()
+    }
     rate = row.get("busbw")
-    good = isinstance(rate, int | float) and not isinstance(rate, bool)
+    good = isinstance(rate, float) or samples.number(rate) is not None
     skipped = str(row.get("skipped") or "")
     return Result(
         collective=str(row.get("collective") or name),
@@ -233,8 +249,8 @@ def _problem(row: Mapping[str, Any]) -> str:
         value = row.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return f"it has no {name}"
-        if not math.isfinite(value):
-            return f"{name} is {value}"
+        if samples.number(value) is None:
+            return f"{name} is {value if isinstance(value, float) else 'beyond all numbers'}"
         if value < 0:
             return f"{name} is below zero"
     return ""

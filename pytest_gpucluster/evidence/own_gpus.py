@@ -8,15 +8,13 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.figures import Rank
 from pytest_gpucluster.measure import samples
 
 _NOBODY = re.compile(r"^(?:n/?a|none|unknown|\[.*\]|not supported|0[0-]*|)$", re.IGNORECASE)
 """What stands for a UUID or an address where the driver tells none."""
 _BUS = re.compile(r"^(?:[0-9a-f]+:)?(?P<place>[0-9a-f]{2}:[0-9a-f]{2})(?:\.[0-9a-f])?$", re.IGNORECASE)
-_EPOCH = 1e9
-"""Seconds since 1970 from which on a number is taken for a time of day."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +96,7 @@ def apart(ranks: Sequence[Rank]) -> tuple[Stretch, Stretch] | None:
     by_machine = [_stretch(rank, samples.number(rank.told.get("t"))) for rank in ranks]
     by_receipt = [_stretch(rank, rank.line.t if rank.line is not None else None) for rank in ranks]
     found = _disjoint(by_machine)
-    times_of_day = all(one is not None and one.end > _EPOCH for one in by_machine)
+    times_of_day = all(one is not None and one.end > payload.EPOCH for one in by_machine)
     return found if found is not None or times_of_day else _disjoint(by_receipt)
 
 
@@ -119,6 +117,12 @@ def measured_for(rank: Rank) -> float:
     results: Mapping[str, object] = fields.sub(rank.told, "results")
     walls = [fields.sub(results, name).get("wall") for name in results] or [rank.told.get("wall")]
     return sum(samples.finite(walls))
+
+
+def needed_for(rank: Rank) -> float:
+    """Return how many seconds a rank needed for what it tells, beside others: warm-up, other loops, and measuring."""
+    beside = ("start_s", "product_seconds", *(() if "wall" in rank.told else ("seconds",)))
+    return measured_for(rank) + sum(samples.finite(rank.told.get(name) for name in beside))
 
 
 def _stretch(rank: Rank, end: float | None) -> Stretch | None:
@@ -143,7 +147,7 @@ def too_short(rank: Rank) -> str:
         return ""
     if told < begun:
         return f"its figures were told {begun - told:.1f} s before it began"
-    lasted, meant = told - begun, measured_for(rank)
-    if begun > _EPOCH and lasted < 0.98 * meant - 0.1:
-        return f"it says that it measured for {meant:.1f} s, and told it {lasted:.1f} s after it began"
+    lasted, meant = told - begun, needed_for(rank)
+    if begun > payload.EPOCH and lasted < 0.98 * meant - 0.1:
+        return f"it says that it started and measured for {meant:.1f} s, and told it {lasted:.1f} s after it began"
     return ""

@@ -13,6 +13,8 @@ from typing import Any
 from pytest_gpucluster.evidence.model import Evidence, Line
 
 MARKER = "GPUCONF1"
+EPOCH = 1e9
+"""Seconds since 1970 from which on a number is taken for a time of day."""
 MOST_RANKS = 100_000
 """Ranks of the largest world that is believed."""
 

@@ -146,16 +146,19 @@ def _compared(
 
     if shape is None:
         return found(Verdict.INCONCLUSIVE, "the nodes do not hold equally many ranks: no floor fits", ())
-    impossible = _impossible(shape, figures)
-    if impossible:
-        return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
     device = told.ranks[0].says("device_name")
     floors = [floor for floor, _ in fabric_terms.floors(given) if _fits(floor, shape, device)]
+    impossible = _impossible(shape, figures, floors)
+    if impossible:
+        return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
     expected = terms.count(given, "nodes")
     if expected is not None and expected != shape.nodes:
         text = f"{say.count(expected, 'node')} expected, the figures are of {shape.text()}"
         return found(Verdict.INCONCLUSIVE, text, ())
+    unlike = fabric_doubts.unlike(told, floors)
     if not floors:
+        if unlike:
+            return found(Verdict.INCONCLUSIVE, unlike, (), causes=(fabric_doubts.CONTRADICTS,))
         text = f"no floor is declared for {shape.text()} of {device or 'an unknown GPU'}"
         return found(Verdict.NOT_APPLICABLE, f"{text}; the data is right, figures as measured", ())
     bad = [(floor, why) for floor in floors if (why := floor.implausible())]
@@ -183,6 +186,8 @@ def _compared(
             f"not measured: {say.listed(unmeasured)}" if unmeasured else f"too few times: {say.listed(few)}"
         )
         return found(Verdict.INCONCLUSIVE, text, floors)
+    if unlike:
+        return found(Verdict.INCONCLUSIVE, unlike, floors, causes=(fabric_doubts.CONTRADICTS,))
     text = f"{say.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
     return found(Verdict.PASS, text, floors)
 
@@ -207,10 +212,15 @@ def _times(rank: Rank, name: str, size: int) -> int:
     return min((n for n in counted if isinstance(n, int)), default=0)
 
 
-def _impossible(shape: Shape, figures: dict[tuple[str, int], tuple[float, Rank]]) -> str:
+def _impossible(
+    shape: Shape, figures: dict[tuple[str, int], tuple[float, Rank]], floors: Iterable[Floor]
+) -> str:
+    """Return which figure is more than the wires carry: those of the profile, those of a floor, or any there are."""
+    shapes = [shape, *(floor.shape for floor in floors if floor.shape is not None)]
     for (name, size), (rate, rank) in figures.items():
-        top = collective.ceiling(name, shape)
-        if top is not None and rate > top * 1.02:
+        tops = [top for one in shapes if (top := collective.ceiling(name, one)) is not None]
+        top = min([*tops, collective.BEYOND])
+        if rate > top * 1.02:
             return f"{rank.where}: {name} of {size_text(size)} at {rate:.4g} GB/s, the wires carry {top:.4g}"
     return ""
 

@@ -1,21 +1,15 @@
 """What speaks against figures of collectives, whatever they are: not checked, not of all ranks, not possible."""
 
-import itertools
-import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pytest_gpucluster.evidence.collectives import Rank, Result, Told
 from pytest_gpucluster.judge import say
-from pytest_gpucluster.measure import collective, samples
-from pytest_gpucluster.measure.collective import size_text
+from pytest_gpucluster.measure import consistency, samples
+from pytest_gpucluster.measure.collective import Floor, size_text
 from pytest_gpucluster.requirement import Cause
 
-AGREE = 0.02
-"""By how much a bandwidth may differ from the one that its own time gives."""
-ROUNDED = 0.01
-"""Microseconds by which two times may be in the wrong order, since they are rounded."""
-ORDER = ("min", "p50", "p90", "p99", "max")
-"""Times of one figure, each at least the one before."""
+EARLY = 0.5
+"""Seconds by which the clock of a machine may be set in between."""
 UNCHECKED = Cause(
     "the payload was changed, or a check was left out: figures of data that nobody looked at count for nothing",
     "run the shipped payload, which compares every element",
@@ -66,12 +60,48 @@ def partly(told: Told) -> str:
 def impossible(told: Told, *, pairs: bool = False) -> str:
     """Return why a figure cannot be, "" where all can: out of order, or not what its own time and world give."""
     for rank, one in _measured(told, pairs=pairs):
-        why = _out_of_order(one) or _not_its_own(rank, one)
+        why = consistency.exchange(one.collective, one.data, rank.world or 0)
         if why:
             return f"{rank.where}: {what(one)} {why}"
+    for rank in told.ranks:
+        why = _longer_than_its_run(rank)
+        if why:
+            return f"{rank.where} {why}"
     attempts = {(rank.word.data.get("run"), rank.word.data.get("attempt")) for rank in told.ranks}
     if len(attempts) > 1:
         return "the ranks' figures are of different runs or attempts"
+    return ""
+
+
+def _longer_than_its_run(rank: Rank) -> str:
+    """Return how a rank's times are more than it had, or none at all; "" where they fit."""
+    odd = next((f"{name} {seconds:g} s" for name, seconds in rank.first.items() if seconds < 0), "")
+    if odd:
+        return f"tells its first collective before the start of its {odd}"
+    took = sum(
+        (samples.number(one.data.get("mean")) or 0.0) * (samples.number(one.data.get("iters")) or 0.0) / 1e6
+        for one in (*rank.results, *rank.pairs)
+        if not one.skipped
+    )
+    if rank.lasted is not None and took > rank.lasted * (1 + consistency.SLACK) + EARLY:
+        return f"tells of {took:.3g} s of collectives, {max(rank.lasted, 0.0):.3g} s after it began"
+    return ""
+
+
+def unlike(told: Told, floors: Iterable[Floor] = (), *, pairs: bool = False) -> str:
+    """Return which mean is not that of its own percentiles, or, where a floor holds, that of a few times; "" for none.
+
+    A bandwidth is that of the mean. One below its floor is so all the same; one that reaches it has to be sound.
+    """
+    least: dict[str, int] = {}
+    for floor in floors:
+        least[floor.collective] = min(floor.size, least.get(floor.collective, floor.size))
+    for rank, one in _measured(told, pairs=pairs):
+        why = consistency.mean_of(one.data)
+        if not why and one.size >= least.get(one.collective, one.size + 1) and consistency.outlying(one.data):
+            why = "has a mean above its p99: a few times make it, and its bandwidth is theirs"
+        if why:
+            return f"{rank.where}: {what(one)} {why}"
     return ""
 
 
@@ -85,37 +115,3 @@ def _measured(told: Told, *, pairs: bool) -> Iterator[tuple[Rank, Result]]:
         for one in rank.pairs if pairs else rank.results:
             if not one.skipped:
                 yield rank, one
-
-
-def _out_of_order(one: Result) -> str:
-    """Return which of a figure's times contradict each other."""
-    times = [(name, samples.number(one.data.get(name))) for name in ORDER if one.data.get(name) is not None]
-    mean = samples.number(one.data.get("mean"))
-    for name, value in times:
-        if value is None or not math.isfinite(value) or value <= 0:
-            return f"has {name} {one.data.get(name)!r}: no time"
-    for (before, less), (name, more) in itertools.pairwise(times):
-        if less is not None and more is not None and more < less - ROUNDED:
-            return f"has {name} {more:g} us below its own {before} {less:g} us"
-    bounds = dict(times)
-    least, most = bounds.get("min"), bounds.get("max")
-    if mean is not None and least is not None and mean < least - ROUNDED:
-        return f"has a mean of {mean:g} us below its own min {least:g} us"
-    if mean is not None and most is not None and mean > most + ROUNDED:
-        return f"has a mean of {mean:g} us above its own max {most:g} us"
-    return ""
-
-
-def _not_its_own(rank: Rank, one: Result) -> str:
-    """Return which bandwidth does not follow from the time, the size and the world."""
-    if one.peer is not None:
-        return ""
-    mean = samples.number(one.data.get("mean")) or 0.0
-    right = collective.bus_bandwidth(one.collective, rank.world or 0, one.size, mean / 1e6)
-    if right is None or one.busbw is None or not math.isclose(one.busbw, right, rel_tol=AGREE, abs_tol=1e-3):
-        shown = "nothing" if right is None else f"{right:.4g} GB/s"
-        return f"tells {one.busbw} GB/s where {mean:g} us and a world of {rank.world} give {shown}"
-    rate, own = samples.number(one.data.get("algbw")), collective.algorithm_bandwidth(one.size, mean / 1e6)
-    if rate is not None and own is not None and not math.isclose(rate, own, rel_tol=AGREE, abs_tol=1e-3):
-        return f"tells an algorithm bandwidth of {rate:g} GB/s where its time gives {own:.4g}"
-    return ""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import fabric_bandwidth, fabric_doubts, fabric_terms, say, terms
+from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "all pairs exchange data at much the same speed; a link or node that is slower is named"
@@ -102,6 +103,9 @@ def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
     )
     slow = [link for link in links if link.rate < least]
     if not slow:
+        odd = fabric_doubts.unlike(told, pairs=True) or _too_fast(given, told, links)
+        if odd:
+            return found(Verdict.INCONCLUSIVE, odd, numbers=numbers, causes=(fabric_doubts.CONTRADICTS,))
         between = f"{say.count(len(links), 'link')} between {say.count(len(_nodes(links)), 'node')}"
         text = f"{between}, none below {least:.4g} GB/s"
         return found(Verdict.PASS, text, numbers=numbers)
@@ -159,6 +163,17 @@ def _wire(given: terms.Given, told: Told, links: list[Link]) -> float | None:
     if shape is None or not all(link.nodes[0] != link.nodes[1] for link in links):
         return None
     return None if not shape.by_nics or shape.wires is None else shape.wires / shape.gpus
+
+
+def _too_fast(given: terms.Given, told: Told, links: list[Link]) -> str:
+    """Return a link that is faster than all adapters of a node together, or than any link; "" for none."""
+    shape = fabric_terms.shape(given, told)
+    wires = shape.wires if shape is not None and shape.by_nics else None
+    for link in links:
+        most = wires if wires is not None and link.nodes[0] != link.nodes[1] else collective.BEYOND
+        if link.rate > most * 1.02:
+            return f"{link.text}, the wires carry {most:.4g}"
+    return ""
 
 
 def _slow_nodes(links: list[Link], slow: list[Link]) -> list[str]:

@@ -3,10 +3,14 @@
 Every rank must end by itself: a hang is a fail, and so is an end that leaves one to guess.
 """
 
+import math
+
+from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_doubts, fabric_terms, say, terms
+from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -50,6 +54,7 @@ def _decided(
 ) -> Finding:
     told, gang = seen
     waits = [(rank, _waited(rank)) for rank in told.ranks if rank.stalled is not None]
+    odd = next((why for rank, _ in waits if (why := _impossible(rank, bound))), "")
     longest = max((seconds for _, seconds in waits if seconds is not None), default=None)
     number = Number(
         "longest wait in a collective", longest, "s", bound + SLACK, "fabric.stall_bound and 10 s"
@@ -75,6 +80,8 @@ def _decided(
     if late:
         text = f"{late[0].where} waited {_waited(late[0]):g} s, the bound is {bound:g} s"
         return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=fabric_terms.places(late))
+    if odd:
+        return found(Verdict.INCONCLUSIVE, odd, causes=(fabric_doubts.CONTRADICTS,))
     if not waits:
         return found(Verdict.INCONCLUSIVE, "no collective stood still: nothing was tried")
     if silent:
@@ -109,8 +116,26 @@ def _unended(told: Told) -> list[Rank]:
 
 def _waited(rank: Rank) -> float | None:
     """Return the seconds that a rank stood still."""
-    value = None if rank.stalled is None else rank.stalled.data.get("waited")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return None if rank.stalled is None else samples.number(rank.stalled.data.get("waited"))
+
+
+def _impossible(rank: Rank, bound: float) -> str:
+    """Return why a rank cannot have waited for as long as it says, "" where it can.
+
+    It stops waiting when its own bound is over and not before, and cannot have waited for longer than it ran.
+    """
+    waited = _waited(rank)
+    if waited is None or rank.stalled is None:
+        return ""
+    own = samples.number(rank.stalled.data.get("bound"))
+    if own is None or not math.isclose(own, bound, rel_tol=0.01):
+        return f"{rank.where} tells a bound of {rank.stalled.data.get('bound')!r} s, {bound:g} s were set"
+    if waited < own * 0.99:
+        return f"{rank.where} says that it waited for {waited:g} s, and it waits for {own:g} s"
+    begun, told = (samples.number(word.data.get("t")) for word in (rank.word, rank.stalled))
+    if begun is not None and told is not None and begun > payload.EPOCH and waited > told - begun + SLACK:
+        return f"{rank.where} says that it waited for {waited:g} s, {told - begun:.3g} s after it began"
+    return ""
 
 
 def _unnamed(rank: Rank, absent: int) -> str:

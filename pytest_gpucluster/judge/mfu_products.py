@@ -98,7 +98,11 @@ def _alone(told: Told, sharing: list[mfu_terms.Doubt]) -> Told:
 def speed(rank: Rank, name: str) -> float | None:
     """Return the median TFLOP/s of a rank in a format; None where it is no number, or the product was wrong."""
     data = fields.sub(rank.told, "results", name)
-    return samples.number(fields.sub(data, "tflops").get("median")) if data.get("right") is True else None
+    return (
+        None
+        if mfu_doubts.inaccurate(rank, name)
+        else samples.number(fields.sub(data, "tflops").get("median"))
+    )
 
 
 def floor_of(rank: Rank, name: str, given: terms.Given) -> floors.Floor | None:
@@ -109,18 +113,20 @@ def floor_of(rank: Rank, name: str, given: terms.Given) -> floors.Floor | None:
 
 
 def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
-    """Return which product is wrong, and where; None where all are right."""
+    """Return which product is wrong, and where; None where all are right.
+
+    Wrong is one that its rank calls so, and one whose own error says so.
+    """
     wrong = [
         (rank, name)
         for rank in told.measured
         for name in mfu_doubts.formats(rank)
-        if fields.sub(rank.told, "results", name).get("right") is False
+        if mfu_doubts.wrong(rank, name)
     ]
     if not wrong:
         return None
     rank, name = wrong[0]
-    error = fields.sub(rank.told, "results", name).get("error")
-    text = f"{rank.place}: the {name} product is wrong by {error!r} of its largest element"
+    text = f"{rank.place}: the {name} product {mfu_doubts.inaccurate(rank, name)}"
     return text, [one for one, _ in wrong], mfu_terms.WRONG_PRODUCT
 
 

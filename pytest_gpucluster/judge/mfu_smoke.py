@@ -6,8 +6,8 @@ from typing import Any
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.figures import Rank
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import mfu_terms, say, terms
-from pytest_gpucluster.measure import flops, samples
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, say, terms
+from pytest_gpucluster.measure import consistency, flops, peaks, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "throughput in the smoke loop is steps x 2 N^3 FLOPs / seconds of each rank, and the sum over ranks is right"
@@ -46,7 +46,9 @@ def counts_right(evidence: Evidence, given: terms.Given) -> Finding:
         return nothing
     keys = mfu_terms.keys(told)
     world = mfu_terms.world(given, told, "world")
-    wrong = [(rank, fault) for rank in told.measured if (fault := _fault(rank, told.world)) is not None]
+    wrong = [
+        (rank, fault) for rank in told.measured if (fault := _fault(rank, told.world, given)) is not None
+    ]
     numbers = tuple(_numbers(list(told.measured)))
     if wrong:
         rank, (text, cause) = wrong[0]
@@ -68,11 +70,13 @@ def counts_right(evidence: Evidence, given: terms.Given) -> Finding:
     return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=numbers)
 
 
-def _fault(rank: Rank, world: int | None) -> tuple[str, Cause] | None:
+def _fault(rank: Rank, world: int | None, given: terms.Given) -> tuple[str, Cause] | None:
     """Return what is wrong with a rank's line and why, None where nothing is."""
     data = rank.told
-    if data.get("right") is not True:
-        return f"the sum over ranks is wrong by {data.get('error')!r} of its largest element", WRONG_SUM
+    tolerances = consistency.SUM_TOLERANCE
+    wrong_sum = consistency.accuracy(data, tolerances.get(str(data.get("format")), max(tolerances.values())))
+    if wrong_sum:
+        return f"the sum over ranks {wrong_sum}", WRONG_SUM
     names = ("n", "steps", "seconds", "product_seconds", "tflops", "product_tflops", "tflops_documented")
     wrong = [name for name in names if not (samples.number(data.get(name)) or 0) > 0]
     n, steps = fields.number(data, "n"), fields.number(data, "steps")
@@ -100,7 +104,8 @@ def _fault(rank: Rank, world: int | None) -> tuple[str, Cause] | None:
             f"the documented figure is told as {data['tflops_documented']:g}, it would be {documented:.4g}",
             OTHER,
         )
-    return None
+    odd = mfu_doubts.of_smoke(rank, rank.line.number("world") or 1 if rank.line else 1, given)
+    return (odd, OTHER) if odd else None
 
 
 def _numbers(ranks: list[Rank]) -> list[Number]:
@@ -134,6 +139,10 @@ def _printed(evidence: Evidence, given: terms.Given) -> Finding | None:
         return say.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"{match[0]}: no figure follows from it", evidence=(line.key,)
         )
+    most = mfu_doubts.BEYOND * peaks.largest()
+    if told > most:
+        text = f"{match[0]}: {told:g} TFLOP/s are beyond any GPU ({most:g})"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, causes=(OTHER,), evidence=(line.key,))
     right, documented = flops.smoke_right(n, steps, wall), flops.smoke_documented(n, steps, wall, world)
     # The line has two digits of the seconds and one of the figure.
     slack = SLACK + 0.006 / wall + 0.06 / max(told, 0.06)

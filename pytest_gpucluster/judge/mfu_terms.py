@@ -8,11 +8,10 @@ from pytest_gpucluster.evidence.figures import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import say, terms
-from pytest_gpucluster.measure import peaks, samples
+from pytest_gpucluster.measure import consistency, peaks, samples
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
-SLACK = 0.02
-"""By how much two figures of one thing may differ: lines tell five digits, clocks of host and device drift."""
+SLACK = consistency.SLACK
 BAD_CLOCKS = ("hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake")
 """Reasons for low clocks that no healthy GPU has under load. A software power cap is normal at full load."""
 BAD_SHARE = 0.05
@@ -245,7 +244,13 @@ def of_clocks(rank: Rank, given: terms.Given, *, readable: bool) -> list[Doubt]:
     if gauges.get("how") in (None, "not readable") or not fields.number(gauges, "samples"):
         text = f"{rank.place}: clocks are not readable ({gauges.get('why') or 'nothing was told'})"
         return [Doubt(text, rank, UNREADABLE)] if readable else []
-    doubts = []
+    doubts = [
+        Doubt(f"{rank.place}: gauges that cannot be: {text}", rank, UNREADABLE, impossible=True)
+        for text in consistency.gauges(gauges)[:1]
+    ]
+    if readable and not isinstance(gauges.get("reasons"), dict):
+        text = f"{rank.place}: {gauges['how']} does not tell why clocks were held back"
+        doubts.append(Doubt(text, rank, UNREADABLE))
     reasons = fields.sub(gauges, "reasons")
     bad = {
         name: share for name in BAD_CLOCKS if (share := samples.number(reasons.get(name)) or 0) > BAD_SHARE

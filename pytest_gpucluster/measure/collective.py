@@ -17,6 +17,8 @@ COLLECTIVES = tuple(sorted(TWICE | SHARED | PLAIN))
 
 LEAST_SHARE = 0.2
 """A floor below this part of the wires' sum tells nothing: plain sockets reach it too (20 of 100 GB/s on A3 High)."""
+BEYOND = 20_000.0
+"""GB/s that no GPU's link carries, ten times that of the fastest one sold, both ways of an all-reduce counted."""
 NODE_LOCAL = "MNNVL"
 """Transport between nodes of one NVLink domain, whose traffic crosses no NIC."""
 

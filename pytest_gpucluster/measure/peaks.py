@@ -98,6 +98,12 @@ def known() -> tuple[Part, ...]:
     return parts_of(shipped.load(LIST))
 
 
+@functools.cache
+def largest() -> float:
+    """Return the largest peak of any shipped part in any format."""
+    return max(value for part in known() for value in part.peak.values())
+
+
 def look_up(name: str, units: int | None = None, parts: Iterable[Part] | None = None) -> Found:
     """Return what a GPU's name stands for.
 

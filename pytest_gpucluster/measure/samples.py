@@ -2,15 +2,16 @@
 
 import math
 import statistics
+import sys
 from collections.abc import Iterable, Sequence
 
 
 def finite(values: Iterable[object]) -> list[float]:
-    """Return the values that are finite numbers; truth values are none."""
+    """Return the values that are finite numbers; truth values are none, nor are whole numbers beyond all of them."""
     return [
         float(v)
         for v in values
-        if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)
+        if isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= sys.float_info.max
     ]
 
 

@@ -356,3 +356,82 @@ def test_pairs_that_nobody_checked_decide_nothing(fast):
                 change(word["results"][0])
 
         assert pairs(changed(fast, "pairs", spoil)).verdict is Verdict.INCONCLUSIVE
+
+
+def on(rank, **figures):
+    """Return the change of the largest all-reduce of a rank."""
+
+    def act(word):
+        if word["rank"] == rank and word.get("part", 1) == 1:
+            word["results"][2].update(figures)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (on(3, factor=0.5), "tells a factor of 0.5"),
+        (on(3, p50=9719.34, p90=9719.34, p99=9719.34), "allow one of 9719 us at most"),
+        (on(3, iters=True), "was measured True times"),
+        (on(3, size=-1), "is of -1 bytes"),
+        (on(3, size=10**400), "no such size"),
+        (on(3, iters=500, p50=9719.34, p90=9719.34, p99=9719.34), "a few times make it"),
+    ],
+)  # fmt: skip
+def test_a_figure_at_the_floor_that_its_own_record_contradicts_is_no_pass(fast, change, said):
+    """Whatever of it is odd: the factor, the percentiles, the count, the size."""
+    finding = bandwidth(changed(fast, "measured", change))
+    assert finding.verdict is not Verdict.PASS, said
+
+
+def test_more_collectives_than_there_was_time_for(fast):
+    """By the clock of the rank's machine, where it tells one."""
+
+    def dated(evidence, seconds):
+        who = changed(evidence, "who", lambda w: w.update(t=1.8e9))
+        return changed(changed(who, "measured", lambda w: w.update(t=1.8e9 + seconds)), "pairs",
+                       lambda w: w.update(t=1.8e9 + seconds))  # fmt: skip
+
+    assert bandwidth(dated(fast, 60.0)).verdict is Verdict.PASS
+    for seconds in (0.01, -60.0):
+        finding = bandwidth(dated(fast, seconds))
+        assert finding.verdict is Verdict.INCONCLUSIVE
+        assert "after it began" in finding.observed
+
+
+def test_a_rank_that_began_before_its_pod_is_no_pass(fast):
+    """Seconds below zero are none."""
+    finding = bandwidth(changed(fast, "measured", lambda w: w.update(first_pod=-3.0)))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("nics", [None, 4])
+def test_more_than_any_link_carries_is_no_pass(fast, nics):
+    """Also where nobody says what the adapters are: no figure is above those of a floor, or of any link there is."""
+
+    def fly(word):
+        for one in word["results"]:
+            one.update({name: one[name] / 1e4 for name in ("mean", "min", "p50", "p90", "p99")})
+            one.update(algbw=one["algbw"] * 1e4, busbw=one["busbw"] * 1e4)
+
+    unknown = declared(fast, nics_per_node=nics)
+    assert bandwidth(changed(unknown, "measured", fly)).verdict is Verdict.INCONCLUSIVE
+    assert pairs(changed(unknown, "pairs", fly)).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"factor": 3.0},
+        {"busbw": 400.0},
+        {"algbw": 400.0},
+        {"p50": 1.0, "min": 1.0},
+        {"p99": 1e9},
+        {"iters": 0},
+    ],
+)
+def test_a_pair_that_its_own_record_contradicts_is_no_pass(fast, change):
+    """A pair has no world's factor, and its bandwidths follow from its time all the same."""
+    odd = changed(fast, "pairs", lambda w: w["results"][0].update(change) if w["rank"] == 1 else None)
+    assert pairs(odd).verdict is Verdict.INCONCLUSIVE

@@ -208,3 +208,14 @@ def test_a_rank_that_says_it_stood_still_and_never_ends_is_a_fail(recorded):
     assert "never ended" in finding.observed
     blind = Evidence(endless.lines, header=endless.header, spans=())
     assert stall(blind).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("change", [{"waited": 3.0}, {"waited": float("nan")}, {"waited": -60.0}, {"bound": 1e9},
+                                    {"bound": 0.5, "waited": 0.6}, {"t": 1.8e9}])  # fmt: skip
+def test_a_wait_that_cannot_have_been_is_no_pass(recorded, change):
+    """Shorter than its own bound, under another bound than was set, longer than the rank ran."""
+    begun = changed(
+        recorded("stalled-collective"), "who", lambda w: w.update(t=1.8e9 if "t" in change else 0.0)
+    )
+    odd = changed(begun, "stalled", lambda w: w.update(change))
+    assert stall(odd).verdict is not Verdict.PASS

@@ -279,3 +279,41 @@ def test_ranks_that_tell_of_another_world(gpus):
     finding = mfu_products.reach_the_floor(odd)
     assert finding.verdict == "inconclusive"
     assert "worlds of 2, 4" in finding.observed
+
+
+WHOLE_LINES = {
+    "an error beside right": ("gemm", mutants.first_product(lambda one: one.update(error=1e9)), "fail"),
+    "an error of a fraction": ("gemm", mutants.first_product(lambda one: one.update(error=0.02)), "fail"),
+    "a wall far beyond": ("gemm", mutants.first_product(lambda one: one.update(wall=1e9)), "inconclusive"),
+    "no cv": ("gemm", mutants.first_product(lambda one: one.pop("cv")), "inconclusive"),
+    "steady, and not": ("gemm", mutants.first_product(lambda one: one.update(cv=0.4)), "inconclusive"),
+    "a window above all": ("gemm", tflops(max=5e4), "inconclusive"),
+    "a share of three": ("gemm", lambda w: w["gauges"].update(reasons={"hw_thermal": 3.0}), "inconclusive"),
+    "a clock of none": ("gemm", lambda w: w["gauges"].update(sm_mhz=[0, 0, 0]), "inconclusive"),
+    "another model": ("train", lambda w: w.update(weights=70e9), "inconclusive"),
+    "a wall of no run": ("train", lambda w: w.update(wall=1e-9), "inconclusive"),
+    "a start of a year": (
+        "train", lambda w: w.update(start_s=3e7, t=1.8e9 + 300.0), "inconclusive",
+    ),
+    "a negative start": ("train", lambda w: w.update(start_s=-1.0), "inconclusive"),
+    "a variation of none": ("train", lambda w: w.update(cv=float("nan")), "inconclusive"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WHOLE_LINES)
+def test_a_line_with_one_figure_that_cannot_be_never_passes(gpus, what):
+    """MFU-003 says that it cannot be; the row of the figure does not pass either."""
+    event, change, verdict = WHOLE_LINES[what]
+    evidence = base.on("rank", lambda w: w.update(t=1.8e9))(gpus) if "year" in what else gpus
+    odd = mutants.last(event, change)(evidence)
+    judge = mfu_products.reach_the_floor if event == "gemm" else mfu_training.reaches_the_floor
+    assert str(judge(odd, odd.given).verdict) == verdict
+    assert str(mfu_figures.possible(odd, odd.given).verdict) == "fail"
+
+
+def test_reasons_that_nobody_could_read_are_no_clocks_that_were_free(gpus):
+    """A way that tells clocks and no reasons leaves open whether they were held back."""
+    mute = mutants.last("gemm", lambda w: w["gauges"].pop("reasons"))(gpus)
+    finding = mfu_figures.possible(mute, mute.given)
+    assert str(finding.verdict) == "inconclusive"
+    assert "does not tell why" in finding.observed

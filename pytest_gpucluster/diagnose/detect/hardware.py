@@ -12,6 +12,8 @@ from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Line
 from pytest_gpucluster.judge import say
+from pytest_gpucluster.measure.nccl import faults, harmless, remedies
+from pytest_gpucluster.measure.nccl.advice import Advice
 from pytest_gpucluster.requirement import Cause
 
 GPU: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -41,37 +43,8 @@ NEAR = 30
 """Lines around an error in which its time may stand."""
 
 WARN = re.compile(r"NCCL WARN (?P<said>.*)")
-FATAL_WARN: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"ibv_reg_\w*mr\w* failed.*(?:[Cc]annot allocate memory|errno 12|ENOMEM|error 12)"),
-     "memory cannot be registered with the adapter",
-     ("raise the memlock limit (ulimit -l unlimited in the container runtime) or give the container IPC_LOCK "
-     "(securityContext.capabilities.add)")),
-    (re.compile(r"ibv_reg_\w*mr\w* failed|ibv_create_\w+ failed|ibv_\w+ failed with error"),
-     "a call to the adapter failed", ("look at the adapter on the node (ibv_devinfo, dmesg), limits and "
-                                     "permissions of the pod")),
-    (re.compile(r"Got completion|async (?:fatal )?event|completed with error|[Pp]ort (?:error|down)|link down"),
-     "the adapter, its port or its cable failed", ("look at cable, port and switch of the node (ibstat, ethtool, "
-                                                  "dmesg)")),
-    (re.compile(r"Duplicate GPU detected"),
-     "two ranks use the same GPU", "give every rank its own: LOCAL_RANK decides the device; do not share GPUs"),
-    (re.compile(r"shared memory|/dev/shm|posix_fallocate|shm_open"),
-     "shared memory (/dev/shm) is too small", "mount an emptyDir of medium Memory at /dev/shm"),
-    (re.compile(r"[Cc]uda failure|GPU is lost|unhandled cuda error"),
-     "a CUDA call failed", "look for Xid on the node; read the first error of that rank"),
-    (re.compile(r"[Mm]essage truncated|[Mm]ismatch|different .*(?:count|size|version)"),
-     "ranks do not agree on what they exchange", "give all ranks the same image and the same program"),
-    (re.compile(r"[Cc]onnect(?:ion)? .*(?:fail|refused|timed? out|closed|reset)|[Nn]o socket interface|neither "
-                r"AF_INET"),
-     "ranks cannot connect", ("name the pod's interface in NCCL_SOCKET_IFNAME; look at NetworkPolicies and the "
-                             "other ranks")),
-    (re.compile(r"Failed to execute operation|[Aa]bort|fatal|unhandled system error"),
-     "an operation of NCCL failed", "look at the first warning of any rank; later ones follow from it"),
-)  # fmt: skip
-"""(what NCCL warns of, what it means, what to do): after these no collective works."""
-
-HARMLESS = re.compile(
-    r"Missing \"?iommu=pt|Could not find:|No plugin found|libibverbs|net plugin|unstable|HINT|performance|"
-    r"GDRDMA not|nvidia_peermem|mixed local|deprecated|[Ii]gnor(?:ed|ing)",
+UNEXPLAINED = Advice(
+    "an operation of NCCL failed", "look at the first warning of any rank; later ones follow from it"
 )
 PROGRESS = re.compile(r"\b(?:step|iter(?:ation)?|epoch|loss|it/s|samples/s|tokens/s|busbw)\b", re.IGNORECASE)
 
@@ -201,11 +174,12 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
             after = any(
                 PROGRESS.search(_text(line)) and "NCCL" not in _text(line) for line in lines[number + 1 :]
             )
-            known = next(((m, f) for p, m, f in FATAL_WARN if p.search(said)), None)
-            if known is not None and not after:
-                fatal.setdefault(known[0], []).append((pod, said, lines[number].key, known[1]))
+            known = faults.of(said, "WARN")
+            if known is not None and known.kind in faults.FATAL and not after:
+                advice = next(iter(remedies.of(known)), UNEXPLAINED)
+                fatal.setdefault(advice.cause, []).append((pod, said, lines[number].key, advice.fix))
                 break
-            if known is not None or not HARMLESS.search(said):
+            if known.kind in faults.FATAL if known is not None else not harmless.why(said):
                 unknown.append((pod, said, lines[number].key, after))
                 break
     for meaning, found in fatal.items():

@@ -110,6 +110,11 @@ ABORTED = Advice(
     "way too, on all ranks alike",
     "look at how the processes ended (exit code, the last lines of each rank)",
 )
+UNFINISHED = Advice(
+    "the rank never came to the end of its initialisation (another rank did not join, or an adapter did not answer), "
+    "or its log lacks lines",
+    "read what the rank printed last, and compare with the others; write NCCL_DEBUG_FILE with %h and %p in it",
+)
 UNKNOWN_WARNING = Advice(
     "NCCL, a plugin or the program warns of something that is not known here",
     "read the line; a warning that is not known to be harmless is no pass",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pytest_gpucluster.measure.nccl import advice, faults, remedies
 from pytest_gpucluster.measure.nccl.facts import Facts
 from pytest_gpucluster.measure.nccl.reasons import Reason, few, listed, unseen, wrong
+from pytest_gpucluster.measure.nccl.seen import Member
 from pytest_gpucluster.measure.nccl.troubles import Told
 
 RESULTS = {
@@ -12,6 +13,8 @@ RESULTS = {
     5: "invalid usage", 6: "remote process exited or there was a network error",
 }  # fmt: skip
 """What a call of NCCL returns that failed."""
+ENDED = frozenset({"COMPLETE", "DESTROY", "ABORT"})
+"""What is printed of a communicator that was made."""
 _QUOTED = 3
 
 
@@ -99,9 +102,36 @@ def not_good(facts: Facts) -> Iterator[Reason]:
         for process, (where, code) in sorted(facts.seen.traces.items())[:_QUOTED]:
             text = f"a call of NCCL failed on {process.host or '?'} ({where}: {RESULTS[code]}), without a word why"
             yield unseen(text, (advice.UNKNOWN_WARNING,))
+    yield from _unfinished(facts)
     ranks = {rank for _, rank in facts.seen.aborts}
     if ranks and facts.nranks is not None and len(ranks) >= facts.nranks:
         yield unseen("the communicator was aborted on all ranks", (advice.ABORTED,))
+
+
+def _unfinished(facts: Facts) -> Iterator[Reason]:
+    """Return the ranks that began to make a communicator and were not seen to end that, where the log shows an end.
+
+    Without any end in the log it may stop in front of them: then the connections decide, which are made before.
+    """
+    members = facts.seen.members
+    ended = {(m.process, m.comm.comm) for m in members if m.comm.phase in ENDED}
+    begun = {
+        m for m in members if ended and m.comm.phase == "START" and (m.process, m.comm.comm) not in ended
+    }
+    lone = {m.comm.rank for m in begun if m.comm.nranks == facts.nranks}
+    if lone:
+        text = f"nothing says that the communicator was complete on {listed(sorted(lone), facts)}"
+        yield unseen(text, (advice.UNFINISHED,))
+    elif begun:
+        ranks = say_ranks(begun)
+        yield unseen(
+            f"a communicator was begun, and nothing says that it was complete: {ranks}", (advice.UNFINISHED,)
+        )
+
+
+def say_ranks(begun: Iterable[Member]) -> str:
+    """Return the ranks of communicators with how many there are."""
+    return few(sorted({f"rank {m.comm.rank} of {m.comm.nranks}" for m in begun}))
 
 
 def who(facts: Facts, same: Iterable[Told]) -> str:

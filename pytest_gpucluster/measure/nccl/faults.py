@@ -194,9 +194,24 @@ _ONLY_LOUD = frozenset({"imex", "proxy_failed", "async_error", "ofi_error", "plu
 _SIGNS = (
     "ompletion", "ibv_", "incompatible", "onnect", "Call to", "AF_INET", "interface", "shared memory", "dev/shm",
     "failed", "ailed to", "MNNVL", "IMEX", "imex", "mixed local", "not found", "No device", "libibverbs", "Unable to",
-    "GDRDMA not", "HINT", "NET/OFI", "dlerror", "undefined symbol", "lost", "truncated", "ersion mismatch",
+    "GDRDMA not", "HINT", "NET/OFI", "dlerror", "undefined symbol", "lost", "truncated", "ersion mismatch", "event",
 )  # fmt: skip
 """Words of which one stands in every text of a class; an INFO record without them is none."""
+
+
+_ODD = re.compile(
+    r"async(?:hronous)? (?:\w+ )?event|\bflap|catastrophic|corrupt|\bdegraded\b|\bhung\b|\bstuck\b"
+    r"|\b(?:is|went|goes) down\b|\buncorrectable\b|\bCRC\b|symbol error|\bpackets? (?:loss|lost|dropped)"
+    r"|\b(?:link|port|rail|lane)\b[^,;]{0,40}\b(?:down|lost|errors?|failed|inactive|disabled)\b"
+    r"|\btimed out\b|\bunreachable\b",
+    re.IGNORECASE,
+)
+"""Words of trouble that an INFO record has for no harmless reason but those that are listed."""
+
+
+def odd(text: str) -> bool:
+    """Say whether an INFO record of no known class tells of trouble: an adapter's event, a link that comes and goes."""
+    return _ODD.search(text) is not None and "retry" not in text
 
 
 def of(text: str, level: str = "") -> Fault | None:

@@ -193,7 +193,9 @@ class Reader:
             fault = faults.Fault("plugin_init", text[:200])
         if fault:
             self._fault(process, fault, record.where, record.stamp)
-        elif record.level not in {"INFO", "TRACE", "VERSION"}:
+        elif record.level not in {"INFO", "TRACE", "VERSION"} or (
+            record.level == "INFO" and faults.odd(text[:_READ])
+        ):
             if not harmless.why(text):
                 self._strange(process, record.where, text[:300], record.stamp)
             elif len(seen.noted) < 100:

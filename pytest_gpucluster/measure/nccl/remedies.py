@@ -94,7 +94,8 @@ _ERRNO = {
     ),
 }  # fmt: skip
 _LOCKED = Advice(
-    "memory cannot be pinned: the locked-memory limit of the container is too small, or IPC_LOCK is not allowed",
+    "memory cannot be registered with the adapter: the locked-memory limit (memlock) of the container is too small, or "
+    "IPC_LOCK is not allowed",
     "allow IPC_LOCK in securityContext.capabilities.add, and look at `ulimit -l` inside the container (unlimited): the "
     "limit comes from the container runtime's service (LimitMEMLOCK)",
 )

@@ -65,6 +65,11 @@ _WORDS = (
     "NCCL ERROR", "FATAL", "CANCELLED", "Bus error", "atal error", "Test failure", "Link DOWN", "Link down", "Signal: ",
     "Killed", "Aborted", "Terminated",
 )  # fmt: skip
+_TROUBLES = (
+    "event", "flap", "catastrophic", "corrupt", "degraded", "hung", "stuck", "is down", "went down", "goes down",
+    "link", "port", "rail", "lane", "uncorrectable", "CRC", "symbol error", "packet", "timed out", "unreachable",
+)  # fmt: skip
+"""Words of trouble in an INFO record: letters behind f are few of them, and stand behind NCCL's own words alone."""
 _TYPES = ("float", "half", "double", "bfloat", "int", "uint", "char", "f8e4m3", "f8e5m2", "fp8_e4m3")
 _OPERATIONS = ("sum", "prod", "min", "max", "avg", "mulsum", "none", "all")
 
@@ -101,10 +106,13 @@ def _shape() -> "re.Pattern[bytes]":
     last = b"|".join(sorted(map(re.escape, ends)))
     alone = b"|".join(sorted(map(re.escape, bare)))
     trace = b"NCCLINFO[g-z]{0,40}$"
+    troubles = (
+        b"NCCLINFO[A-Za-z]*?(?:" + b"|".join(sorted({mask(word.encode()) for word in _TROUBLES})) + b")"
+    )
     logged = b"^[g-z]{0,40}[EF](?!oh|v|st|in|oun)"
     return re.compile(
         listed + b"|(?:" + last + b")(?:NA)*[A-Za-z]{0,30}$|^(?:stout|ult)?(?:" + alone + b")(?:NA)*$"
-        b"|" + trace + b"|" + logged
+        b"|" + trace + b"|" + troubles + b"|" + logged
     )
 
 
@@ -217,7 +225,11 @@ class Screen:
             return
         if begin < HEAD:
             end = len(block) if self._taken <= HEAD else block.find(b"\n", HEAD - 1 - begin) + 1
-            yield from self._finely(block[:end].split(b"\n"))
+            yield from (
+                (line, ended)
+                for line, ended in self._finely(block[:end].split(b"\n"))
+                if _CHATTER.match(line.translate(None, _COARSE)) is None
+            )
             block = block[end:]
         remainders = block.translate(None, _COARSE).split(b"\n")
         chosen = self._coarse.chosen(remainders)

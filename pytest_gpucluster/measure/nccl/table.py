@@ -5,6 +5,7 @@ import functools
 import math
 import re
 
+from pytest_gpucluster.measure import collective
 from pytest_gpucluster.measure.nccl import launchers
 
 _TYPES = (
@@ -24,6 +25,8 @@ _WORDS = {"sum", "prod", "min", "max", "avg", "mulsum", "none", "all"}
 _DEFAULT = ("time", "algbw", "busbw", "wrong", "time", "algbw", "busbw", "wrong")
 _NUMBER = re.compile(r"[-+]?(?:\d{1,300}(?:[.,]\d{0,300})?|[.,]\d{1,300})(?:[eE][-+]?\d{1,4})?$")
 _MANY = 100_000
+_SLACK = 0.05
+"""By how much a bandwidth may be above what its own time gives: a time of few microseconds is told with few digits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Table:
         self.bounds: dict[tuple[bool, bool], tuple[float, float]] = {}
         self.devices: set[tuple[int, int, str, int]] = set()
         self._columns: tuple[str, ...] = ()
+        self._least: float | None = None
 
     @property
     def seen(self) -> bool:
@@ -116,6 +120,8 @@ class Table:
             self.not_finite |= self.average is None
             self.below_minimum |= "FAILED" in match["rest"]
             self.zero |= value == 0
+            if value is not None:
+                self._odd(_odd_average(value, self._least, self.busbw_max))
             return True
         match = _OUT.search(text)
         if match:
@@ -144,9 +150,12 @@ class Table:
             if side.wrong is not None:
                 self.wrong = (self.wrong or 0) + side.wrong
             self._bound(row, side)
-            odd = _odd(row, side)
-            if odd and len(self.odd) < 10:
-                self.odd.append(odd)
+            self._least = min(self._least if self._least is not None else side.busbw, side.busbw)
+            self._odd(_odd(row, side))
+
+    def _odd(self, why: str) -> None:
+        if why and len(self.odd) < 10:
+            self.odd.append(why)
 
     def _bound(self, row: Row, side: Side) -> None:
         """Narrow what the factor can be, by the digits that are printed."""
@@ -183,9 +192,23 @@ def _odd(row: Row, side: Side) -> str:
         return f"{size}: a figure is below zero"
     if row.size > 0 and side.time == 0 and side.algbw > 0:
         return f"{size}: in no time at all"
+    given = row.size / side.time / 1e3 if side.time > 0 else math.inf
+    if side.algbw > given * (1 + _SLACK) + 0.011:
+        return f"{size}: {side.algbw:g} GB/s where {side.time:g} us give {given:.4g}"
+    if max(side.algbw, side.busbw) > collective.BEYOND:
+        return f"{size}: {max(side.algbw, side.busbw):g} GB/s are beyond any link"
     if side.busbw > 2 * side.algbw + 0.02:
         return f"{size}: a bus bandwidth of {side.busbw:g} where {side.algbw:g} GB/s went through"
     return ""
+
+
+def _odd_average(value: float, least: float | None, most: float | None) -> str:
+    """Return why an average over rows cannot be, "" where it can."""
+    if value < 0 or value > collective.BEYOND:
+        return f"an average bus bandwidth of {value:g} GB/s"
+    if least is None or most is None or least - 0.02 <= value <= most + 0.02:
+        return ""
+    return f"an average bus bandwidth of {value:g} GB/s over rows of {least:g} to {most:g}"
 
 
 def _ranks(test: str, reduces: bool, rooted: bool, low: float, high: float) -> tuple[int, int] | None:

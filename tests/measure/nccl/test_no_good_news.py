@@ -235,6 +235,74 @@ def test_rows_that_cannot_be_read_or_cannot_be(text, right):
     assert decide([*good(), text]).verdict == right
 
 
+AVERAGES = {
+    "-1.2": "inconclusive", "1e9": "inconclusive", "nan": "fail", "0": "fail", "17.66": "pass", "99.0": "inconclusive",
+    "3.0": "inconclusive",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_an_average_that_cannot_be(average):
+    """Below zero, beyond any link, no number, or none of the rows that it is of."""
+    assert decide([*good(), row("", 0), f"# Avg bus bandwidth    : {average}"]).verdict == AVERAGES[average]
+
+
+@pytest.mark.parametrize(
+    ("told", "right"), [("17.71", "pass"), ("27.71", "inconclusive"), ("9e9", "inconclusive")]
+)
+def test_a_bandwidth_that_its_own_time_does_not_give(told, right):
+    """More went through than the size in that time."""
+    text = row("", 0).replace("17.71   17.71", f"{told}   {told}")
+    assert decide([*good(), text]).verdict == right
+
+
+INFOS = {
+    "NET/IB : mlx5_0:1 Got async fatal event: local catastrophic error": "inconclusive",
+    "NET/IB : mlx5_0:1 async fatal event: local catastrophic error": "fail",
+    "NET/IB : mlx5_1:1 Got async event : port error": "fail",
+    "NET/IB : mlx5_1:1 Got non-fatal async event: port active(9)": "inconclusive",
+    "NET/IB : mlx5_2:1 link flapping, 7 times in 60 s": "inconclusive",
+    "NET/OFI link of rail 3 went down": "inconclusive",
+    "NET/IB : port 1 of mlx5_3 is down": "inconclusive",
+    "NVLink 4 of GPU 2 degraded": "inconclusive",
+    "proxy progress thread is stuck": "inconclusive",
+    "NET/IB : Got async event : client reregistration": "pass",
+    "NET/IB : mlx5_0:1 GID table changed": "pass",
+    "Connect to 10.0.0.2<4000> failed : Connection timed out - retrying": "pass",
+    "NET/Plugin: Could not find: libnccl-net.so": "pass",
+    "Topology detection : could not read /sys/devices/pci0/max_link_speed, ignoring": "pass",
+    "NCCL_IB_TIMEOUT set by environment to 22.": "pass",
+    "GIN/Plugin: Failed to initialize any GIN plugin": "pass",
+    "P2P/CUMEM support enabled, 18 NVLinks per GPU": "pass",
+}
+
+
+@pytest.mark.parametrize("before", ["", STEPS], ids=["head", "behind"])
+@pytest.mark.parametrize("text", INFOS)
+def test_trouble_told_at_level_info(text, before):
+    """An event of an adapter and a link that comes and goes are no good news at any level; what NCCL always says is."""
+    lines = [*good(), logs.record(text, host="a-1", pid=12)]
+    assert decide(lines, before=before).verdict == INFOS[text]
+
+
+def test_a_communicator_that_nobody_saw_complete():
+    """Begun and not ended, where others ended: the rank is named; ended on all is good."""
+
+    def state(rank, phase):
+        comm = f"ncclCommInitRank comm 0x{rank + 1}a rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 7000 commId 0x4dba"
+        return logs.record(f"{comm} - Init {phase}", host=f"a-{rank}", pid=11 + rank)
+
+    every = [state(rank, phase) for rank in (0, 1) for phase in ("START", "COMPLETE")]
+    assert decide([*every, *good()]).verdict == "pass"
+    decision = decide([*every[:3], *good()])
+    assert decision.verdict == "inconclusive"
+    assert any("complete on rank 1" in reason.text for reason in decision.reasons)
+    split = (
+        state(1, "START").replace("nranks 2", "nranks 1").replace("InitRank", "Split").replace("0x2a", "0x3a")
+    )
+    assert decide([*every, *good(), split]).verdict == "inconclusive"
+
+
 def test_lines_without_host_and_process():
     """Sockets are sockets; RDMA of nobody knows whom is no pass, and the advice is about the prefix."""
     for cut in (
