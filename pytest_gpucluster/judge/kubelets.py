@@ -135,7 +135,7 @@ def policy_set(evidence: Evidence, given: terms.Given) -> Finding:
         return other
     tried = reading.trials(evidence, given)
     said = numa.stated(evidence)
-    gpu_nodes = [m.name for m in machines.machines(evidence) if m.has_gpus(told.resource)]
+    gpu_nodes = [m.name for m in machines.gpu_nodes(evidence, told.resource)]
     nodes = sorted({*gpu_nodes, *said, *(t.node for t in tried if t.node)})
     if not nodes:
         return say.finding(Verdict.INCONCLUSIVE, required, "no GPU node was seen")
