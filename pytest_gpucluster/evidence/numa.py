@@ -163,7 +163,7 @@ def asked_by(container: fields.Object, resource: str) -> int:
 
 def whole_cpus(pod: fields.Object) -> int:
     """Return how many CPUs would be a pod's own under the static policy: whole requests of a Guaranteed pod."""
-    if fields.text(pod, "status", "qosClass") != "Guaranteed":
+    if (fields.text(pod, "status", "qosClass") or _quality(pod)) != "Guaranteed":
         return 0
     sidecars = [c for c in fields.items(pod, "spec", "initContainers") if containers.is_sidecar(c)]
     asked = [
@@ -171,6 +171,17 @@ def whole_cpus(pod: fields.Object) -> int:
         for c in (*sidecars, *fields.containers(pod))
     ]
     return sum(int(cpus) for cpus in asked if cpus > 0 and Fraction(cpus).denominator == 1)
+
+
+def _quality(pod: fields.Object) -> str:
+    """Return `Guaranteed` where what a pod asks for makes it so: a dump may have left out what the API server wrote."""
+    for container in (*fields.items(pod, "spec", "initContainers"), *fields.containers(pod)):
+        limits, requests = (fields.sub(container, "resources", part) for part in ("limits", "requests"))
+        for name in ("cpu", "memory"):
+            limit = limits.get(name)
+            if limit is None or fields.quantity(requests.get(name, limit)) != fields.quantity(limit):
+                return ""
+    return "Guaranteed"
 
 
 def _trial(

@@ -49,7 +49,7 @@ def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
     """Tell a node's policy from a pod that is too large for a NUMA node and one of what it leaves.
 
     single-numa-node refuses the first and takes the second, restricted takes the first and may refuse the second, the
-    others take both.
+    others take both, and turn no pod away for topology.
     """
     own = [t for t in tried if t.node == node]
     large = next((t for t in numa.misfits(told, own) if t.outcome != reading.OPEN), None)
@@ -68,6 +68,10 @@ def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
         return Behaviour(node, (numa.SINGLE,), "", shown)
     if small is not None and small.topology and small.fitted:
         return Behaviour(node, ("restricted",), "", shown)
+    strict = next((t for t in own if t.topology), None)
+    if strict is not None:
+        # best-effort and none turn nothing away for topology: this one asked for CPUs too, or found devices split.
+        return Behaviour(node, ("restricted",), "", (strict, large))
     both = (
         ("best-effort", "none")
         if small is not None and small.outcome == RAN
