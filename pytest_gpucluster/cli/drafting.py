@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gpucluster.cli.surveying import Survey
-from pytest_gpucluster.evidence import fields, machines
+from pytest_gpucluster.evidence import fields, gpu_names, machines
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.plain import names, times, versions
 
@@ -290,7 +290,7 @@ def _observed(survey: Survey) -> list[str]:
     others: dict[str, Counter[int]] = {}
     for machine in gpu:
         for name, count in machine.capacity.items():
-            if count > 0 and not machines.is_gpu(name) and not name.startswith(names.SLOT_PREFIX):
+            if count > 0 and not gpu_names.is_gpu(name) and not name.startswith(names.SLOT_PREFIX):
                 others.setdefault(name, Counter())[count] += 1
     for name, counter in sorted(others.items()):
         shown = ", ".join(f"{count} on {nodes} nodes" for count, nodes in counter.most_common(3))

@@ -5,7 +5,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, components, fields, ingest, machines
+from pytest_gpucluster.evidence import (
+    EVERY_KIND,
+    Evidence,
+    Span,
+    components,
+    fields,
+    gpu_names,
+    ingest,
+    machines,
+)
 from pytest_gpucluster.evidence.components import Seen
 from pytest_gpucluster.evidence.machines import Machine
 from pytest_gpucluster.kube import connection as connections
@@ -47,7 +56,7 @@ class Survey:
         found: dict[str, dict[int, list[str]]] = {}
         for machine in self.machines:
             for resource, count in machine.capacity.items():
-                if count > 0 and machines.is_gpu(resource):
+                if count > 0 and gpu_names.is_gpu(resource):
                     found.setdefault(resource, {}).setdefault(count, []).append(machine.name)
         return found
 
@@ -130,5 +139,7 @@ def _lean(obj: Obj) -> Obj:
 
 
 def _resource(found: Sequence[Machine]) -> str:
-    counts = Counter(name for m in found for name, n in m.capacity.items() if n > 0 and machines.is_gpu(name))
+    counts = Counter(
+        name for m in found for name, n in m.capacity.items() if n > 0 and gpu_names.is_gpu(name)
+    )
     return counts.most_common(1)[0][0] if counts else ""

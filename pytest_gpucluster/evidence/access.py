@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, numa, payload
+from pytest_gpucluster.evidence import containers, fields, numa, payload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
@@ -91,8 +91,18 @@ def views(evidence: Evidence, given: Mapping[str, Any]) -> tuple[View, ...]:
         _view(pod, container, resource, newest.get((pod.uid, str(container.get("name") or ""))))
         for pod in pods(evidence)
         if pod.uid in tellers
-        for container in fields.containers(pod.last)
+        for container in _telling(pod, {name for uid, name in newest if uid == pod.uid}, resource)
     )
+
+
+def _telling(pod: PodStory, told: set[str], resource: str) -> list[fields.Object]:
+    """Return the containers of a pod that are to tell: what admission put beside them, without a GPU, is not asked."""
+    own = [str(one.get("name")) for one in containers.own(pod.last)]
+    return [
+        one
+        for one in fields.containers(pod.last)
+        if str(one.get("name")) in (*own, *told) or numa.asked_by(one, resource) > 0
+    ]
 
 
 def _cast(given: Mapping[str, Any]) -> set[str]:

@@ -1,6 +1,17 @@
-"""What the status of one container says of its runs."""
+"""Containers of pods: which the pod's author asked for, and what the status of one says of its runs."""
+
+import re
 
 from pytest_gpucluster.evidence import fields
+
+PROXY = re.compile(
+    r"istio|linkerd|envoy|consul-dataplane|consul-connect|kuma|osm-|traefik-mesh|nsm-", re.IGNORECASE
+)
+"""Names and images of the proxies that meshes put into pods."""
+
+MARK = "GPUCLUSTER_CONTAINER"
+"""Variable by which each container of ours that speaks knows its name."""
+PARTS = ("initContainers", "containers")
 
 UNKNOWN = "ContainerStatusUnknown"
 """Reason of an end that a kubelet did not see."""
@@ -29,3 +40,24 @@ def end_of(status: fields.Object, part: str = "state") -> fields.Object:
 def began(status: fields.Object) -> bool:
     """Report whether the present run began: it goes on, or it has come to its end."""
     return "running" in fields.sub(status, "state") or bool(end_of(status))
+
+
+def own(pod: fields.Object, part: str = "containers") -> list[fields.Object]:
+    """Return the containers of a pod, or its init containers, that its author asked for.
+
+    What admission puts beside them (the proxy of a mesh, the agent of a monitor) says nothing of ours, ends when it
+    likes and asks for no GPU of ours. In pods of ours every container that speaks is marked.
+    """
+    every = fields.items(pod, "spec", part)
+    if any(_marked(one) for each in PARTS for one in fields.items(pod, "spec", each)):
+        return [one for one in every if _marked(one)]
+    return [one for one in every if not PROXY.search(f"{one.get('name')} {one.get('image') or ''}")]
+
+
+def _marked(container: fields.Object) -> bool:
+    return any(entry.get("name") == MARK for entry in fields.items(container, "env"))
+
+
+def is_sidecar(container: fields.Object) -> bool:
+    """Report whether an init container goes on beside the regular ones: it is started before, and restarted."""
+    return container.get("restartPolicy") == "Always"

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable
 
-from pytest_gpucluster.evidence import fields, owners
+from pytest_gpucluster.evidence import containers, fields, owners
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.owners import JobStory
@@ -267,8 +267,11 @@ def in_place(evidence: Evidence, gang: Gang) -> tuple[InPlace, ...]:
     found = []
     for pod in gang.pods:
         best: InPlace | None = None
+        asked = {str(one.get("name")) for one in containers.own(pod.last)}
         for line in evidence.history(pod.uid):
             for status in fields.items(line.object, "status", "containerStatuses"):
+                if asked and str(status.get("name")) not in asked:
+                    continue
                 count = fields.number(status, "restartCount") or 0
                 if count and (best is None or count > best.restarts):
                     ended = fields.sub(status, "lastState", "terminated") or fields.sub(

@@ -6,10 +6,10 @@ after they have ceased to be true: only their status is read, never that they ar
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, gangs, owners
+from pytest_gpucluster.evidence import fields, gangs, order, owners
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.owners import Said
@@ -38,6 +38,8 @@ class Reserved:
         least: pods that it had to be admitted with: all, or what its owner said will do.
         amounts: resource -> how much of it.
         admitted: when its condition Admitted was first True in it, None if never.
+        seen: whether its beginning was seen: else it was held already when the Workload was seen first.
+        ended: key of the line that shows its end, "" where there is none.
     """
 
     start: float
@@ -48,6 +50,8 @@ class Reserved:
     amounts: Mapping[str, Fraction]
     admitted: float | None
     key: str
+    seen: bool = True
+    ended: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +115,7 @@ class Held:
         suspended: (t, spec.suspend, key), one per change.
         asks: resource -> what all its pods ask for together; the most that it ever asked for.
         fresh: its first line is that of a Job which was just made, so that what it shows is how it was stored.
+        versions: key of a line -> its version, by which lines of different kinds are put in order.
     """
 
     gang: Gang
@@ -119,6 +124,7 @@ class Held:
     suspended: tuple[tuple[float, bool, str], ...]
     asks: Mapping[str, Fraction]
     fresh: bool
+    versions: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def created(self) -> float:
@@ -145,19 +151,50 @@ class Held:
         """Return when it was first admitted: quota reserved and every check passed."""
         return min((one.admitted for one in self.reserved if one.admitted is not None), default=None)
 
+    def covered(self, t: float, key: str) -> bool | None:
+        """Report whether quota was held for it when something of it happened; None where it cannot be told.
+
+        Args:
+            t: when that was seen.
+            key: of the line that shows it.
+        """
+        answers = [self._covers(one, t, key) for one in self.reserved]
+        return True if True in answers else None if None in answers else False
+
+    def _covers(self, one: Reserved, t: float, key: str) -> bool | None:
+        mine, begins, ends = (self.versions.get(name) for name in (key, one.key, one.ended))
+        if t >= one.end + SKEW or t < one.start - SKEW:
+            return False
+        if one.seen and mine is not None and begins is not None and t < one.start + SKEW:
+            if mine < begins:
+                return False
+        elif t < one.start:
+            return None
+        if t < one.end and (mine is None or ends is None or t < one.end - SKEW):
+            return True
+        # Whoever makes pods may be at work still while the quota is given back.
+        return True if mine is not None and ends is not None and mine < ends else None
+
     @property
     def loose(self) -> tuple[float, bool, str] | None:
         """Return when it was first seen unsuspended although no quota was held for it.
 
-        A Job that was just made cannot have any. Later Kueue lifts the suspension after the reservation; the watches
-        of the two kinds are not in step, hence a moment's tolerance.
+        A Job that was just made cannot have any; later Kueue lifts the suspension after the reservation.
         """
         for number, (t, suspended, key) in enumerate(self.suspended):
             if suspended or (number == 0 and not self.fresh):
                 continue
-            if number == 0 or not any(one.start <= t + SKEW and t - SKEW < one.end for one in self.reserved):
+            if number == 0 or self.covered(t, key) is False:
                 return t, suspended, key
         return None
+
+    @property
+    def undecided(self) -> str:
+        """Return what was seen close to the beginning or the end of a reservation, on which side is not known."""
+        lifted = [(t, key) for t, suspended, key in self.suspended[1:] if not suspended]
+        made = [(pod.created, pod.keys["created"]) for pod in self.gang.pods]
+        open_ = [key for t, key in (*lifted, *made) if self.covered(t, key) is None]
+        return open_[0] if open_ else ""
 
     @property
     def finished(self) -> float | None:
@@ -219,14 +256,14 @@ def _said(lines: Iterable[Line]) -> tuple[Said, ...]:
     return tuple(found)
 
 
-def _reserved(lines: Iterable[Line]) -> tuple[Reserved, ...]:
+def _reserved(lines: Sequence[Line]) -> tuple[Reserved, ...]:
     found: list[Reserved] = []
     now: Reserved | None = None
-    for line in lines:
+    for number, line in enumerate(lines):
         admission = fields.sub(line.object, "status", "admission")
         gone = line.type == "DELETED" or not admission
         if now is not None and gone:
-            found.append(dataclasses.replace(now, end=line.t))
+            found.append(dataclasses.replace(now, end=line.t, ended=line.key))
             now = None
         if gone:
             continue
@@ -235,7 +272,15 @@ def _reserved(lines: Iterable[Line]) -> tuple[Reserved, ...]:
             queue = fields.text(admission, "clusterQueue")
             count = sum(fields.number(part, "count") or 0 for part in parts)
             now = Reserved(
-                line.t, math.inf, queue, count, _least(line.object), _amounts(parts), None, line.key
+                line.t,
+                math.inf,
+                queue,
+                count,
+                _least(line.object),
+                _amounts(parts),
+                None,
+                line.key,
+                number > 0,
             )
         if now.admitted is None and fields.condition(line.object, "Admitted").get("status") == "True":
             now = dataclasses.replace(now, admitted=line.t)
@@ -291,6 +336,7 @@ def _held(evidence: Evidence) -> tuple[Held, ...]:
                 suspended=_suspended(lines),
                 asks=_asks(lines),
                 fresh=first.type == "ADDED" and generation in (None, 1),
+                versions=order.versions(evidence),
             )
         )
     return tuple(found)

@@ -2,21 +2,13 @@
 
 import dataclasses
 import functools
-import math
-import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import fields, gpu_names
 from pytest_gpucluster.evidence.model import EVERY_KIND, Evidence, Line
-from pytest_gpucluster.plain import names
-
-GPU_RESOURCE = re.compile(
-    r"^(?:nvidia\.com/(?:gpu|pgpu|mig-[a-z0-9.+_-]+?)|amd\.com/gpu|gpu\.intel\.com/(?:i915|xe)|habana\.ai/gaudi)"
-    r"(?P<shared>\.shared)?$"
-)
-"""Resource names of device plugins that stand for GPUs or parts of them."""
+from pytest_gpucluster.plain import names, quantities
 
 POOL_LABELS = (
     "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool",
@@ -40,12 +32,6 @@ _SAYS_GPU = {
 """Labels of feature discovery and clouds that say that a node has GPUs: label -> the value that counts, "" for any."""
 
 
-@functools.cache
-def is_gpu(resource: str) -> bool:
-    """Report whether a resource name stands for GPUs or parts of them."""
-    return GPU_RESOURCE.match(resource) is not None
-
-
 @dataclasses.dataclass(frozen=True)
 class Machine:
     """One node.
@@ -56,6 +42,7 @@ class Machine:
         labels: its labels.
         capacity: extended resource -> how many there are.
         allocatable: extended resource -> how many can be asked for.
+        unreadable: extended resource -> what stands there in place of a number of devices.
         reported: whether its kubelet ever said what it has.
         ready: whether it is Ready; None where it does not say.
         cordoned: whether it takes no new pods by decision.
@@ -66,6 +53,7 @@ class Machine:
     labels: Mapping[str, Any]
     capacity: Mapping[str, int]
     allocatable: Mapping[str, int]
+    unreadable: Mapping[str, str]
     reported: bool
     ready: bool | None
     cordoned: bool
@@ -96,16 +84,31 @@ class Machine:
         return self.capacity.get(resource, 0), self.allocatable.get(resource, 0)
 
     def other_gpus(self, declared: str) -> dict[str, int]:
-        """Return GPU resources that the node has under another name than the declared one."""
+        """Return the resources that may stand for GPUs and that the node has under another name than the declared one.
+
+        Capacity counts all, and a name that stands under what can be asked for alone is offered all the same.
+        """
+        every = dict.fromkeys((*self.capacity, *self.allocatable))
+        counts = {name: max(self.offers(name)) for name in every}
         return {
             name: count
-            for name, count in self.capacity.items()
-            if count > 0 and name != declared and is_gpu(name)
+            for name, count in counts.items()
+            if count > 0 and name != declared and gpu_names.reads_as_gpu(name)
+        }
+
+    def untold(self, declared: str) -> dict[str, str]:
+        """Return the GPU resources of which the node tells no number of devices, with what it tells."""
+        return {
+            name: said
+            for name, said in self.unreadable.items()
+            if name == declared or gpu_names.reads_as_gpu(name)
         }
 
     def has_gpus(self, declared: str) -> bool:
         """Report whether this is a GPU node: by what it offers, under any name, or by its labels."""
-        return bool(self.capacity.get(declared) or self.other_gpus(declared) or self.gpu_label)
+        return bool(
+            max(self.offers(declared)) or self.other_gpus(declared) or self.gpu_label or self.untold(declared)
+        )
 
 
 def machines(evidence: Evidence) -> tuple[Machine, ...]:
@@ -115,15 +118,81 @@ def machines(evidence: Evidence) -> tuple[Machine, ...]:
 
 def states(evidence: Evidence, name: str) -> tuple[Machine, ...]:
     """Return a node as it was each time that it was seen, in order."""
-    return tuple(_machine(line) for line in evidence.derived(_lines_by_name).get(name, ()))
+    return evidence.derived(_states_by_name).get(name, ())
 
 
-def _lines_by_name(evidence: Evidence) -> Mapping[str, list[Line]]:
-    found: dict[str, list[Line]] = {}
+def _states_by_name(evidence: Evidence) -> Mapping[str, tuple[Machine, ...]]:
+    found: dict[str, list[Machine]] = {}
     for line in evidence.of_kind("Node"):
         if line.type != "DELETED":
-            found.setdefault(line.name, []).append(line)
-    return found
+            found.setdefault(line.name, []).append(_machine(line))
+    return {name: tuple(seen) for name, seen in found.items()}
+
+
+def gpu_nodes(evidence: Evidence, declared: str) -> tuple[Machine, ...]:
+    """Return the nodes that are there when the evidence ends and had GPUs at some time of it.
+
+    One that has lost the name of its GPUs as well is a GPU node that offers none, and no node without GPUs.
+    """
+    return tuple(m for m in machines(evidence) if any(s.has_gpus(declared) for s in states(evidence, m.name)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Absence:
+    """A node that left the cluster while it was watched.
+
+    Attributes:
+        last: the node as it was last seen before.
+        start: when it left.
+        back: the node as it came back; None where it did not.
+    """
+
+    last: Machine
+    start: float
+    back: Machine | None
+
+    @property
+    def decided(self) -> bool:
+        """Report whether somebody took it out by decision: it was cordoned, or an autoscaler had announced it."""
+        taints = {str(t.get("key")) for t in fields.items(self.last.line.object, "spec", "taints")}
+        return self.last.cordoned or not taints.isdisjoint(_LEAVING)
+
+    @property
+    def restarted(self) -> bool:
+        """Report whether it came back from another boot: some clouds delete the Node of a machine that is off."""
+        if self.back is None:
+            return False
+        before, after = (str(m.info.get("bootID") or "") for m in (self.last, self.back))
+        return bool(before and after and before != after)
+
+
+_LEAVING = frozenset({
+    "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted",
+    "karpenter.sh/disruption", "cloud.google.com/impending-node-termination", "node.kubernetes.io/unschedulable",
+})  # fmt: skip
+"""Taints by which autoscalers and clouds announce that a node goes."""
+
+
+def absences(evidence: Evidence) -> tuple[Absence, ...]:
+    """Return the nodes that left the cluster while it was watched, in order of time."""
+    return evidence.derived(_absences)
+
+
+def _absences(evidence: Evidence) -> tuple[Absence, ...]:
+    found: dict[str, list[Absence]] = {}
+    known: dict[str, Machine] = {}
+    for line in evidence.of_kind("Node"):
+        if line.type == "DELETED":
+            # What the event carries is the last state; a recording may have left it out.
+            before, last = known.pop(line.name, None), _machine(line)
+            last = last if last.reported or before is None else before
+            found.setdefault(line.name, []).append(Absence(last, line.t, None))
+            continue
+        known[line.name] = machine = _machine(line)
+        left = found.get(line.name)
+        if left and left[-1].back is None:
+            left[-1] = dataclasses.replace(left[-1], back=machine)
+    return tuple(sorted((one for each in found.values() for one in each), key=lambda one: one.start))
 
 
 def _machines(evidence: Evidence) -> tuple[Machine, ...]:
@@ -133,14 +202,16 @@ def _machines(evidence: Evidence) -> tuple[Machine, ...]:
 
 def _machine(line: Line) -> Machine:
     status = fields.sub(line.object, "status")
+    capacity, allocatable = fields.sub(status, "capacity"), fields.sub(status, "allocatable")
     ready = fields.condition(line.object, "Ready").get("status")
     return Machine(
         name=line.name,
         line=line,
         labels=fields.sub(line.object, "metadata", "labels"),
-        capacity=_extended(fields.sub(status, "capacity")),
-        allocatable=_extended(fields.sub(status, "allocatable")),
-        reported=bool(fields.sub(status, "capacity") or fields.sub(status, "allocatable")),
+        capacity=_extended(capacity),
+        allocatable=_extended(allocatable),
+        unreadable={**_unreadable(capacity), **_unreadable(allocatable)},
+        reported=bool(capacity or allocatable),
         ready=None if ready is None else str(ready) == "True",
         cordoned=bool(fields.sub(line.object, "spec").get("unschedulable")),
     )
@@ -148,11 +219,26 @@ def _machine(line: Line) -> Machine:
 
 def _extended(amounts: Mapping[str, Any]) -> dict[str, int]:
     """Return the extended resources (they have a domain, and it is not Kubernetes' own), without slots of ours."""
-    return {
-        key: int(value) if isinstance(value, str) and value.isdigit() else math.floor(fields.quantity(value))
-        for key, value in amounts.items()
-        if "/" in key and "kubernetes.io/" not in key and not key.startswith(names.SLOT_PREFIX)
-    }
+    return {key: _whole(value) or 0 for key, value in amounts.items() if _is_extended(key)}
+
+
+def _unreadable(amounts: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in amounts.items() if _is_extended(key) and _whole(value) is None}
+
+
+def _is_extended(key: str) -> bool:
+    return "/" in key and "kubernetes.io/" not in key and not key.startswith(names.SLOT_PREFIX)
+
+
+def _whole(value: object) -> int | None:
+    """Return a number of devices, None for what is none: Kubernetes takes whole numbers alone."""
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    try:
+        amount = quantities.parse_quantity(value)  # type: ignore[arg-type]
+    except quantities.QuantityError:
+        return None
+    return int(amount) if amount >= 0 and amount.denominator == 1 else None
 
 
 def listed(evidence: Evidence, kind: str) -> bool:

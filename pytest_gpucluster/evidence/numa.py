@@ -123,10 +123,33 @@ def trials(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Trial, ...]:
 
 
 def wanted(pod: fields.Object, resource: str) -> tuple[int, tuple[int, ...]]:
-    """Return (what a pod needs of a resource at one time, what each of its regular containers asks for)."""
-    each = tuple(n for c in fields.containers(pod) if (n := asked_by(c, resource)) > 0)
-    init = [asked_by(c, resource) for c in fields.items(pod, "spec", "initContainers")]
-    return max([sum(each), *init]), each
+    """Return (what a pod needs of a resource at one time, what each container that stays asks for).
+
+    Init containers run one after another, beside the sidecars that were started before them.
+    """
+    before, most = 0, 0
+    each = []
+    for container in fields.items(pod, "spec", "initContainers"):
+        asked = asked_by(container, resource)
+        most = max(most, before + asked)
+        if containers.is_sidecar(container):
+            before += asked
+            each.append(asked)
+    each += [asked_by(container, resource) for container in fields.containers(pod)]
+    return max(sum(each), most), tuple(asked for asked in each if asked > 0)
+
+
+def init_containers(pod: fields.Object, resource: str) -> list[fields.Object]:
+    """Return the init containers that the pod's author asked for, or that need devices.
+
+    A sidecar that admission added, or the set-up of a mesh, changes nothing of how a node aligns the devices.
+    """
+    own = containers.own(pod, "initContainers")
+    return [
+        one
+        for one in fields.items(pod, "spec", "initContainers")
+        if asked_by(one, resource) > 0 or (one in own and not containers.is_sidecar(one))
+    ]
 
 
 def asked_by(container: fields.Object, resource: str) -> int:
@@ -140,12 +163,25 @@ def asked_by(container: fields.Object, resource: str) -> int:
 
 def whole_cpus(pod: fields.Object) -> int:
     """Return how many CPUs would be a pod's own under the static policy: whole requests of a Guaranteed pod."""
-    if fields.text(pod, "status", "qosClass") != "Guaranteed":
+    if (fields.text(pod, "status", "qosClass") or _quality(pod)) != "Guaranteed":
         return 0
+    sidecars = [c for c in fields.items(pod, "spec", "initContainers") if containers.is_sidecar(c)]
     asked = [
-        fields.quantity(fields.sub(c, "resources", "requests").get("cpu", 0)) for c in fields.containers(pod)
+        fields.quantity(fields.sub(c, "resources", "requests").get("cpu", 0))
+        for c in (*sidecars, *fields.containers(pod))
     ]
     return sum(int(cpus) for cpus in asked if cpus > 0 and Fraction(cpus).denominator == 1)
+
+
+def _quality(pod: fields.Object) -> str:
+    """Return `Guaranteed` where what a pod asks for makes it so: a dump may have left out what the API server wrote."""
+    for container in (*fields.items(pod, "spec", "initContainers"), *fields.containers(pod)):
+        limits, requests = (fields.sub(container, "resources", part) for part in ("limits", "requests"))
+        for name in ("cpu", "memory"):
+            limit = limits.get(name)
+            if limit is None or fields.quantity(requests.get(name, limit)) != fields.quantity(limit):
+                return ""
+    return "Guaranteed"
 
 
 def _trial(

@@ -109,9 +109,12 @@ class PodStory:
 
     @property
     def exit_codes(self) -> tuple[tuple[str, int], ...]:
-        """Return (container, exit code) of the containers that ran to an end."""
+        """Return (container, exit code) of the containers that ran to an end, without what was put beside them."""
         found = []
+        asked = {str(one.get("name")) for one in containers.own(self.last)}
         for status in fields.items(self.last, "status", "containerStatuses"):
+            if asked and str(status.get("name")) not in asked:
+                continue
             code = fields.number(containers.end_of(status), "exitCode")
             if code is not None:
                 found.append((str(status.get("name")), code))

@@ -3,16 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import containers, fields
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
-
-PROXY = re.compile(
-    r"istio|linkerd|envoy|consul-dataplane|consul-connect|kuma|osm-|traefik-mesh|nsm-", re.IGNORECASE
-)
-"""Names and images of the proxies that meshes put into pods."""
 
 INJECTION = re.compile(r"inject|istio\.io/rev|mesh|dataplane-mode", re.IGNORECASE)
 """Labels and annotations of a namespace by which meshes are asked to do so."""
@@ -61,7 +56,11 @@ def _mesh(evidence: Evidence, pods: list[PodStory], port: str) -> Cause | None:
 def proxies(pod: PodStory) -> list[str]:
     """Return the names of a pod's containers that are proxies of a service mesh."""
     found = [*fields.containers(pod.last), *fields.items(pod.last, "spec", "initContainers")]
-    return [str(c.get("name")) for c in found if PROXY.search(f"{c.get('name')} {c.get('image') or ''}")]
+    return [
+        str(c.get("name"))
+        for c in found
+        if containers.PROXY.search(f"{c.get('name')} {c.get('image') or ''}")
+    ]
 
 
 def _asks(evidence: Evidence, namespace: str) -> Iterator[str]:

@@ -6,7 +6,7 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence import discovered
+from pytest_gpucluster.evidence import discovered, gpu_names
 from pytest_gpucluster.evidence.discovered import COUNT, SHARED, WHOLE, Discovered
 from pytest_gpucluster.evidence.machines import Machine
 from pytest_gpucluster.judge import say
@@ -105,3 +105,24 @@ def _offered_twice(machine: Machine, said: Discovered, stated: int | None) -> Od
     listed = say.listed([f"{count} {name}" for name, count in sorted(parts.items())], 4)
     text = f"{whole} whole GPUs are offered beside {listed}, which need {cut} more at least, and {label} says {there}"
     return Odd(text, (TWICE, MIG if discovered.sliced(machine)[1] else SHARING))
+
+
+def beside(machine: Machine, declared: str, stated: int | None) -> str:
+    """Return what a node offers beside the declared GPUs that nobody understands, "" for nothing.
+
+    Names of site and vendor plugins (`volcano.sh/vgpu-number`) may stand for shares of the same GPUs. Where feature
+    discovery counts as many GPUs as are offered under all names together, each is offered once.
+    """
+    others = {
+        name: count for name, count in machine.other_gpus(declared).items() if not gpu_names.is_gpu(name)
+    }
+    offered = machine.offers(declared)[1]
+    if not others or not offered:
+        return ""
+    said = discovered.discovered(machine)
+    there = said.whole or stated
+    if said.whole and said.whole >= offered + sum(others.values()):
+        return ""
+    listed = say.listed([f"{count} {name}" for name, count in sorted(others.items())], 4)
+    known = "" if there is None else f", of {there} GPUs"
+    return f"{machine.name} offers {listed} beside {offered} {declared}{known}: what these stand for is not known"

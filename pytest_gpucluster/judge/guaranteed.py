@@ -39,7 +39,7 @@ def holds_for_training_pods(evidence: Evidence, given: terms.Given) -> Finding:
     other = numa.undeclared(told, required, single=True)
     if other is not None:
         return other
-    tried = [t for t in reading.trials(evidence, given) if fields.items(t.pod.last, "spec", "initContainers")]
+    tried = [t for t in reading.trials(evidence, given) if reading.init_containers(t.pod.last, told.resource)]
     share = told.share
     large = [t for t in tried if share is not None and t.asked > share]
     small = [t for t in tried if share is not None and t.asked <= share]

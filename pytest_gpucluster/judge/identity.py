@@ -31,7 +31,7 @@ def labelled(evidence: Evidence, given: terms.Given) -> Finding:
     if not judged:
         text = terms.nothing(evidence, "pod of a Volcano Job")
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
-    findings = [_judge(gang, mine, job) for gang, mine, job in judged]
+    findings = [_judge(evidence, gang, mine, job) for gang, mine, job in judged]
     return say.gravest(findings)
 
 
@@ -49,12 +49,12 @@ def _pods(evidence: Evidence, gang: Gang) -> list[PodStory]:
     return [*gang.pods, *strange]
 
 
-def _judge(gang: Gang, mine: list[PodStory], job: JobStory) -> Finding:
+def _judge(evidence: Evidence, gang: Gang, mine: list[PodStory], job: JobStory) -> Finding:
     bad: list[str] = []
     wrong: list[PodStory] = []
     causes: list[Cause] = []
     for pod in mine:
-        labels, owner = _labels(pod, job), _owner(pod, job)
+        labels, owner = _at_any_time(evidence, pod, job)
         bad += [f"{pod.name}: {text}" for text in (*labels, *owner)]
         wrong += [pod] if labels or owner else []
         causes += [NOT_SET] if labels else []
@@ -75,11 +75,19 @@ def _judge(gang: Gang, mine: list[PodStory], job: JobStory) -> Finding:
     return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys)
 
 
-def _labels(pod: PodStory, job: JobStory) -> list[str]:
-    """Return what is wrong with a pod's labels."""
+def _at_any_time(evidence: Evidence, pod: PodStory, job: JobStory) -> tuple[list[str], list[str]]:
+    """Return what is wrong with a pod's labels and with its owner, as it was last or at any time before."""
+    states = [pod.last, *(line.object for line in reversed(evidence.history(pod.uid)))]
+    labels = next((bad for obj in states if (bad := _labels(pod, obj, job))), [])
+    return labels, next((bad for obj in states if (bad := _owner(obj, job))), [])
+
+
+def _labels(pod: PodStory, obj: fields.Object, job: JobStory) -> list[str]:
+    """Return what is wrong with a pod's labels at a time."""
     tasks = {str(task.get("name")) for task in job.tasks}
     found = []
-    job_name, task, index = (pod.labels.get(label) for label in (JOB, TASK, INDEX))
+    told = fields.sub(obj, "metadata", "labels")
+    job_name, task, index = (told.get(label) for label in (JOB, TASK, INDEX))
     if job_name != job.name:
         found.append(_differs(JOB, job_name, job.name))
     if task is None or (tasks and task not in tasks):
@@ -95,9 +103,9 @@ def _differs(label: str, got: object, wanted: str) -> str:
     return f"label {label} is {'absent' if got is None else repr(got)}, documented {wanted}"
 
 
-def _owner(pod: PodStory, job: JobStory) -> list[str]:
-    """Return what is wrong with a pod's owner."""
-    owner = fields.owner(pod.last)
+def _owner(obj: fields.Object, job: JobStory) -> list[str]:
+    """Return what is wrong with a pod's owner at a time."""
+    owner = fields.owner(obj)
     kind = names.kind_key(str(owner.get("apiVersion") or ""), str(owner.get("kind") or ""))
     if kind != names.VC_JOB or owner.get("name") != job.name:
         title = f"{owner.get('kind')}/{owner.get('name')}" if owner else "absent"

@@ -194,12 +194,12 @@ def _lookups(member: Member, gang: Gang, addresses: dict[int, set[str]]) -> Iter
 def _together(
     evidence: Evidence, gang: Gang, seen: list[Member], keys: tuple[str, ...], expired: tuple[str, str] | None
 ) -> Finding:
-    """Judge whether the members trained together."""
-    wrong = [m for m in seen if m.trained is not None and m.trained.data.get("ok") is not True]
+    """Judge whether the members trained together: at every time, also in pods that were replaced since."""
+    uids = {pod.uid for pod in gang.pods}
+    trained = [word for word in payload.words(evidence).of("trained") if word.uid in uids]
+    wrong = [word for word in trained if word.data.get("ok") is not True]
     if wrong:
-        text = ", ".join(
-            f"{m.pod.name} is {m.trained.data.get('difference')} from one process" for m in wrong if m.trained
-        )
+        text = ", ".join(f"{w.pod} is {w.data.get('difference')} from one process" for w in wrong[:4])
         return say.finding(
             Verdict.FAIL, REQUIRED, f"DDP: {text}", gang, violation=True, causes=(TRAINING,), evidence=keys
         )

@@ -49,7 +49,7 @@ def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
     """Tell a node's policy from a pod that is too large for a NUMA node and one of what it leaves.
 
     single-numa-node refuses the first and takes the second, restricted takes the first and may refuse the second, the
-    others take both.
+    others take both, and turn no pod away for topology.
     """
     own = [t for t in tried if t.node == node]
     large = next((t for t in numa.misfits(told, own) if t.outcome != reading.OPEN), None)
@@ -68,6 +68,10 @@ def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
         return Behaviour(node, (numa.SINGLE,), "", shown)
     if small is not None and small.topology and small.fitted:
         return Behaviour(node, ("restricted",), "", shown)
+    strict = next((t for t in own if t.topology), None)
+    if strict is not None:
+        # best-effort and none turn nothing away for topology: this one asked for CPUs too, or found devices split.
+        return Behaviour(node, ("restricted",), "", (strict, large))
     both = (
         ("best-effort", "none")
         if small is not None and small.outcome == RAN
@@ -135,7 +139,7 @@ def policy_set(evidence: Evidence, given: terms.Given) -> Finding:
         return other
     tried = reading.trials(evidence, given)
     said = numa.stated(evidence)
-    gpu_nodes = [m.name for m in machines.machines(evidence) if m.has_gpus(told.resource)]
+    gpu_nodes = [m.name for m in machines.gpu_nodes(evidence, told.resource)]
     nodes = sorted({*gpu_nodes, *said, *(t.node for t in tried if t.node)})
     if not nodes:
         return say.finding(Verdict.INCONCLUSIVE, required, "no GPU node was seen")

@@ -1,6 +1,6 @@
 """KUE-001: a labelled Job is held until it is admitted, admitted as a whole, and then runs whole."""
 
-from pytest_gpucluster.evidence.kueue import SKEW, Held
+from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
@@ -47,6 +47,12 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, *, arranged: bool)
     violation = _early(job) or _in_part(job)
     if violation is not None:
         return violation
+    if job.undecided:
+        text = (
+            f"whether {job.undecided} came before or after the quota of {job.gang.title} is not known: watches of two "
+            "kinds are not in step, and no version tells"
+        )
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, evidence=(job.undecided,))
     expired = terms.timed_out(evidence, job.created) if arranged else None
     admitted = job.admitted
     if admitted is None:
@@ -105,12 +111,8 @@ def _early(job: Held) -> Finding | None:
 
 
 def unreserved(job: Held) -> list[PodStory]:
-    """Return the pods of a Job that were made while no quota was held for it; the clock's skew tolerated."""
-    return [
-        pod
-        for pod in job.gang.pods
-        if not any(one.start - SKEW <= pod.created < one.end + SKEW for one in job.reserved)
-    ]
+    """Return the pods of a Job that were made while no quota was held for it."""
+    return [pod for pod in job.gang.pods if job.covered(pod.created, pod.keys["created"]) is False]
 
 
 def _in_part(job: Held) -> Finding | None:

@@ -139,6 +139,7 @@ def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
             (seconds, pod)
             for pod in job.gang.pods
             if (seconds := _alone(job, pod, kueue_terms.story_end(evidence, job))) > tolerance
+            or _bound_without(job, pod, kueue_terms.story_end(evidence, job))
         ]
         if worst:
             seconds = max(one[0] for one in worst)
@@ -147,6 +148,28 @@ def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
             text = f"{many} of {job.gang.title} held places for up to {seconds:.1f} s without quota"
             keys = tuple(pod.keys["bound"] for pod in pods[:6])
             yield _fail(job, text, OUTSIDE, keys, seconds, where=say.places(pods))
+
+
+def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
+    """Report whether a pod was bound, or stayed, while no quota was held: however short, by the order of versions."""
+    if pod.bound is None or pod.bound >= end:
+        return False
+    if job.covered(pod.bound, pod.keys["bound"]) is False:
+        return True
+    left = (
+        min(
+            (t, pod.keys[what])
+            for what, t in (("finished", pod.finished), ("deleting", pod.deleting), ("deleted", pod.deleted))
+            if t is not None
+        )
+        if quota.leaves(pod) < end
+        else None
+    )
+    if left is None:
+        return False
+    released = [one for one in job.reserved if pod.bound < one.end < min(left[0], end)]
+    gone = job.versions.get(left[1])
+    return gone is not None and any(job.versions.get(one.ended, gone) < gone for one in released)
 
 
 def _alone(job: Held, pod: PodStory, end: float) -> float:

@@ -1,13 +1,13 @@
 """INV-002: every GPU node offers exactly the declared number of the declared GPU resource."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 
-from pytest_gpucluster.evidence import discovered, machines, outages
+from pytest_gpucluster.evidence import discovered, machines
 from pytest_gpucluster.evidence.machines import Machine
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.outages import Outage
-from pytest_gpucluster.judge import gpu_labels, say, terms
+from pytest_gpucluster.judge import gpu_labels, offered, say, terms
 from pytest_gpucluster.judge.gpu_labels import Odd
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
@@ -32,13 +32,23 @@ FEWER = Cause(
     "compare nvidia-smi -L on the node with its hardware: a GPU fell off the bus, the driver does not hold it, or it "
     "is in MIG mode and offered under another name",
 )
-FLAPS = Cause(
-    "devices come and go: their health changes, or the device plugin starts again and again",
-    "look at the restarts and the log of the device plugin's pod on the node, and for Xid errors in its kernel log",
-)
 OTHER_NAME = Cause(
     "the node offers its GPUs under another resource name",
     "set gpu_resource of the profile to the name that training pods ask for, or configure the device plugin",
+)
+UNREADABLE = Cause(
+    "whoever writes the node's status writes no number of devices there",
+    "look at who last wrote it (kubectl get node NODE -o yaml --show-managed-fields), and at the device plugin's pod",
+)
+BESIDE = Cause(
+    "the node offers something that reads as GPUs under another name too: perhaps the same GPUs, so that two pods get "
+    "one, or others that are not declared",
+    "look at which device plugins run on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE); "
+    "leave one name for each GPU",
+)
+LEFT = Cause(
+    "a GPU node left the cluster while it was looked at, and nobody had announced it (cordon, an autoscaler's taint)",
+    "look for who deleted it (kubectl get events -A --field-selector involvedObject.kind=Node), and repeat",
 )
 MORE = Cause(
     "the node has more devices than declared",
@@ -51,10 +61,9 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-002."""
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
     found = machines.machines(evidence)
-    gpu_nodes = [m for m in found if m.has_gpus(declared)]
+    gpu_nodes = list(machines.gpu_nodes(evidence, declared))
     wanted, origin = _number(given, gpu_nodes, declared)
     required = f"every GPU node offers exactly {wanted} {declared}"
-    silent = [m for m in found if not m.reported]
     if wanted == 0:
         return say.finding(
             Verdict.NOT_APPLICABLE, required, "the profile declares that nodes have no GPUs (gpus_per_node 0)"
@@ -62,21 +71,51 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     reported = [m for m in gpu_nodes if m.reported]
     if not found:
         return say.finding(Verdict.INCONCLUSIVE, required, "no node was seen")
-    few = [m for m in reported if m.offers(declared) != (wanted, wanted)]
-    away = {m.name: out for m in few if (out := _restarting(evidence, m, declared, wanted)) is not None}
+    few = [m for m in reported if m.offers(declared) != (wanted, wanted) and not m.untold(declared)]
+    away = {
+        m.name: out for m in few if (out := offered.restarting(evidence, m, declared, wanted)) is not None
+    }
     short = [m for m in few if m.name not in away]
     stated = wanted if origin == DECLARED else None
     if short:
         return _short(required, short, len(reported), (declared, stated), (wanted, origin))
-    odd = [(m, one) for m in reported if (one := gpu_labels.contradiction(m, declared, stated)) is not None]
+    odd = offered.at_any_time(evidence, reported, lambda m: gpu_labels.contradiction(m, declared, stated))
     if odd:
         return _contradicted(required, odd, len(reported), declared)
-    dips = [dip for m in reported if (dip := _dip(evidence, m, declared, wanted)) is not None]
+    dips = offered.dips(evidence, declared, wanted)
     if dips:
         return _flapping(required, dips, declared, (wanted, origin))
+    open_ = _undecided(evidence, required, (declared, stated, wanted), away, reported)
+    if open_ is not None:
+        return open_
+    if not reported:
+        return _none(required, found, declared)
+    return say.finding(
+        Verdict.PASS,
+        required,
+        f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}"
+        f"{_remarks(evidence, reported, declared, wanted)}"
+        f"{_left(found, reported, declared)}",
+        evidence=_keys(reported),
+        numbers=(Number("GPUs a node", wanted, declared, wanted, origin),),
+        facts={"gpu_nodes": len(reported), "nodes": len(found)},
+    )
+
+
+def _undecided(
+    evidence: Evidence,
+    required: str,
+    told: tuple[str, int | None, int],
+    away: Mapping[str, Outage],
+    reported: list[Machine],
+) -> Finding | None:
+    """Return why nothing can be said: a node is not back, says nothing, left, or offers what nobody understands."""
+    declared, stated, wanted = told
     if away:
-        text = say.listed([_away(out) for out in away.values()])
-        return say.finding(Verdict.INCONCLUSIVE, required, f"still restarting: {text}", evidence=_keys(few))
+        text = f"still restarting: {say.listed([offered.away(out) for out in away.values()])}"
+        found = [m for m in reported if m.name in away]
+        return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=_keys(found))
+    silent = [m for m in machines.machines(evidence) if not m.reported]
     if silent:
         return say.finding(
             Verdict.INCONCLUSIVE,
@@ -86,18 +125,35 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
             where=_where(silent, declared),
             evidence=_keys(silent),
         )
-    if not reported:
-        return _none(required, found, declared)
+
+    def untold(machine: Machine) -> str:
+        return _untold(machine, declared)
+
+    def beside(machine: Machine) -> str:
+        return gpu_labels.beside(machine, declared, stated)
+
+    doubts = [
+        *((*one, UNREADABLE) for one in offered.at_any_time(evidence, reported, untold)),
+        *((*one, BESIDE) for one in offered.at_any_time(evidence, reported, beside)),
+        *((one.last, offered.gone(one), LEFT) for one in offered.unexplained(evidence, declared)),
+    ]
+    if not doubts:
+        return None
     return say.finding(
-        Verdict.PASS,
+        Verdict.INCONCLUSIVE,
         required,
-        f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}"
-        f"{_remarks(evidence, reported, declared, wanted)}"
-        f"{_left(found, declared)}",
-        evidence=_keys(reported),
-        numbers=(Number("GPUs a node", wanted, declared, wanted, origin),),
-        facts={"gpu_nodes": len(reported), "nodes": len(found)},
+        say.listed([text for _, text, _ in doubts], 4),
+        where=_where([m for m, _, _ in doubts], declared),
+        causes=tuple(dict.fromkeys(cause for _, _, cause in doubts)),
+        evidence=_keys([m for m, _, _ in doubts]),
+        repeat=(f"kubectl get node {doubts[0][0].name} -o yaml",),
     )
+
+
+def _untold(machine: Machine, declared: str) -> str:
+    said = machine.untold(declared)
+    parts = [f"{value!r} {name}" for name, value in sorted(said.items())]
+    return f"{machine.name} offers {say.listed(parts, 3)}, which is no number of devices" if parts else ""
 
 
 DECLARED = "profile: gpus_per_node"
@@ -173,33 +229,6 @@ def _contradicted(required: str, odd: list[tuple[Machine, Odd]], of: int, declar
     )
 
 
-def _few(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> list[Machine]:
-    """Return a node as it was each time that it offered too few."""
-    states = machines.states(evidence, machine.name)
-    return [m for m in states if m.reported and m.offers(declared)[1] < wanted]
-
-
-def _dip(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> Machine | None:
-    """Return a node as it was when it offered too few for a time, while it was not restarting."""
-    few = [
-        m
-        for m in _few(evidence, machine, declared, wanted)
-        if outages.restart_of(evidence, m, declared, wanted) is None
-    ]
-    return min(few, key=lambda m: m.offers(declared)[1], default=None)
-
-
-def _restarting(evidence: Evidence, machine: Machine, declared: str, wanted: int) -> Outage | None:
-    """Return the restart in the middle of which the evidence of a node ends."""
-    out = outages.restart_of(evidence, machine, declared, wanted)
-    return out if out is not None and evidence.end - out.start <= outages.REGISTERED else None
-
-
-def _away(out: Outage) -> str:
-    until = "none yet" if out.end is None else f"none until t={out.end:.0f} s"
-    return f"{out.node} restarted ({out.why} at t={out.start:.0f} s) and offered {until}"
-
-
 def _flapping(required: str, dips: list[Machine], declared: str, number: tuple[int, str]) -> Finding:
     wanted, origin = number
     worst = min(dips, key=lambda m: m.offers(declared)[1])
@@ -209,7 +238,7 @@ def _flapping(required: str, dips: list[Machine], declared: str, number: tuple[i
         f"for a time {_count(dips, 'GPU node')} did not: {say.listed([_told(m, declared, wanted) for m in dips])}",
         violation=True,
         where=_where(dips, declared),
-        causes=(FLAPS, *_causes(worst, declared, wanted)),
+        causes=(offered.FLAPS, *_causes(worst, declared, wanted)),
         evidence=_keys(dips),
         numbers=(Number(f"GPUs of {worst.name}", worst.offers(declared)[1], declared, wanted, origin),),
         repeat=(f"kubectl get node {worst.name} -w -o yaml",),
@@ -275,23 +304,19 @@ def _remarks(evidence: Evidence, found: list[Machine], declared: str, wanted: in
     shared = [m.name for m in found if discovered.discovered(m).sharing]
     if shared:
         remarks.append(f"labels say that a GPU is shared on {say.listed(shared, 4)}")
-    back = [
-        _away(out)
-        for m in found
-        for dip in _few(evidence, m, declared, wanted)[:1]
-        if (out := outages.restart_of(evidence, dip, declared, wanted)) is not None
-    ]
+    back = [*offered.restarts(evidence, found, declared, wanted), *offered.explained(evidence, declared)]
     if back:
         remarks.append(say.listed(back, 4))
     return f"; {'; '.join(remarks)}" if remarks else ""
 
 
-def _left(found: Sequence[Machine], declared: str) -> str:
+def _left(found: Sequence[Machine], gpu_nodes: Sequence[Machine], declared: str) -> str:
     """Return the nodes on which the resource stayed behind with 0.
 
     Nothing else says that they have GPUs: 0 counts as absent.
     """
-    empty = [m.name for m in found if declared in m.capacity and not m.has_gpus(declared)]
+    others = {m.name for m in gpu_nodes}
+    empty = [m.name for m in found if declared in m.capacity and m.name not in others]
     return (
         f"; {say.listed(empty, 4)} had a device plugin once and offers 0, which counts as none"
         if empty
@@ -341,7 +366,7 @@ def gpu_nodes_report(evidence: Evidence, given: terms.Given) -> Presupposed:
     """
     name = "the GPU nodes report"
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
-    gpu_nodes = [m for m in machines.machines(evidence) if m.has_gpus(declared)]
+    gpu_nodes = machines.gpu_nodes(evidence, declared)
     stale = [m for m in gpu_nodes if m.ready is False and not m.cordoned]
     if stale:
         return say.presupposed(

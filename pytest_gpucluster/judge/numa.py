@@ -127,7 +127,7 @@ def misfits(told: Terms, tried: Sequence[Trial]) -> list[Trial]:
     plain = [
         t
         for t in tried
-        if len(t.each) == 1 and t.cpus == 0 and not fields.items(t.pod.last, "spec", "initContainers")
+        if len(t.each) == 1 and t.cpus == 0 and not numa.init_containers(t.pod.last, told.resource)
     ]
     if told.share is not None and told.gpus is not None:
         return [t for t in plain if told.share < t.asked <= told.gpus]

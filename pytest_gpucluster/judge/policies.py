@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import jobs
+from pytest_gpucluster.evidence import containers, fields, jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import in_place, say, several, terms
@@ -67,12 +67,12 @@ def _unread(gang: Gang) -> Finding | None:
     """Return why a policy for an exit code was not set off: another container than the first ended with it."""
     wanted = {policy.exit_code for policy in jobs.all_policies(gang)} - {None}
     for pod in gang.pods:
-        for container, code in pod.exit_codes[1:]:
-            if pod.phase == "Failed" and code in wanted:
-                text = (
-                    f"not tested: {container} of {pod.where} ended with exit code {code}, and it is not the first "
-                    "container"
-                )
+        # As Volcano reads them: the first of all, of whoever it is.
+        for status in fields.items(pod.last, "status", "containerStatuses")[1:]:
+            code = fields.number(containers.end_of(status), "exitCode")
+            if pod.phase == "Failed" and code is not None and code in wanted:
+                which = f"{status.get('name')} of {pod.where}"
+                text = f"not tested: {which} ended with exit code {code}, and it is not the first container"
                 return say.finding(
                     Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(NOT_FIRST,), where=(pod.where,)
                 )

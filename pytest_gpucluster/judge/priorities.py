@@ -226,6 +226,12 @@ def _for_whom(
     taker = min(placed, key=lambda other: other.gen.whole or 0.0)
     seconds = (taker.gen.whole or one.t) - taker.gen.start
     number = Number("from submission to placed", seconds, "s", None, "no bound is declared")
+    after = (taker.gen.whole or one.t) - one.t
+    if after > terms.placed_within(given, "bind", "delete"):
+        more = (
+            f", and {taker.gang.name} was placed only {after:.0f} s later: that it got this room is not shown"
+        )
+        return found(Verdict.INCONCLUSIVE, more, taker.gang, numbers=(number,))
     more = (
         f" for {taker.gang.name} (priority {taker.priority}), which was placed {seconds:.1f} s after it came"
     )

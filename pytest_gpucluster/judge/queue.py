@@ -1,13 +1,11 @@
 """INV-005: the training queue exists, takes work, and promises no more than the cluster has."""
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 from pytest_gpucluster.evidence import fields, machines
 from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.judge import flavors, say, terms
+from pytest_gpucluster.judge import flavors, promises, say, terms
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -39,23 +37,6 @@ TOO_MUCH = Cause(
     "the quota promises what the cluster does not have: gangs within quota wait for ever, or start in part",
     "lower the quota to what the nodes have allocatable, or bring the missing nodes or devices back",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Promise:
-    """One amount that a queue promises.
-
-    Attributes:
-        field: where it stands.
-        resource: the resource.
-        amount: how much, in the resource's base unit.
-        text: how much, as it is written.
-    """
-
-    field: str
-    resource: str
-    amount: Fraction
-    text: str
 
 
 @terms.judge
@@ -185,12 +166,19 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
             evidence=(line.key,),
             repeat=repeat,
         )
+    before = _shut_before(evidence, line)
+    if before is not None:
+        return _shut_for_a_time(title, before, line, repeat)
     found = machines.machines(evidence)
-    promised = list(_promises(line))
+    promised = list(promises.promises(line))
     keys = (line.key, *(m.line.key for m in found[:4]))
     if not found or not machines.listed(evidence, "Node"):
         text = f"{title} is {state}; what the nodes have was not seen"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
+    unread = promises.unread(line, promised, found)
+    if unread:
+        text = f"{title} is {state}; not to be read as an amount: {say.listed(unread, 4)}"
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, repeat=repeat)
     above = [p for p in promised if p.amount > machines.total(found, p.resource)]
     numbers = tuple(
         Number(
@@ -262,36 +250,33 @@ def _state(line: Line) -> tuple[str, Cause | None]:
     return f"not Active ({why})", INACTIVE
 
 
-def _promises(line: Line) -> Iterator[Promise]:
-    spec = fields.sub(line.object, "spec")
-    if line.kind == "Queue":
-        parts: Mapping[str, Mapping[str, Any]] = {
-            "capability": fields.sub(spec, "capability"),
-            "deserved": fields.sub(spec, "deserved"),
-            "guarantee": fields.sub(spec, "guarantee", "resource"),
-        }
-        for field, amounts in parts.items():
-            for resource, value in amounts.items():
-                if _is_amount(value):
-                    yield Promise(field, resource, fields.quantity(value), str(value))
-        return
-    sums: dict[str, Fraction] = {}
-    for group in fields.items(spec, "resourceGroups"):
-        for flavor in fields.items(group, "flavors"):
-            for row in fields.items(flavor, "resources"):
-                resource, value = fields.text(row, "name"), row.get("nominalQuota")
-                if resource and _is_amount(value):
-                    sums[resource] = sums.get(resource, Fraction(0)) + fields.quantity(value)
-    for resource, amount in sums.items():
-        yield Promise("nominalQuota", resource, amount, _show(amount))
+def _shut_before(evidence: Evidence, line: Line) -> Line | None:
+    """Return the queue as it was when it took no work for a time, None where it always took some.
+
+    A queue that has just been made has no state yet, or is not active yet: that is not counted.
+    """
+    open_before = False
+    for seen in evidence.history(line.uid):
+        _, cause = _state(seen)
+        if cause is None:
+            open_before = True
+        elif seen.type != "DELETED" and (open_before or cause is CLOSED):
+            return seen
+    return None
 
 
-def _is_amount(value: object) -> bool:
-    try:
-        quantities.parse_quantity(value)  # type: ignore[arg-type]
-    except quantities.QuantityError:
-        return False
-    return True
+def _shut_for_a_time(title: str, before: Line, now: Line, repeat: tuple[str, ...]) -> Finding:
+    state, cause = _state(before)
+    return say.finding(
+        Verdict.FAIL,
+        REQUIRED,
+        f"{title} was {state} for a time (at t={before.t:.1f} s), and is {_state(now)[0]}",
+        violation=True,
+        where=(title,),
+        causes=(cause,) if cause is not None else (),
+        evidence=(before.key, now.key),
+        repeat=repeat,
+    )
 
 
 def _show(amount: Fraction) -> str:
@@ -305,7 +290,7 @@ def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
     serving = [m for m in found if m.ready is not False and not m.cordoned]
     out = [f"{m.name} ({m.state})" for m in found if m.state]
     for line in _chosen(evidence, given):
-        for promise in _promises(line):
+        for promise in promises.promises(line):
             now = machines.total(serving, promise.resource)
             if promise.amount > now:
                 text = (

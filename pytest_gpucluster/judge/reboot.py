@@ -45,21 +45,26 @@ class _Drill:
         return [new for new in self.made if new.slot == pod.slot]
 
 
-def _drill(evidence: Evidence, given: terms.Given) -> tuple[Gang, _Drill] | None:
+def _drills(evidence: Evidence, given: terms.Given) -> list[tuple[Gang, _Drill]]:
+    """Return every restart of a node under a running Job: the first counts as much as the last."""
+    found = []
     named = terms.cast(evidence, given, "subject")
-    for note in evidence.notes("rebooted-by-us"):
+    notes = evidence.notes("rebooted-by-us")
+    for note in notes:
         node = str(note.data.get("node") or "")
+        following = min((other.t for other in notes if other.t > note.t), default=evidence.end)
         for gang in named or terms.everyone(evidence):
             until = min(
                 (n.t for n in evidence.notes("deleted-by-us") if n.data.get("uid") == gang.uid),
                 default=evidence.end,
             )
+            until = min(until, following)
             there = [p for p in gang.pods if p.node == node and p.running is not None and p.running < note.t]
             lost = [p for p in there if _ended(p, note.t, until)]
             made = [p for p in gang.pods if note.t < p.created < until]
             if there:
-                return gang, _Drill(note.t, node, tuple(lost), tuple(made))
-    return None
+                found.append((gang, _Drill(note.t, node, tuple(lost), tuple(made))))
+    return found
 
 
 def _ended(pod: PodStory, start: float, until: float) -> bool:
@@ -70,10 +75,13 @@ def _ended(pod: PodStory, start: float, until: float) -> bool:
 @terms.judge
 def replaced_once(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge LIFE-011."""
-    found = _drill(evidence, given)
-    if found is None:
+    found = _drills(evidence, given)
+    if not found:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no node was restarted under a running Job")
-    gang, drill = found
+    return say.gravest([_judge(evidence, given, gang, drill) for gang, drill in found])
+
+
+def _judge(evidence: Evidence, given: terms.Given, gang: Gang, drill: _Drill) -> Finding:
     if not drill.lost:
         text = f"no member on {drill.node} ended when it was restarted"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(SURVIVED,))
@@ -182,9 +190,9 @@ def restarted(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether a node was restarted while members ran on it."""
     name = "a node was restarted under a running Job"
     notes = evidence.notes("rebooted-by-us")
-    found = _drill(evidence, given)
-    if found is not None:
-        return say.presupposed(name, held=True, observed=f"{found[1].node} at t={found[1].t:.2f} s")
+    found = _drills(evidence, given)
+    if found:
+        return say.presupposed(name, held=True, observed=f"{found[0][1].node} at t={found[0][1].t:.2f} s")
     chosen = given.get("tried")
     if isinstance(chosen, list | tuple) and not chosen:
         return say.presupposed(name, held=False, observed="no node offers enough GPUs")

@@ -101,7 +101,9 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: st
         what = f"rank {twice[0]} exists {times[twice[0]]} times" if twice else f"rank {outside[0]} of {world}"
         where = say.listed([f"{w.pod} rank {w.number('rank')}" for w in ranks], 8)
         return found(Verdict.FAIL, f"{what}: {where}", violation=True, causes=(SPLIT,))
-    wrong = [w for w in sums if not _right(w, world)]
+    # A sum that was wrong in an attempt before was wrong: the next one does not undo it.
+    before = [w for w in said.of("sum") if (uids is None or w.uid in uids) and not _right(w, 0)]
+    wrong = [w for w in sums if not _right(w, world)] or before
     if wrong:
         text = ", ".join(f"rank {w.number('rank')} on {w.pod} {_got(w)}" for w in wrong[:4])
         return found(Verdict.FAIL, f"all-reduce: {text}", violation=True, causes=(COLLECTIVE,))
@@ -149,9 +151,12 @@ def expected_world(given: terms.Given) -> int | None:
 
 
 def _right(word: payload.Word, world: int) -> bool:
-    """Report whether a rank's sum is right in every element, which it tells beside one of them, and of this world."""
+    """Report whether a rank's sum is right in every element, which it tells beside one of them, and of this world.
+
+    Of any world where none (0) is given.
+    """
     same = word.data.get("got") == word.data.get("expected") and word.data.get("ok", True) is True
-    return same and word.number("world") in (world, None)
+    return same and (not world or word.number("world") in (world, None))
 
 
 def _got(word: payload.Word) -> str:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, machines
+from pytest_gpucluster.evidence import fields, machines, outages
 from pytest_gpucluster.evidence.machines import Machine
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import say, terms
@@ -63,12 +63,14 @@ class Odd:
         what: the property.
         usual: what most nodes have, None where no value has most.
         others: value -> the nodes that have it; all values where there is no usual one.
+        when: for how long, "" where it is so at the end.
     """
 
     pool: str
     what: str
     usual: str | None
     others: Mapping[str, tuple[Machine, ...]]
+    when: str = ""
 
     @property
     def told(self) -> str:
@@ -78,7 +80,7 @@ class Odd:
             for value, found in self.others.items()
         ]
         rest = f", the others {self.usual}" if self.usual is not None else ""
-        return f"{self.what}: {'; '.join(parts)}{rest}"
+        return f"{self.what}: {'; '.join(parts)}{rest}{self.when}"
 
 
 @terms.judge
@@ -92,6 +94,9 @@ def nodes_alike(evidence: Evidence, given: terms.Given) -> Finding:
     count = sum(map(len, pairs.values()))
     if odd:
         return _unlike(odd, label, count)
+    dips = [one for name, pool in sorted(pairs.items()) for one in _for_a_time(evidence, name, pool)]
+    if dips:
+        return _unlike(dips, label, count)
     if silent or not pairs:
         why = (
             f"{say.listed([m.name for m in silent])} never said what they have"
@@ -128,8 +133,7 @@ def siblings(evidence: Evidence, given: terms.Given) -> Presupposed:
 
 def _pools(evidence: Evidence, given: terms.Given) -> tuple[str, dict[str, list[Machine]]]:
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
-    found = [m for m in machines.machines(evidence) if m.has_gpus(declared)]
-    return machines.pools(found, str(given.get("pool_label") or ""))
+    return machines.pools(machines.gpu_nodes(evidence, declared), str(given.get("pool_label") or ""))
 
 
 def _by(label: str) -> str:
@@ -155,6 +159,45 @@ def _differences(pool: str, found: Sequence[Machine]) -> Iterator[Odd]:
         )
 
 
+def _for_a_time(evidence: Evidence, pool: str, found: Sequence[Machine]) -> Iterator[Odd]:
+    """Yield the devices of which a node offered another number for a time than its siblings did then.
+
+    Nodes are alike when the evidence ends. A restart takes all devices for a while and makes nobody unlike; labels and
+    versions follow an update of the whole pool, node by node.
+    """
+    at_the_end = found[0]
+    lives = {machine.name: _states(evidence, machine) for machine in found}
+    keys = {key for life in lives.values() for s in life for key in (*s.capacity, *s.allocatable)}
+    for name in sorted(keys):
+        what, (capacity, usual) = f"number of {name}", at_the_end.offers(name)
+        for life in lives.values():
+            for n, state in enumerate(life):
+                if state.offers(name) == (capacity, usual):
+                    continue
+                until = life[n + 1].line.t if n + 1 < len(life) else evidence.end
+                restarted = outages.restart_of(evidence, state, name, usual) is not None
+                if not restarted and _sibling_differed(lives, state, until, what):
+                    when = f" (at t={state.line.t:.1f} s)"
+                    yield Odd(pool, what, _value(at_the_end, what), {_value(state, what): (state,)}, when)
+                    break
+
+
+def _states(evidence: Evidence, machine: Machine) -> list[Machine]:
+    return [state for state in machines.states(evidence, machine.name) if state.reported]
+
+
+def _sibling_differed(
+    lives: Mapping[str, Sequence[Machine]], state: Machine, until: float, what: str
+) -> bool:
+    """Report whether a sibling had another number while a node was in a state."""
+    for name, life in lives.items():
+        during = [s for s in life if s.line.t < until] if name != state.name else []
+        first = max((n for n, s in enumerate(during) if s.line.t <= state.line.t), default=0)
+        if any(_value(s, what) != _value(state, what) for s in during[first:]):
+            return True
+    return False
+
+
 def _properties(found: Sequence[Machine]) -> list[str]:
     """Return the names of all properties that some node has: `capacity NAME`, `label NAME` or a part of the system."""
     names: dict[str, None] = {"CPUs": None}
@@ -176,7 +219,10 @@ def _value(machine: Machine, what: str) -> str:
     if kind == "label":
         return str(machine.labels.get(name, NOTHING))
     if kind == "number":
-        capacity, allocatable = machine.offers(name.removeprefix("of "))
+        resource = name.removeprefix("of ")
+        if resource in machine.unreadable:
+            return repr(machine.unreadable[resource])
+        capacity, allocatable = machine.offers(resource)
         return str(capacity) if capacity == allocatable else f"{allocatable} of {capacity}"
     if what == "CPUs":
         amount = fields.sub(machine.line.object, "status", "capacity").get("cpu")

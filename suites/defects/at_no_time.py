@@ -39,4 +39,7 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "moment.evicted-slowly": dict.fromkeys(("KUE-004", "KUE-005"), "fail"),
     "moment.gives-up-late": dict.fromkeys(("RDZV-003", "RDZV-004", "RDZV-008", "RDZV-009"), "fail"),
     "moment.completed-late": {"LIFE-001": "fail"},
+    "earlier.label-gone": {"PLG-007": "fail"},
+    "earlier.step-wrong": {"RDZV-002": "fail"},
+    "earlier.pod-before-quota": {"KUE-001": "fail"},
 }

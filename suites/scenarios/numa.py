@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.scenario import Handle, Live, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.gpu_nodes import offered, takes_pods
@@ -141,9 +142,8 @@ def decided(stage: Stage, handles: Iterable[Handle]) -> Callable[[Live], bool]:
 
 
 def containers_of(found: Pod) -> int:
-    """Return how many containers a pod has that each say one line."""
-    spec = found.get("spec") or {}
-    return len(spec.get("containers") or []) + len(spec.get("initContainers") or [])
+    """Return how many containers a pod has that each say one line: what admission put beside them says none."""
+    return sum(len(containers.own(found, part)) for part in containers.PARTS)
 
 
 def no_room(handles: Iterable[Handle]) -> Callable[[Live], str]:

@@ -35,7 +35,7 @@ def fits(*objects, **told):
         ([queue_of("trainin"), node("a")], "fail", "did you mean 'trainin'"),
         ([node("a")], "fail", "there is no queue 'training'"),
         ([queue_of()], "inconclusive", "no node was seen"),
-        ([queue_of(capability={GPU: "nonsense"}), node("a")], "pass", "no quota"),
+        ([queue_of(capability={GPU: "nonsense"}), node("a")], "inconclusive", "capability nvidia.com/gpu=nonsense"),
     ],
 )  # fmt: skip
 def test_the_training_queue(objects, verdict, said):

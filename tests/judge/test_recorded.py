@@ -63,7 +63,7 @@ DECIDED: dict[str, dict[str, str]] = {
     "f8-exitcode-terminate": {"GANG-001": PASS},
     "f9-podfailed-abort": {"GANG-001": PASS},
     "g1-queue-capability": {"GANG-001": PASS, "REF-002": PASS},
-    "g2-queue-close-reopen": {"GANG-001": PASS, "REF-004": PASS},
+    "g2-queue-close-reopen": {"GANG-001": PASS, "REF-004": PASS, "INV-005": FAIL},
     "g3-priority-order": {"GANG-001": PASS, "LIFE-013": PASS},
     "g4-preempt-action": {"GANG-001": PASS, "REF-002": NOT_DECLARED},
     "g5-preempt-elastic-victim": {"GANG-001": PASS, "REF-006": PASS, "LIFE-014": PASS},

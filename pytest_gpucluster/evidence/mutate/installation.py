@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, machines
+from pytest_gpucluster.evidence import fields, gpu_names, machines
 from pytest_gpucluster.evidence.model import EVERY_KIND, Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
 
@@ -31,13 +31,13 @@ def _plugin_gone(node: dict[str, Any]) -> None:
     for part in ("capacity", "allocatable"):
         amounts = fields.sub(node, "status", part)
         if isinstance(amounts, dict):
-            amounts.update({name: "0" for name in amounts if machines.GPU_RESOURCE.match(name)})
+            amounts.update({name: "0" for name in amounts if gpu_names.GPU_RESOURCE.match(name)})
 
 
 def _shared(node: dict[str, Any]) -> None:
     for part in ("capacity", "allocatable"):
         amounts = fields.sub(node, "status", part)
-        for name in [name for name in amounts if machines.GPU_RESOURCE.match(name)]:
+        for name in [name for name in amounts if gpu_names.GPU_RESOURCE.match(name)]:
             if isinstance(amounts, dict):
                 amounts[f"{name}.shared"] = str(4 * int(amounts.pop(name)))
 
@@ -51,7 +51,7 @@ def _counted_twice(node: dict[str, Any]) -> None:
 def _offered_twice(node: dict[str, Any]) -> None:
     for part in ("capacity", "allocatable"):
         amounts = fields.sub(node, "status", part)
-        if isinstance(amounts, dict) and any(machines.GPU_RESOURCE.match(name) for name in amounts):
+        if isinstance(amounts, dict) and any(gpu_names.GPU_RESOURCE.match(name) for name in amounts):
             amounts["nvidia.com/mig-1g.10gb"] = "7"
 
 
