@@ -227,10 +227,9 @@ class _Finder:
         )
         for job in self._jobs:
             mine = by_owner.get(job.uid, [])
-            if not mine and job.kind == names.VC_JOB:
-                mine = [
-                    p for p in by_job_label.get(f"{job.namespace}/{job.name}", []) if not fields.owner(p.last)
-                ]
+            if job.kind == names.VC_JOB:
+                marked = by_job_label.get(f"{job.namespace}/{job.name}", [])
+                mine = [*mine, *(p for p in marked if not fields.owner(p.last) and self._may_be_of(job, p))]
             self._add_job(job, mine)
         self._add_marked(by_job_label)
         self._add_groups()
@@ -239,6 +238,17 @@ class _Finder:
 
     def _take(self, mine: Iterable[PodStory]) -> list[PodStory]:
         return [self._pods.pop(pod.uid) for pod in mine if pod.uid in self._pods]
+
+    def _may_be_of(self, job: JobStory, pod: PodStory) -> bool:
+        """Report whether a pod that only names a Job can be of this one, and not of another of the same name."""
+        same = [one for one in self._jobs if (one.namespace, one.name) == (job.namespace, job.name)]
+        return job is next((one for one in reversed(same) if one.created <= pod.created), same[0])
+
+    def _strays(self, groups: Sequence[GroupStory]) -> list[PodStory]:
+        """Take the pods that nobody owns and that name one of these PodGroups: to schedulers they are members."""
+        named = {(group.namespace, group.name) for group in groups}
+        alone = [pod for pod in self._pods.values() if not fields.owner(pod.last)]
+        return self._take([pod for pod in alone if (pod.namespace, pod.group_name) in named])
 
     def _take_groups(self, mine: Sequence[PodStory], owner_uid: str, prefix: str = "") -> list[GroupStory]:
         named = {(pod.namespace, pod.group_name) for pod in mine}
@@ -256,6 +266,7 @@ class _Finder:
     def _add_job(self, job: JobStory, mine: Sequence[PodStory]) -> None:
         mine = self._take(mine)
         groups = self._take_groups(mine, job.uid, f"{job.name}-{job.uid}")
+        mine = [*mine, *self._strays(groups)]
         size = job.size or len({pod.slot for pod in mine})
         stated = fields.number(job.last, "spec", "minAvailable") if job.kind == names.VC_JOB else None
         if job.kind == names.BATCH_JOB:
@@ -275,6 +286,7 @@ class _Finder:
             if rest:
                 taken = self._take(rest)
                 groups = self._take_groups(taken, "")
+                taken += self._strays(groups)
                 size = len({pod.slot for pod in taken})
                 minimum = max((group.minimum for group in groups), default=0) or size
                 self._keep(Gang(names.VC_JOB, name, namespace, "", size), minimum, taken, groups)
@@ -320,6 +332,7 @@ class _Finder:
         for (kind, namespace, name, uid), mine in by_owner.items():
             taken = self._take(mine)
             groups = self._take_groups(taken, "")
+            taken += self._strays(groups)
             size = len({pod.slot for pod in taken})
             if size > 1:
                 scattered = any(pod.group_name.startswith(PER_POD_GROUP) for pod in taken)

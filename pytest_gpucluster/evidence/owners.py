@@ -26,12 +26,22 @@ class Said:
 
 
 @dataclasses.dataclass(frozen=True)
+class Stated:
+    """A number that an object states from a time on, until another one takes its place."""
+
+    t: float
+    value: int
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
 class GroupStory:
     """The life of one PodGroup object, of Volcano or of Kubernetes itself.
 
     Attributes:
         native: the PodGroup of scheduling.k8s.io.
-        minimum: minMember (Volcano) or gang.minCount (native); 0 where the group states none.
+        minimum: minMember (Volcano) or gang.minCount (native), as last stated; 0 where the group states none.
+        minimums: all that it ever stated, one per change.
         phases: (t, phase, key), one per change; no phase at all means that no scheduler has looked at it.
         conditions: conditions that are not fulfilled placement, one per change, as things said.
     """
@@ -41,6 +51,7 @@ class GroupStory:
     namespace: str
     native: bool
     minimum: int
+    minimums: tuple[Stated, ...]
     queue: str
     owner_uid: str
     created: float
@@ -63,6 +74,7 @@ class JobStory:
     Attributes:
         kind: kind key.
         phases: (t, phase, key), one per change; of a batch Job: Complete or Failed.
+        minimums: how many members it ever asked to be placed together, one per change; 0 where it does not say.
         tasks: the task entries of a Volcano Job.
     """
 
@@ -75,6 +87,7 @@ class JobStory:
     phases: tuple[tuple[float, str, str], ...]
     last: fields.Object
     key: str
+    minimums: tuple[Stated, ...] = ()
 
     @property
     def tasks(self) -> list[fields.Object]:
@@ -99,7 +112,7 @@ class JobStory:
     @property
     def gang_minimum(self) -> int:
         """Return how many members a batch Job asks to be placed together (a native gang), 0 where it does not ask."""
-        return fields.number(self.last, "spec", "scheduling", "schedulingPolicy", "gang", "minCount") or 0
+        return fields.number(self.last, *_MINIMUM[names.BATCH_JOB]) or 0
 
     @property
     def led(self) -> bool:
@@ -120,6 +133,24 @@ class JobStory:
     def phase(self) -> str:
         """Return the last phase."""
         return self.phases[-1][1] if self.phases else ""
+
+
+_MINIMUM: Mapping[str, tuple[str, ...]] = {
+    names.POD_GROUP: ("spec", "minMember"),
+    names.NATIVE_POD_GROUP: ("spec", "schedulingPolicy", "gang", "minCount"),
+    names.VC_JOB: ("spec", "minAvailable"),
+    names.BATCH_JOB: ("spec", "scheduling", "schedulingPolicy", "gang", "minCount"),
+}
+"""Kind -> the field in which it says how many members must be placed together."""
+
+
+def _stated(lines: tuple[Line, ...]) -> tuple[Stated, ...]:
+    found: list[Stated] = []
+    for line in lines:
+        value = fields.number(line.object, *_MINIMUM[line.kind]) or 0
+        if not found or found[-1].value != value:
+            found.append(Stated(line.t, value, line.key))
+    return tuple(found)
 
 
 def _changes(lines: tuple[Line, ...], read: str) -> tuple[tuple[float, str, str], ...]:
@@ -168,18 +199,14 @@ def _conditions(lines: tuple[Line, ...]) -> tuple[Said, ...]:
 
 def _group(lines: tuple[Line, ...]) -> GroupStory:
     last = lines[-1].object
-    native = lines[-1].kind == names.NATIVE_POD_GROUP
-    minimum = (
-        fields.number(last, "spec", "schedulingPolicy", "gang", "minCount")
-        if native
-        else fields.number(last, "spec", "minMember")
-    )
+    minimums = _stated(lines)
     return GroupStory(
         uid=lines[-1].uid,
         name=lines[-1].name,
         namespace=fields.text(last, "metadata", "namespace"),
-        native=native,
-        minimum=minimum or 0,
+        native=lines[-1].kind == names.NATIVE_POD_GROUP,
+        minimum=minimums[-1].value,
+        minimums=minimums,
         queue=fields.text(last, "spec", "queue"),
         owner_uid=fields.text(fields.owner(last), "uid"),
         created=lines[0].t,
@@ -201,6 +228,7 @@ def _job(kind: str, lines: tuple[Line, ...]) -> JobStory:
         created=lines[0].t,
         deleted=_deleted(lines),
         phases=_changes(lines, "job" if kind == names.VC_JOB else "batch"),
+        minimums=_stated(lines),
         last=last,
         key=lines[0].key,
     )

@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence import capacity, gates, payload
 from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import barrier, say, terms
+from pytest_gpucluster.judge import barrier, carried, say, terms
 from pytest_gpucluster.judge.half import half_placed, halves, lasting
 from pytest_gpucluster.judge.pair import two_gangs
 from pytest_gpucluster.judge.scarce import all_or_nothing
@@ -99,26 +99,20 @@ def _minimum_unseen(evidence: Evidence, given: terms.Given, gang: Gang, *, arran
 
 
 def _minimum_differs(gang: Gang) -> Finding | None:
-    """Return the finding on a PodGroup, of any attempt, that has another minimum than the Job."""
-    for gen in gang.generations:
-        found = _differs(gang, gen)
-        if found is not None:
-            return found
-    return None
-
-
-def _differs(gang: Gang, gen: Generation) -> Finding | None:
-    group = gen.group
-    if group is None or gang.job is None or group.minimum == gen.minimum:
+    """Return the finding on a PodGroup, of any attempt, that has or had another minimum than the Job."""
+    job, left = gang.job, carried.departed(gang, gang.minimum)
+    if left is None or job is None:
         return None
-    if gang.job.kind == names.VC_JOB and not group.native:
+    group, said = left
+    verb = "has" if said is group.minimums[-1] else f"had, from t={said.t:.2f} s,"
+    if job.kind == names.VC_JOB and not group.native:
         text, cause = (
-            f"has minMember {group.minimum}, the Job's minAvailable is {gen.minimum}",
+            f"{verb} minMember {said.value}, the Job's minAvailable is {gang.minimum}",
             NOT_CARRIED,
         )
-    elif gang.job.gang_minimum and group.native:
-        had = f"minCount {group.minimum}" if group.minimum else "the basic policy"
-        text, cause = f"has {had}, the Job's minCount is {gang.job.gang_minimum}", NATIVE_NOT_CARRIED
+    elif job.gang_minimum and group.native:
+        had = f"minCount {said.value}" if said.value else "the basic policy"
+        text, cause = f"{verb} {had}, the Job's minCount is {job.gang_minimum}", NATIVE_NOT_CARRIED
     else:
         return None
     return say.finding(
@@ -128,7 +122,7 @@ def _differs(gang: Gang, gen: Generation) -> Finding | None:
         gang,
         violation=True,
         causes=(cause,),
-        evidence=(group.key, gang.job.key),
+        evidence=(said.key, job.key),
     )
 
 

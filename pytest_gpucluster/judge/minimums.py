@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pytest_gpucluster.evidence import fields, outlook, placement
 from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.judge import faults, half, say, scarce, terms
+from pytest_gpucluster.judge import carried, faults, half, say, scarce, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -310,17 +310,23 @@ def _defaulted(gang: Gang, given: terms.Given, *, omitted: bool) -> Finding:
         return found(
             Verdict.INCONCLUSIVE, f"{gang.title} has minAvailable {got}; nothing says that it was left out"
         )
-    if got != wanted:
-        text = f"{gang.title} left minAvailable out and got {got}, its tasks add up to {wanted} ({listed})"
+    first = gang.job.minimums[0].value if gang.job is not None and gang.job.minimums else got
+    if wanted not in (got, first) or first == 0:
+        text = f"{gang.title} left minAvailable out and got {first}, its tasks add up to {wanted} ({listed})"
         return found(Verdict.FAIL, text, (NOT_DEFAULTED,))
+    if gang.job is not None and len(gang.job.minimums) > 1:
+        text = f"{gang.title} got minAvailable {first}, and somebody changed it to {got}: left out no more"
+        return found(Verdict.INCONCLUSIVE, text)
     if not gang.groups:
         text = f"{gang.title} got minAvailable {got} ({listed}); no PodGroup of it was seen"
         return found(Verdict.INCONCLUSIVE, text)
-    carried = gang.groups[0].minimum
-    if carried != wanted:
-        text = f"{gang.title} got minAvailable {got}, but its PodGroup {gang.groups[0].name} has minMember {carried}"
+    left = carried.departed(gang, wanted)
+    if left is not None:
+        group, said = left
+        verb = "has" if said is group.minimums[-1] else f"had, from t={said.t:.2f} s,"
+        text = f"{gang.title} got minAvailable {got}, but its PodGroup {group.name} {verb} minMember {said.value}"
         return found(Verdict.FAIL, text, (NOT_CARRIED,))
     return found(
         Verdict.PASS,
-        f"{gang.title} left minAvailable out: {got} ({listed}); minMember {carried} of its PodGroup",
+        f"{gang.title} left minAvailable out: {got} ({listed}); minMember {wanted} of its PodGroup",
     )

@@ -3,16 +3,19 @@
 A judge reads what there is. What should be there and is not is found here, in one way for all rows: the driver's record
 of what it did is whole, each object that it made was seen, so was each member of the gangs under judgement and whatever
 others speak of, the watches on which the row rests had no gap, and each member's payload said what its fellows said.
+What a row rests on are members that came to the end that it expects: one that failed, was evicted or was started again
+is never part of a pass, unless it plays a role in which that is meant to happen.
 `judge.needed` has what rows need beside that, and the test that takes each piece of good evidence away reads from here
 which pieces a row can do without.
 """
 
 import dataclasses
+import math
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, forms, gangs, payload, pods, soundness
+from pytest_gpucluster.evidence import fields, forms, gangs, mishaps, payload, pods, soundness
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
@@ -52,6 +55,8 @@ class Needs:
         some: the same of events that not every task has to say: members of one task say them alike.
         notes: words of the driver that must be there, beside submissions, windows and the end; `a|b` for either.
         given: what the scenario tells judges and must be told, beside what all scenarios tell.
+        meant: roles whose members are meant to fail, to be evicted or to start again.
+        turned_away: the row itself judges which pods kubelets turn away.
     """
 
     roles: tuple[str, ...] = ()
@@ -61,6 +66,8 @@ class Needs:
     some: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    meant: tuple[str, ...] = ()
+    turned_away: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,12 +143,60 @@ def _end(evidence: Evidence, uids: Container[str]) -> float:
     return last.t if last is not None and last.data.get("note") in LAST else finish
 
 
+def of_ours(evidence: Evidence) -> bool:
+    """Report whether this is of a run of ours, which its header names: others have no driver's record."""
+    return bool(fields.text(evidence.header, "source", "run")) and evidence.clock == "receipt"
+
+
+def broken_off(evidence: Evidence, given: terms.Given, needs: Needs) -> tuple[str, str] | None:
+    """Return what befell a member on which a row rests, and the key of the line that tells; None for nothing.
+
+    Recordings are read as they are: whether somebody's members were meant to fail is not known.
+    """
+    if not of_ours(evidence):
+        return None
+    seen, played = look(evidence, given, needs), terms.roles(evidence, given)
+    meant = [member for role in needs.meant for member in played.get(role, ())]
+    of_gangs = {
+        pod.uid: (pod, _written(gang))
+        for gang in seen.gangs
+        if not terms.plays(gang, meant)
+        for pod in gang.pods
+    }
+    alone = {uid for kind, _, uid in seen.members if kind == "Pod"} - {uid for _, _, uid in meant}
+    resting = [
+        *of_gangs.values(),
+        *((pod, _spoke(evidence, pod)) for pod in pods.pods(evidence) if pod.uid in alone),
+    ]
+    until = min((note.t for note in evidence.notes("end")), default=math.inf)
+    for pod, own in resting:
+        if needs.turned_away and mishaps.turned_away(pod):
+            continue
+        found = mishaps.mishap(evidence, pod, own, until)
+        if found is not None:
+            return f"{pod.where} {found[0]}", found[1]
+    return None
+
+
+def _written(gang: gangs.Gang) -> frozenset[str] | None:
+    """Return the names of the containers that the Job's templates have, None where there is no Job to read."""
+    spec = fields.sub(gang.job.last, "spec") if gang.job is not None else {}
+    templates = [fields.sub(one, "template", "spec") for one in (spec, *fields.items(spec, "tasks"))]
+    parts = [fields.items(one, part) for one in templates for part in ("initContainers", "containers")]
+    return frozenset(str(each.get("name")) for part in parts for each in part) or None
+
+
+def _spoke(evidence: Evidence, pod: pods.PodStory) -> frozenset[str] | None:
+    """Return the names of the containers of a pod that said facts, None where none did."""
+    return frozenset(word.container for word in payload.words(evidence).words if word.uid == pod.uid) or None
+
+
 def lacking(evidence: Evidence, given: terms.Given, needs: Needs) -> str:
     """Return what a row needs and the evidence of a scenario lacks, "" where it lacks nothing.
 
-    Only evidence of a run of ours, which its header names, has a driver's record; recordings are read as they are.
+    Recordings are read as they are.
     """
-    if not fields.text(evidence.header, "source", "run") or evidence.clock != "receipt":
+    if not of_ours(evidence):
         return ""
     seen = look(evidence, given, needs)
     return next(
@@ -212,6 +267,9 @@ def _objects(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
             yield f"{gang.title}: it counts {counted} pods, and {len(gang.pods)} were seen"
         if gang.kind == names.VC_JOB and not gang.groups:
             yield f"{gang.title}: its PodGroup was never seen"
+        strays = [pod.name for pod in gang.pods if gang.job is not None and not fields.owner(pod.last)]
+        if strays:
+            yield f"{strays[0]} goes as a member of {gang.title}, which does not own it"
     yield from (f"no {kind} was seen" for kind in _seen(needs, seen.gangs) if not evidence.of_kind(kind))
     yield from _spoken_of(evidence, seen)
 

@@ -69,9 +69,11 @@ def _group_unseen(evidence: Evidence, given: terms.Given, gen: Generation) -> Si
     group = gen.group
     if group is None or group.native:
         return None
-    ends = [t for t in (group.deleted, gen.end, evidence.end) if t is not None]
+    ends = [t for t in (group.deleted, gen.end, _told_until(evidence, "PodGroup")) if t is not None]
     end = group.phases[0][0] if group.phases else min(ends)
-    if not terms.silent(evidence, given, group.created, end) or evidence.gaps("PodGroup", group.created, end):
+    if not terms.silent(evidence, given, group.created, end):
+        return None
+    if any(evidence.gaps(kind, group.created, end) for kind in ("PodGroup", "Event")):
         return None
     about = owners.said_about(evidence, "PodGroup", group.namespace, group.name, group.uid)
     if any(said.t < end for said in about):
@@ -86,12 +88,23 @@ def _group_unseen(evidence: Evidence, given: terms.Given, gen: Generation) -> Si
     )  # fmt: skip
 
 
+def _told_until(evidence: Evidence, kind: str) -> float:
+    """Return until when objects of a kind were told of.
+
+    What kubectl printed carries no clock: how long it went on after the last line of a kind nobody knows, and what
+    another command printed later says nothing of it.
+    """
+    if evidence.clock == "receipt":
+        return evidence.end
+    return max((line.t for line in evidence.of_kind(kind)), default=0.0)
+
+
 def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation) -> Silence | None:
     """Return how long all members were there, unbound, without a condition or an event of any scheduler."""
     if gen.made is None or gen.first_bind is not None:
         return None
     gone = [t for pod in gen.members for t in (pod.deleting, pod.deleted) if t is not None]
-    end = min([gen.end, evidence.end, *gone])
+    end = min([gen.end, _told_until(evidence, "Pod"), *gone])
     limits = terms.of(evidence, given)
     seconds = end - gen.made
     if seconds < limits.window - EPSILON:

@@ -6,7 +6,12 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.judge import needed, needs
-from pytest_gpucluster.requirement import Finding, Requirement, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Requirement, Verdict
+
+MEMBER_FAILED = Cause(
+    "a member failed, was evicted or was started again while it was looked at",
+    "read the log and `kubectl describe pod` of the member named, and run the row again",
+)
 
 
 def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any] | None = None) -> Finding:
@@ -39,10 +44,24 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
 def _with_what_it_needs(
     requirement: Requirement, evidence: Evidence, told: Mapping[str, Any], finding: Finding
 ) -> Finding:
-    """Return a pass as undecided where something that the row needs was not seen, and any other finding as it is."""
-    lack = (
-        needs.lacking(evidence, told, needed.of(requirement.judge)) if finding.verdict is Verdict.PASS else ""
-    )
+    """Return a pass as undecided where something that the row needs was not seen, and any other finding as it is.
+
+    So is one that rests on a member which did not come to the end that the row expects.
+    """
+    if finding.verdict is not Verdict.PASS:
+        return finding
+    wants = needed.of(requirement.judge)
+    befell = needs.broken_off(evidence, told, wants)
+    if befell is not None:
+        text, key = befell
+        return dataclasses.replace(
+            finding,
+            verdict=Verdict.INCONCLUSIVE,
+            observed=f"a member did not come to the end that this row rests on: {text}; else: {finding.observed}",
+            causes=(MEMBER_FAILED,),
+            evidence=(key, *finding.evidence),
+        )
+    lack = needs.lacking(evidence, told, wants)
     if not lack:
         return finding
     return dataclasses.replace(

@@ -29,6 +29,11 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
         "RDZV-006": "environment",
     },
     "moment.part-bound": dict.fromkeys(("GANG-002", "GANG-003", "GANG-004", "GANG-005"), "fail"),
+    "moment.minimum-short": dict.fromkeys(("GANG-001", "GANG-006"), "fail"),
+    "moment.stray-bound": {
+        **dict.fromkeys(("GANG-002", "GANG-003", "GANG-004", "GANG-005", "REF-009", "TRN-003"), "fail"),
+        **dict.fromkeys(("GANG-006", "REF-006", "REF-007", "LIFE-013", "LIFE-014"), "inconclusive"),
+    },
     "moment.refused-bound": {"REF-001": "fail", "REF-002": "fail", "REF-005": "inconclusive"},
     "moment.ends-alone": {"LIFE-001": "inconclusive", "LIFE-002": "inconclusive"},
     "moment.old-member-stays": {"LIFE-003": "fail"},

@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
+_MEMBERS_FAIL: Mapping[str, str] = dict.fromkeys(
+    ("GANG-007", "PLG-001", "PLG-004", "PLG-006", "PLG-007"), "inconclusive"
+)
+"""The members of the healthy gang give up, with another code than 0: no row passes on what they said before."""
+
 _NO_NAMES: Mapping[str, str] = {
+    **_MEMBERS_FAIL,
     "PLG-003": "fail",
     "PLG-010": "environment",
     "PLG-011": "environment",
@@ -54,6 +60,9 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "network.dns-down": _NO_DNS,
     "network.dns-silent": _NO_DNS,
     "network.blocks-rendezvous-port": {
+        **_MEMBERS_FAIL,
+        "PLG-002": "inconclusive",
+        "PLG-003": "inconclusive",
         "PLG-010": "fail",
         "PLG-011": "fail",
         "PLG-013": "fail",

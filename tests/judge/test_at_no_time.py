@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, fields, gangs, mutate, placement
-from pytest_gpucluster.judge import controls
+from pytest_gpucluster.judge import carried, controls
 from pytest_gpucluster.plain import names
 from tests import recordings
 
@@ -202,3 +202,97 @@ def test_what_a_row_speaks_of_must_have_been_seen(row, scenario, kind):
     assert judged(row, base).verdict == "pass"
     finding = judged(row, mutate.without(base, lambda line: line.kind == kind))
     assert finding.verdict == "inconclusive", finding.observed
+
+
+def _stray(evidence: Evidence, gang: gangs.Gang, t: float, **meta):
+    """Return the line of a bound pod that nobody owns."""
+    donor = next(line for line in evidence.of_kind("Pod") if line.type == "ADDED")
+    obj = {
+        **donor.object,
+        "metadata": {"name": "stray", "uid": "stray", "namespace": gang.namespace, **meta},
+        "spec": {**donor.object["spec"], "nodeName": "n"},
+        "status": {"phase": "Running"},
+    }
+    return dataclasses.replace(donor, t=t, object=obj)
+
+
+@pytest.mark.parametrize("known_by", ["group", "label"])
+def test_a_pod_that_nobody_owns_is_a_member_by_what_it_names(known_by):
+    """To schedulers it is one: a stray that is bound while the gang of a real Volcano waits is a part of it."""
+    base = recordings.stream("b3-room-for-n-minus-one-then-room")
+    gang = max(gangs.gangs(base), key=lambda one: one.size)
+    gen = gang.generations[-1]
+    assert recordings.JUDGES["GANG-002"](base, {}).verdict == "pass"
+    names_it = {
+        "group": {"annotations": {"scheduling.k8s.io/group-name": gang.groups[0].name}},
+        "label": {"labels": {"volcano.sh/job-name": gang.name}},
+    }[known_by]
+    stray = _stray(base, gang, (gen.made + gen.first_bind) / 2, **names_it)
+    told = mutate.with_lines(base, (*base.lines, stray))
+    finding = recordings.JUDGES["GANG-002"](told, {})
+    assert finding.verdict == "fail"
+    assert "stray" in {pod.name for one in gangs.gangs(told) if one.uid == gang.uid for pod in one.pods}
+
+
+def test_a_pod_of_another_owner_is_no_member():
+    """Whoever has an owner of its own belongs to that, whatever group it names."""
+    base = recordings.stream("b3-room-for-n-minus-one-then-room")
+    gang = max(gangs.gangs(base), key=lambda one: one.size)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    annotations = {"scheduling.k8s.io/group-name": gang.groups[0].name}
+    stray = _stray(base, gang, gang.created + 0.1, annotations=annotations, ownerReferences=[owner])
+    told = mutate.with_lines(base, (*base.lines, stray))
+    assert "stray" not in {pod.name for one in gangs.gangs(told) if one.uid == gang.uid for pod in one.pods}
+
+
+def _stating(evidence: Evidence, uid: str, field: str, *told: tuple[float, int]) -> list:
+    """Return lines in which an object states other numbers at some times."""
+    found = []
+    for t, number in told:
+        before = next((ln for ln in reversed(evidence.history(uid)) if ln.t <= t), evidence.history(uid)[0])
+        line = mutate.edited(before, lambda obj, n=number: obj["spec"].update({field: n}))
+        found.append(dataclasses.replace(line, t=t, type="MODIFIED"))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("of_group", "of_job", "verdict"),
+    [
+        pytest.param([(0.2, 3), (0.3, 4)], [], "fail", id="short-for-a-moment"),
+        pytest.param([(0.2, 5), (0.3, 4)], [], "fail", id="more-for-a-moment"),
+        pytest.param([(0.2, 3)], [(0.1, 3)], "pass", id="both-changed"),
+        pytest.param([(0.3, 3), (0.5, 4)], [(0.2, 3), (0.4, 4)], "pass", id="changed-and-back"),
+        pytest.param([], [(0.2, 3)], "fail", id="not-carried"),
+        pytest.param([(0.2, 2), (0.3, 3)], [(0.1, 3)], "fail", id="past-what-was-asked"),
+    ],
+)
+def test_a_minimum_counts_at_all_times(of_group, of_job, verdict):
+    """GANG-001: as the Job's at each time, which its owner may change."""
+    base = recordings.stream("a-gang-fits")
+    (gang,) = gangs.gangs(base)
+    start = gang.groups[0].created
+
+    def later(told):
+        return [(start + t, number) for t, number in told]
+
+    lines = [
+        *_stating(base, gang.groups[0].uid, "minMember", *later(of_group)),
+        *_stating(base, gang.uid, "minAvailable", *later(of_job)),
+    ]
+    last = {gang.groups[0].uid: ("minMember", of_group), gang.uid: ("minAvailable", of_job)}
+
+    def settle(line):
+        field, told = last.get(line.uid, ("", []))
+        ago = [number for t, number in told if start + t <= line.t]
+        return mutate.edited(line, lambda obj: obj["spec"].update({field: ago[-1]})) if ago else line
+
+    told = mutate.with_lines(base, [*map(settle, base.lines), *lines])
+    finding = recordings.JUDGES["GANG-001"](told, {})
+    assert finding.verdict == verdict, finding.observed
+
+
+def test_a_real_change_of_the_minimum_is_carried_over():
+    """Volcano's own controllers, when a Job was changed: no departure."""
+    found = [g for g in gangs.gangs(recordings.stream("d-refusals")) if g.name == "update-me"]
+    assert [[said.value for said in g.groups[0].minimums] for g in found] == [[2, 1]]
+    assert all(carried.departed(g, g.minimum) is None for g in found)

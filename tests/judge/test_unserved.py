@@ -1,7 +1,11 @@
 """REF-008: that no scheduler looks at a gang is measured from when its members were there."""
 
+import json
+
 import pytest
 
+from pytest_gpucluster.evidence import read
+from pytest_gpucluster.evidence.model import WATCH_TYPES
 from pytest_gpucluster.judge import unserved
 from tests import recordings
 
@@ -63,3 +67,58 @@ def test_a_gang_begins_with_what_is_heard_of_it_first():
     (gang,) = unserved.terms.everyone(recordings.evidence_of(lines))
     (generation,) = gang.generations
     assert (generation.start, generation.made) == (10.0, 10.01)
+
+
+def printed(path, *, without=(), later=""):
+    """Return what `kubectl get -w` prints of a cluster whose scheduler does not run, up to the first phase.
+
+    Args:
+        path: where to write it.
+        without: kinds that nobody asked kubectl for.
+        later: kind of an object that was printed long after.
+    """
+    base = recordings.stream("l1-scheduler-not-running")
+    phase = min(ln.t for ln in base.of_kind("PodGroup") if (ln.object.get("status") or {}).get("phase"))
+    told = [ln for ln in base.lines if ln.type in WATCH_TYPES and ln.t < phase and ln.kind not in without]
+    objects = [{"type": ln.type, "object": dict(ln.object)} for ln in told]
+    meta = {"name": "other", "namespace": "x", "uid": "other", "creationTimestamp": "2099-01-01T00:00:00Z"}
+    version = "scheduling.volcano.sh/v1beta1" if later == "PodGroup" else "v1"
+    more = {"apiVersion": version, "kind": later, "metadata": meta, "spec": {}, "status": {}}
+    event = {**more, "apiVersion": "v1", "kind": "Event", "metadata": {**meta, "name": "e", "uid": "e"}}
+    if later:
+        objects.append({"type": "ADDED", "object": more})
+    if "Event" not in without:
+        objects.append({"type": "ADDED", "object": event})
+    path.write_text("\n".join(json.dumps(obj) for obj in objects), encoding="utf-8")
+    return read(path)
+
+
+@pytest.mark.parametrize(
+    ("without", "later", "verdict"),
+    [
+        pytest.param((), "PodGroup", "pass", id="another-podgroup-was-printed-later"),
+        pytest.param((), "Pod", "inconclusive", id="only-pods-were-printed-later"),
+        pytest.param(("Event",), "PodGroup", "inconclusive", id="events-not-asked-for"),
+        pytest.param(("Event",), "Pod", "inconclusive", id="neither"),
+    ],
+)
+def test_silence_in_what_kubectl_printed_ends_with_the_last_line_of_the_kind(
+    tmp_path, without, later, verdict
+):
+    """REF-008 on a dump: another kind that was printed later does not show that this one was still watched."""
+    evidence = printed(tmp_path / "dump.json", without=without, later=later)
+    finding = unserved.not_served_is_no_refusal(evidence, {})
+    assert finding.verdict == verdict, finding.observed
+
+
+def test_a_list_shows_no_silence(tmp_path):
+    """`kubectl get -o json` is one look: what was said and done before it is not known."""
+    objects = [json.loads(line)["object"] for line in _lines(tmp_path)]
+    (tmp_path / "list.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    evidence = read(tmp_path / "list.json")
+    assert unserved.not_served_is_no_refusal(evidence, {}).verdict == "inconclusive"
+
+
+def _lines(folder):
+    printed(folder / "dump.json", later="PodGroup")
+    return (folder / "dump.json").read_text(encoding="utf-8").splitlines()

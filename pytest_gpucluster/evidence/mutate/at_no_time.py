@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence import fields, gangs, gates, jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.evidence.mutate import base
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.pods import ANNOTATION_GROUP, PodStory
 from pytest_gpucluster.plain import names
 
 HOLE = 1.0
@@ -87,6 +87,55 @@ def refused_for_a_moment(evidence: Evidence) -> Evidence:
     if gang is None:
         return evidence
     return _flicker(evidence, gang, gang.groups[0].created + 1e-6, gang.minimum - 1)
+
+
+def minimum_for_a_moment(evidence: Evidence) -> Evidence:
+    """Let the PodGroup of each Job ask for one member fewer while its first members are bound."""
+    lines = list(evidence.lines)
+    for gang in gangs.gangs(evidence):
+        group, bound = (gang.groups or (None,))[0], gang.generations[0].first_bind
+        if gang.job is None or group is None or group.minimum < 2 or bound is None:
+            continue
+        before = next((ln for ln in reversed(evidence.history(group.uid)) if ln.t <= bound), None)
+        if before is None:
+            continue
+        field = ("spec", "schedulingPolicy", "gang", "minCount") if group.native else ("spec", "minMember")
+
+        def short(obj: dict[str, Any], field: tuple[str, ...] = field, less: int = group.minimum - 1) -> None:
+            for key in field[:-1]:
+                obj = obj[key]
+            obj[field[-1]] = less
+
+        lines += [
+            dataclasses.replace(base.edited(before, short), t=bound - 1e-6, type="MODIFIED"),
+            dataclasses.replace(before, t=bound + MOMENT, type="MODIFIED"),
+        ]
+    return base.with_lines(evidence, lines) if len(lines) > len(evidence.lines) else evidence
+
+
+def stray_bound(evidence: Evidence) -> Evidence:
+    """Bind a pod that only names the PodGroup of a gang that is held, or has no place, in the midst of its wait.
+
+    It has no owner and no label of the Job.
+    """
+    found = next((one for one in base.all_held(evidence) if one[1].group is not None), None)
+    donor = next((line for line in evidence.of_kind("Pod") if line.type == "ADDED"), None)
+    if found is None or donor is None:
+        return evidence
+    gang, gen, held = found
+    assert gen.group is not None  # noqa: S101 (chosen so)
+    obj: dict[str, Any] = copy.deepcopy(dict(donor.object))
+    meta: dict[str, Any] = {"name": "stray", "uid": f"stray-{gang.uid}", "namespace": gang.namespace}
+    spec = {k: v for k, v in obj.get("spec", {}).items() if k != "schedulingGroup"}
+    if gen.group.native:
+        spec["schedulingGroup"] = {"podGroupName": gen.group.name}
+    else:
+        meta["annotations"] = {ANNOTATION_GROUP: gen.group.name}
+    obj.update(metadata=meta, spec={**spec, "nodeName": "node-early"}, status={"phase": "Running"})
+    t = (held.start + held.end) / 2
+    return base.with_lines(
+        evidence, (*evidence.lines, dataclasses.replace(donor, t=t, type="ADDED", object=obj))
+    )
 
 
 def _role(evidence: Evidence, *roles: str) -> Gang | None:
@@ -237,6 +286,11 @@ MUTANTS: base.Table = {
     "moment.gives-up-late": ("who gives up says so in time and ends minutes later", gives_up_late),
     "moment.part-bound": ("a part of the held gang is bound for a moment, and made anew", part_for_a_moment),
     "moment.refused-bound": ("members of a refused gang are bound for a moment", refused_for_a_moment),
+    "moment.minimum-short": (
+        "the PodGroup asks for fewer members while they are bound",
+        minimum_for_a_moment,
+    ),
+    "moment.stray-bound": ("a pod that only names the PodGroup is bound while its gang waits", stray_bound),
     "moment.ends-alone": ("the other members end by themselves, nobody asked for it", ends_alone),
     "moment.old-member-stays": ("a replaced member is Terminating and runs for minutes", old_member_stays),
     "moment.attempts-uncounted": ("members run more often than the controllers count", attempts_uncounted),
