@@ -157,7 +157,7 @@ def test_report_seals_a_run_that_was_killed_once(call: Call, tmp_path: Path, sam
     (tmp_path / "run" / "logs").mkdir()
     status, _, err = call("report", tmp_path / "run")
     assert status == 3
-    assert "logs/: the folder is not in the record of the run" in err
+    assert "logs: the folder is not in the record of the run" in err
     (tmp_path / "run" / "logs").rmdir()
     (tmp_path / "run" / "SHA256SUMS").unlink()
     assert call("report", tmp_path / "run")[0] == 3
