@@ -7,7 +7,7 @@ from pytest_gpucluster.cli import common
 
 DESCRIPTION = """Fold the journal of a run, also of one that was killed, write report.json, report.html, junit.xml and
 SHA256SUMS into its folder, and tell the answer. Where the folder was sealed before, its other files must be as they
-were: new sums would hide what was changed.
+were, and its sums must be there: new sums would hide what was changed.
 """
 
 
@@ -16,17 +16,13 @@ def run(arguments: Sequence[str]) -> int:
     parser = common.Parser("report", description=DESCRIPTION, epilog=common.ANSWER_STATUS)
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
     folder = common.existing(parser.parse_args(arguments).run, "run folder")
-    from pytest_gpucluster.report import record, scope, seal, verify, write
+    from pytest_gpucluster.report import record, scope, seal, verify, whole, write
 
     if not (folder / record.JOURNAL).exists():
         raise common.CliError(f"{folder} is no folder of a run: it has no {record.JOURNAL}")
-    if (folder / write.SUMS).exists():
-        wrong = seal.check(folder.resolve(), but=write.forms())
-        for name, what in wrong.items():
-            if name not in write.forms():
-                raise common.CliError(
-                    f"{folder / name}: {what}: the reports are not made again", verify.TAMPERED
-                )
+    for name, what in _changed(folder.resolve()).items():
+        if name not in seal.MADE:
+            raise common.CliError(f"{folder / name}: {what}: the reports are not made again", verify.TAMPERED)
     problems: list[str] = []
     for path in write.write_all(folder, say=problems.append):
         common.say(str(path))
@@ -38,5 +34,26 @@ def run(arguments: Sequence[str]) -> int:
         raise common.CliError(
             f"the evidence is not that of the run: {changed[0]}: no answer", verify.TAMPERED
         )
+    common.say(f"digest: {whole.digest(folder)}")
     common.say(f"answer: {scope.banner(report)}")
     return verify.status_of(report["answer"]["word"])
+
+
+def _changed(folder: Path) -> dict[str, str]:
+    """Return what was changed in a folder since it was sealed, nothing for one that never was."""
+    from pytest_gpucluster.report import record, seal, whole
+
+    try:
+        folded = record.fold(folder / record.JOURNAL)
+    except record.RecordError:
+        folded = None
+    if not (folder / seal.SUMS).exists() and (folded is None or not whole.was_sealed(folder, folded)):
+        return {}
+    wrong = seal.check(folder, but=seal.MADE)
+    if wrong or folded is None:
+        return wrong
+    try:
+        report = record.load(folder)
+    except record.RecordError:
+        report = folded  # it is made again
+    return whole.differs(folder, report, folded) if folded["files"] or report["files"] else {}

@@ -21,6 +21,11 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     parser = common.Parser("verify", description=DESCRIPTION, epilog=common.ANSWER_STATUS)
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
+    parser.add_argument(
+        "--digest",
+        metavar="SHA256",
+        help="the digest that the run told at its end: the folder must have the same",
+    )
     common.add_module_option(parser)
     options = parser.parse_args(arguments)
     folder = common.existing(options.run, "run folder")
@@ -31,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
             f"{folder / record.JOURNAL}: cannot be read: No such file or directory: {folder} is no folder of a run"
         )
     try:
-        found = verify.verify(folder, registry=common.registry(options.module))
+        found = verify.verify(folder, registry=common.registry(options.module), digest=options.digest)
     except record.RecordError as error:
         raise common.CliError(str(error), status=verify.TAMPERED) from None
     for note in found.notes:
@@ -50,6 +55,8 @@ def _say_result(found: "Verification") -> None:
     sealed = f"{common.counted(found.files, 'file')} as sealed"
     forms = f"made again and the same: {', '.join(found.rendered) or 'nothing'}"
     common.say(f"verified: {again}, {sealed}; {forms}")
+    if found.digest:
+        common.say(f"digest: {found.digest}")
     if found.problems:
         common.say(
             f"answer: none: the record does not hold: {common.counted(len(found.problems), 'difference')}"

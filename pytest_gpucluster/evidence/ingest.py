@@ -204,8 +204,8 @@ def _take(path: Path, number: int, obj: dict[str, Any], into: _Read, case_times:
 
 def _take_header(path: Path, number: int, obj: dict[str, Any], into: _Read) -> None:
     schema = obj.get("schema", 1)
-    if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
-        raise EvidenceError(f"{path}:{number}: evidence schema {schema!r}; this version reads up to {SCHEMA}")
+    if isinstance(schema, bool) or not isinstance(schema, int) or not 1 <= schema <= SCHEMA:
+        raise EvidenceError(f"{path}:{number}: evidence schema {schema!r}; this version reads 1 to {SCHEMA}")
     into.frozen = True
     into.headers += 1
     if into.headers > 1:

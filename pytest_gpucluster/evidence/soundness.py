@@ -2,7 +2,7 @@
 
 A file may have been cut, merged, put in another order, or lost its proofs; a clock may have jumped. A judge who asks
 whether something *never* happened must then hear of a gap. Evidence of schema 1 and foreign recordings have no proofs,
-and their spans are what they say.
+and their spans are what they say; all else that can be seen in them is asked of them, too.
 """
 
 import dataclasses
@@ -21,6 +21,9 @@ ROUNDING = 1e-3
 """Seconds by which times of one moment may differ in a file."""
 BACKWARDS = 0.5
 """Seconds by which a line may be older than the one before it: threads write what they took down side by side."""
+
+
+_OF_PROOFS = frozenset({"proven", "unproven"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,17 +48,24 @@ def check(header: Mapping[str, Any], lines: Sequence[Line], spans: Sequence[Span
         spans: the spans as they are written.
         order: what is wrong with the order of the file, "" for nothing.
     """
-    overlap = _overlap(spans) or _nameless(lines)
-    if not proven(header):
-        return Sound((), overlap) if overlap else Sound(tuple(spans))
-    damage = order or overlap or _cut(header, lines, spans) or _disorder(lines)
+    damage = (
+        order
+        or _overlap(spans)
+        or _nameless(lines)
+        or _disguised(header, lines)
+        or _cut(header, lines, spans)
+        or _disorder(lines)
+    )
     if damage:
         return Sound((), damage)
-    last = _last_proofs(lines)
-    clipped = [
-        dataclasses.replace(span, end=min(span.end, last.get(span.kind, span.start))) for span in spans
-    ]
-    late = _late(lines, spans)
+    clipped = list(spans)
+    if proven(header):
+        last = _last_proofs(lines)
+        clipped = [
+            dataclasses.replace(span, end=min(span.end, last.get(span.kind, span.start))) for span in spans
+        ]
+    # Foreign evidence whose times are those of its objects says nothing of its receipt.
+    late = _late(lines, spans) if proven(header) or header.get("clock") != "object" else {}
     return Sound(tuple(part for span in clipped for part in _without(span, late.get(span.kind, ()))))
 
 
@@ -71,6 +81,16 @@ def relied(lines: Iterable[Line]) -> frozenset[str]:
     shown = [kinds for note in notes if isinstance(kinds := note.get("kinds"), list)]
     doubtful = [str(note.get("kind")) for note in notes if note.get("note") == "unproven"]
     return frozenset({*(str(kind) for kinds in shown for kind in kinds), *doubtful})
+
+
+def _disguised(header: Mapping[str, Any], lines: Iterable[Line]) -> str:
+    """Return what evidence has that its schema has not: its header was changed, and its spans need their proofs."""
+    if proven(header):
+        return ""
+    notes = {line.data.get("note") for line in lines if line.type == "NOTE"}
+    if header.get("horizon") is None and header.get("lines") is None and notes.isdisjoint(_OF_PROOFS):
+        return ""
+    return f"its header says schema {header.get('schema')}, and it has what schema {PROVEN} began with"
 
 
 def _nameless(lines: Iterable[Line]) -> str:

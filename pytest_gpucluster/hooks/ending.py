@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ class Ended:
         word: the answer, "" where no record could be read.
         banner: the answer in one line.
         reasons: why it is no yes.
+        digest: the sum that stands for the whole folder, "" where no report could be written.
     """
 
     folder: Path
@@ -37,6 +38,7 @@ class Ended:
     word: str = ""
     banner: str = ""
     reasons: tuple[str, ...] = ()
+    digest: str = ""
 
 
 ENDED = pytest.StashKey[Ended]()
@@ -55,7 +57,7 @@ def end(
     """
     from pytest_gpucluster import provider
     from pytest_gpucluster.hooks import answering
-    from pytest_gpucluster.report import record, scope, write
+    from pytest_gpucluster.report import record, scope, whole, write
 
     config = session.config
     stayed = provider.stop(folder)
@@ -63,23 +65,20 @@ def end(
     if not journal.path.exists():
         # Nothing was reached: no folder was made, so there is nothing to tell.
         return
-    gate = settings.resolve(config).gate
+    report = None
     with full.telling(journal.path, stayed):
         if stayed:
             journal.cleanup(stayed)
-        interrupted = exit_status == INTERRUPTED
-        _say_what_was_not_reached(journal, state.selection_of(config).selected, interrupted=interrupted)
-        agreed = _agreed(_so_far(journal.path), exit_status, gate=gate)
-        journal.run_end(exit_status=agreed, interrupted=interrupted)
-    files = write.write_all(folder)
-    try:
-        report = record.fold(journal.path)
-    except record.RecordError:
-        report = None
-    agreed = _agreed(report, exit_status, gate=gate)
+        report = _end_record(session, journal, exit_status)
+    if report is None:
+        # What could not be written, or was in part, is in the file as it is.
+        with contextlib.suppress(record.RecordError):
+            report = record.fold(journal.path)
+    files = write.write_all(folder, report)
+    agreed = _agreed(report, exit_status, gate=settings.resolve(config).gate)
     if agreed != exit_status:
         session.exitstatus = pytest.ExitCode(agreed)
-    ended = Ended(folder, tuple(files), (*left_overs, *stayed))
+    ended = Ended(folder, tuple(files), (*left_overs, *stayed), digest=whole.digest(folder))
     if report is not None:
         told = report["answer"]
         ended = dataclasses.replace(
@@ -89,27 +88,37 @@ def end(
     config.pluginmanager.register(answering.Answer(ended), answering.NAME)
 
 
-def _say_what_was_not_reached(
-    journal: "record.Journal", selected: Sequence[str], *, interrupted: bool
-) -> None:
-    """Write down which of the selected rows were not run, and why."""
+def _end_record(
+    session: pytest.Session, journal: "record.Journal", exit_status: int
+) -> Mapping[str, Any] | None:
+    """Write the end of the record; return what it comes to, None where it cannot be read.
+
+    All other processes of the run have ended: what was read once and what is written here are the whole journal.
+    """
     from pytest_gpucluster.report import record
 
-    why = "the run was interrupted before it" if interrupted else "not reached: the run stopped before it"
-    with contextlib.suppress(record.RecordError):
-        for row in record.fold(journal.path)["not_run"]:
-            if row["id"] in selected and row["why"] == record.KILLED:
-                journal.write("not-run", **{**row, "why": why})
-
-
-def _so_far(journal: Path) -> Mapping[str, Any] | None:
-    """Return the report of a run that is about to end, with the answer that it has if it ends well."""
-    from pytest_gpucluster.report import answer, record
-
+    interrupted = exit_status == INTERRUPTED
+    gate = settings.resolve(session.config).gate
     try:
-        report = record.fold(journal)
+        folding = record.Folding(journal.path)
+        before = folding.report()
     except record.RecordError:
+        journal.run_end(exit_status=_agreed(None, exit_status, gate=gate), interrupted=interrupted)
         return None
+    why = "the run was interrupted before it" if interrupted else "not reached: the run stopped before it"
+    selected = state.selection_of(session.config).selected
+    for row in before["not_run"]:
+        if row["id"] in selected and row["why"] == record.KILLED:
+            folding.take(journal.write("not-run", **{**row, "why": why}))
+    agreed = _agreed(_ended_well(folding.report()), exit_status, gate=gate)
+    folding.take(journal.run_end(exit_status=agreed, interrupted=interrupted))
+    return folding.report()
+
+
+def _ended_well(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the report of a run that is about to end, with the answer that it has if it ends well."""
+    from pytest_gpucluster.report import answer
+
     ended = {**report, "run": {**report["run"], "interrupted": False, "killed": False, "exit_status": 0}}
     return {**ended, "answer": answer.answer(ended)}
 

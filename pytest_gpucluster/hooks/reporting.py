@@ -163,10 +163,14 @@ def _print_not_applicable(terminal: Any) -> None:
     if not reports or terminal.config.get_verbosity() < 0:
         return
     terminal.section("not applicable")
+    told: dict[str, str] = {}
     for report in reports:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         name = _property(report, state.REQUIREMENT_PROPERTY) or report.nodeid
-        terminal.write_line(f"{name}: {reason.removeprefix('Skipped: not applicable: ')}")
+        told[name] = reason.removeprefix("Skipped: not applicable: ")
+    # Workers and the order of scenarios mix them.
+    for name in sorted(told):
+        terminal.write_line(f"{name}: {told[name]}")
 
 
 def _print_end(terminal: Any, config: pytest.Config) -> None:
@@ -180,6 +184,8 @@ def _print_end(terminal: Any, config: pytest.Config) -> None:
     for path in ended.files:
         if path.name in {"report.html", "report.json", "junit.xml"}:
             terminal.write_line(f"{path.suffix[1:]:<9} {path}")
+    if ended.digest:
+        terminal.write_line(f"digest    {ended.digest}")
     for line in ended.left_overs:
         terminal.write_line(f"left over {line}", red=True)
     run = config.stash.get(state.RUN, None)

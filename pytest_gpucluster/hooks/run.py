@@ -15,7 +15,7 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import backend, full, naming, settings, signs, site_tests, state, waivers
-from pytest_gpucluster.report import deciding, record, seal, suites, text
+from pytest_gpucluster.report import deciding, record, seal, suites, text, whole
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
 if TYPE_CHECKING:
@@ -260,6 +260,7 @@ class Run:
             defects=self.settings.defects,
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
             asked=selection.asked,
+            evidence_schema=self._evidence_schema(),
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
         if not suites.complete() and all(is_site(row.id) for row in REGISTRY):
@@ -268,6 +269,17 @@ class Run:
         for requirement, why in selection.deselected.values():
             self.journal.not_run(requirement, why)
         site_tests.announce(self.journal, selection)
+
+    def _evidence_schema(self) -> int | None:
+        """Return the schema of the evidence that this run judges: its own, or that of the run whose it is."""
+        from pytest_gpucluster.evidence.model import SCHEMA
+
+        if self.settings.reuse is None:
+            return SCHEMA
+        with contextlib.suppress(record.RecordError):
+            schema: int | None = record.load(self.settings.reuse)["run"]["evidence_schema"]
+            return schema
+        return None
 
     @staticmethod
     def _cluster_errors() -> type[Exception]:
@@ -337,7 +349,13 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
 
 def _check_unchanged(run: Path, *, gate: bool) -> None:
     """Refuse to judge evidence again that was changed since its run; a run that was killed has no sums."""
-    for name, what in seal.check(run.resolve()).items():
+    wrong = seal.check(run.resolve())
+    with contextlib.suppress(record.RecordError):
+        # Sums can be made anew: the record of the run has them, too.
+        folded, report = record.fold(run / record.JOURNAL), record.load(run)
+        if folded["files"] or report["files"]:
+            wrong = {**whole.differs(run.resolve(), report, folded), **wrong}
+    for name, what in wrong.items():
         if (
             name.startswith(f"{backend.EVIDENCE_FOLDER}/")
             or name == record.JOURNAL

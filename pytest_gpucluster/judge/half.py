@@ -93,7 +93,7 @@ def half_placed(
             "; ".join(say.describe_half(half) for half in shown[:3]),
             worst.gang,
             violation=True,
-            where=say.places((*worst.members, *worst.missing)),
+            where=say.places_of_half(worst),
             causes=say.causes_of_half(worst, terms.of(evidence, given).scheduler),
             evidence=tuple(half.key for half in shown[:8]),
             numbers=(

@@ -233,7 +233,7 @@ def _role_short(
         limit = terms.of(evidence, given).tolerance
         return say.finding(
             Verdict.FAIL, BY_ROLE, text, gang, violation=True, causes=(ROLES_IGNORED, *say.causes_of_half(worst)[:1]),
-            where=say.places((*worst.members, *worst.missing)), evidence=(worst.key,),
+            where=say.places_of_half(worst), evidence=(worst.key,),
             numbers=(Number("task short for", worst.seconds, "s", limit, "two scheduler periods or bind spread"),),
             currency=terms.currency(evidence, given, gang),
         )  # fmt: skip

@@ -113,6 +113,12 @@ def places(pods: Iterable[Any], limit: int = MANY) -> tuple[str, ...]:
     return shown([pod.where for pod in pods], limit)
 
 
+def places_of_half(half: Half) -> tuple[str, ...]:
+    """Return where the members were while a gang was half placed: one that was bound later was nowhere then."""
+    missing = [f"Pod/{pod.name}, not bound then" for pod in half.missing]
+    return shown([*(pod.where for pod in half.members), *missing])
+
+
 def shown(places: Sequence[str], limit: int = MANY) -> tuple[str, ...]:
     """Return places for `where`; beyond a limit how many more there are."""
     more = len(places) - limit

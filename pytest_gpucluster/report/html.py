@@ -62,12 +62,15 @@ def _template() -> jinja2.Template:
 
 def _context(report: Mapping[str, Any]) -> dict[str, Any]:
     reasons = report["answer"]["reasons"]
+    word = report["answer"]["word"]
+    answered, *beside = [ANSWERS[word]] if word in ANSWERS else scope.parts(report)
     return {
         "report": report,
         "run": report["run"],
         "cluster": {"name": "", "provider": "", "versions": {}, "nodes": [], **report["cluster"]},
-        "answer": ANSWERS.get(report["answer"]["word"]) or scope.banner(report),
-        "answer_mark": _ANSWER_MARK[report["answer"]["word"]],
+        "answer": answered,
+        "beside": [part[0].upper() + part[1:] for part in beside],
+        "answer_mark": _ANSWER_MARK[word],
         "reasons": reasons[:_REASONS_SHOWN],
         "more_reasons": max(0, len(reasons) - _REASONS_SHOWN),
         "labels": LABELS,

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.plain import redact, times
-from pytest_gpucluster.report import site
+from pytest_gpucluster.report import seal, site
+from pytest_gpucluster.report.seal import JOURNAL, sha256
 from pytest_gpucluster.requirement import Finding, Requirement
 
 SCHEMA = 1
 """Version of journal and report. A reader refuses a newer one and says so."""
 
-JOURNAL = "run.jsonl"
+__all__ = ["EVENTS", "JOURNAL", "SCHEMA", "Journal", "RecordError", "judge_name", "sha256"]
 
 EVENTS = frozenset(
     {"run-start", "declared", "scenario", "requirement", "not-run", "site-test", "cleanup", "run-end"}
@@ -43,8 +43,11 @@ class Journal:
     redactor: redact.Redactor = dataclasses.field(default_factory=redact.Redactor)
     clock: Callable[[], datetime] = times.now
 
-    def write(self, event: str, **fields: Any) -> None:
+    def write(self, event: str, **fields: Any) -> bytes:
         """Append one event: one line, one write, under a lock, so that lines of processes never mix.
+
+        Returns:
+            The line.
 
         Raises:
             ValueError: an event that `fold` does not know.
@@ -53,7 +56,9 @@ class Journal:
             raise ValueError(f"unknown event {event!r} (allowed: {', '.join(sorted(EVENTS))})")
         entry = {"event": event, "at": times.format_time(self.clock(), micro=True), **fields}
         text = json.dumps(self.redactor.clean(entry), ensure_ascii=False, default=str, separators=(",", ":"))
-        self._append(text.encode("utf-8", "backslashreplace") + b"\n")
+        line = text.encode("utf-8", "backslashreplace") + b"\n"
+        self._append(line)
+        return line
 
     def _append(self, line: bytes) -> None:
         with _locked(self.path) as descriptor:
@@ -76,6 +81,7 @@ class Journal:
         defects: Sequence[str] = (),
         versions: Mapping[str, str] | None = None,
         asked: Sequence[str] = (),
+        evidence_schema: int | None = None,
     ) -> None:
         """Record the start: what ran, against which cluster, and what was declared about it.
 
@@ -90,10 +96,12 @@ class Journal:
             defects: planted defects, for a run that is meant to fail.
             versions: versions of pytest, Python and so on.
             asked: areas that were asked for by name; one of which no row applies is no yes.
+            evidence_schema: schema of the evidence of the run; None if nobody knows it.
         """
         self.write(
             "run-start",
             schema=SCHEMA,
+            evidence_schema=evidence_schema,
             run=run,
             plugin=plugin,
             command=list(command),
@@ -225,9 +233,10 @@ class Journal:
         """
         self.write("cleanup", left_overs=list(left_overs), requests=dict(requests or {}))
 
-    def run_end(self, *, exit_status: int, interrupted: bool) -> None:
-        """Record the end."""
-        self.write("run-end", exit_status=exit_status, interrupted=interrupted)
+    def run_end(self, *, exit_status: int, interrupted: bool) -> bytes:
+        """Record the end, with the sums of all that the run wrote; return the line."""
+        files = seal.lines(seal.inventory(self.path.parent))
+        return self.write("run-end", exit_status=exit_status, interrupted=interrupted, files=files)
 
     def _evidence(self, path: Path | None) -> dict[str, Any]:
         if path is None or not path.is_file():
@@ -236,12 +245,6 @@ class Journal:
         full = path.resolve()
         name = str(full.relative_to(folder)) if full.is_relative_to(folder) else str(full)
         return {"evidence": name, "sha256": sha256(full)}
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

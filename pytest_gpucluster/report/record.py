@@ -5,18 +5,20 @@ it and needs nothing else.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.report import site
+from pytest_gpucluster.report import seal, site
 from pytest_gpucluster.report.answer import answer, counts
 from pytest_gpucluster.report.journal import JOURNAL, SCHEMA, Journal, RecordError, judge_name, sha256
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
 
-__all__ = ["JOURNAL", "REPORT", "SCHEMA", "Journal", "RecordError", "fold", "judge_name", "load", "sha256"]
+__all__ = [
+    "JOURNAL", "REPORT", "SCHEMA", "Folding", "Journal", "RecordError", "fold", "judge_name", "load", "sha256",
+]  # fmt: skip
 
-REPORT = "report.json"
+REPORT = seal.REPORT
 
 KILLED = "the run was killed before it"
 """Why a row was not run of which nobody says anything, in a record without an end."""
@@ -31,8 +33,7 @@ def fold(path: Path) -> dict[str, Any]:
     Raises:
         RecordError: no such file, no start of a run in it, or a schema that is newer than ours.
     """
-    entries, problems = _read(path)
-    return _Fold(path, entries, problems).report()
+    return Folding(path).report()
 
 
 def load(run_folder: Path) -> dict[str, Any]:
@@ -53,6 +54,10 @@ def load(run_folder: Path) -> dict[str, Any]:
     _check_schema(path, report.get("schema"))
     # Records made before sites' own tests were kept have none.
     report.setdefault("site_tests", [])
+    report.setdefault("files", {})
+    if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
+        raise RecordError(f"{path}: is no report of a run")
+    report["run"].setdefault("evidence_schema", None)
     report.setdefault("counts", {}).setdefault("site_tests", {})
     return report
 
@@ -95,13 +100,19 @@ def _check_schema(path: Path, schema: object) -> None:
         )
 
 
-class _Fold:
+class Folding:
     """One pass over the journal's entries; later events of the same subject replace earlier ones."""
 
-    def __init__(self, path: Path, entries: Sequence[Mapping[str, Any]], problems: list[str]) -> None:
+    def __init__(self, path: Path) -> None:
+        """Read a journal.
+
+        Raises:
+            RecordError: as `fold`, but for a start that is missing, which `report` tells.
+        """
+        entries, self.problems = _read(path)
         self.path = path
-        self.problems = problems
-        self.entries = entries
+        self.last: Mapping[str, Any] = {}
+        self.files: dict[str, str] = {}
         self.start: Mapping[str, Any] | None = None
         self.end: Mapping[str, Any] | None = None
         self.declared: dict[str, Mapping[str, Any]] = {}
@@ -115,7 +126,12 @@ class _Fold:
         for entry in entries:
             self._take(entry)
 
+    def take(self, line: bytes) -> None:
+        """Take a line that this process wrote since: at the end of a run nobody else writes."""
+        self._take(json.loads(line))
+
     def _take(self, entry: Mapping[str, Any]) -> None:
+        self.last = entry
         misplaced = self._misplaced(entry["event"])
         known = len(self.problems)
         try:
@@ -156,10 +172,16 @@ class _Fold:
                 self.left_overs.update(dict.fromkeys(str(item) for item in entry["left_overs"]))
             case "run-end":
                 self.end = entry
+                self.files = seal.told(entry.get("files") or ())
             case _:
                 self.problems.append(f"an event {entry['event']!r} is unknown and was left out")
 
     def report(self) -> dict[str, Any]:
+        """Return the report of what was taken so far.
+
+        Raises:
+            RecordError: holds no start of a run.
+        """
         start = self.start
         if start is None:
             raise RecordError(f"{self.path}: holds no start of a run")
@@ -190,6 +212,7 @@ class _Fold:
             "cleanup": {"done": self.cleaned, "left_overs": list(self.left_overs)},
             "requests": self._requests(),
             "problems": list(self.problems),
+            "files": dict(self.files),
         }
         report["counts"] = counts(report)
         report["answer"] = answer(report)
@@ -204,8 +227,9 @@ class _Fold:
             "command": [str(word) for word in start.get("command") or []],
             "defects": [str(word) for word in start.get("defects") or []],
             "asked": [str(word) for word in start.get("asked") or []],
+            "evidence_schema": start.get("evidence_schema"),
             "started": start.get("at"),
-            "ended": (end or self.entries[-1]).get("at"),
+            "ended": (end or self.last).get("at"),
             "interrupted": end is None or bool(end.get("interrupted")),
             "killed": end is None,
             "exit_status": end.get("exit_status") if end else None,

@@ -36,7 +36,7 @@ def banner(report: Mapping[str, Any]) -> str:
     """Return the answer in one line: for what a yes is, or the first reason of any other."""
     found = report["answer"]
     if found["word"] == "yes":
-        return "; ".join(_parts(report))
+        return "; ".join(parts(report))
     head = "No" if found["word"] == "no" else "Undecided"
     reasons = found["reasons"]
     if not reasons:
@@ -46,7 +46,8 @@ def banner(report: Mapping[str, Any]) -> str:
     return f"{head}: {first if len(first) <= _REASON else first[: _REASON - 3] + '...'}{more}"
 
 
-def _parts(report: Mapping[str, Any]) -> Iterator[str]:
+def parts(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield for what a yes is, then what it says nothing of."""
     subjects = {name: _Subject(report, name) for name in dict.fromkeys(SUBJECTS.values())}
     whole = [one.name for one in subjects.values() if one.passed and one.decided == one.musts]
     some = [one.told for one in subjects.values() if one.passed and one.decided < one.musts]
@@ -64,8 +65,8 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"{_listed(named)} {'is' if one else 'are'} {words}"
     unbuilt = {one.name: one.unbuilt for one in subjects.values() if one.passed and one.unbuilt}
     if unbuilt:
-        parts = [f"{name} {count}" for name, count in unbuilt.items()]
-        yield f"MUST rows without a test: {', '.join(parts)}"
+        counted = [f"{name} {count}" for name, count in unbuilt.items()]
+        yield f"MUST rows without a test: {', '.join(counted)}"
 
 
 class _Subject:

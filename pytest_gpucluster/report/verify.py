@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.model import SCHEMA as EVIDENCE_SCHEMA
 from pytest_gpucluster.plain import redact
-from pytest_gpucluster.report import deciding, modules, record, scope, seal, suites, write
+from pytest_gpucluster.report import deciding, modules, record, scope, seal, suites, whole, write
 from pytest_gpucluster.requirement import (
     DeclarationError,
     Finding,
@@ -42,6 +43,7 @@ class Verification:
         rendered: names of the forms that were made again from the journal and are the same.
         word: the answer of the journal.
         banner: it in one line.
+        digest: SHA-256 of `report.json`, which stands for all files, "" without one.
     """
 
     problems: tuple[str, ...]
@@ -52,6 +54,7 @@ class Verification:
     rendered: tuple[str, ...] = ()
     word: str = ""
     banner: str = ""
+    digest: str = ""
 
     @property
     def ok(self) -> bool:
@@ -73,13 +76,21 @@ def status_of(word: str) -> int:
     return YES if word == "yes" else NO
 
 
-def verify(run_folder: Path, *, registry: Registry | None = None, read: Read | None = None) -> Verification:
+def verify(
+    run_folder: Path,
+    *,
+    registry: Registry | None = None,
+    read: Read | None = None,
+    digest: str | None = None,
+) -> Verification:
     """Check the files of a run against their sums and decide every row again from its evidence.
 
     Args:
         run_folder: the folder with `report.json` or `run.jsonl`.
         registry: where the judges are; by default the shipped suites are imported.
         read: reads an evidence file; by default `evidence.ingest.read`.
+        digest: what `report.json` must have for its SHA-256, as it was told at the end of the run; None if nobody
+            kept it.
 
     Raises:
         RecordError: the folder holds no record that can be read.
@@ -90,8 +101,12 @@ def verify(run_folder: Path, *, registry: Registry | None = None, read: Read | N
         if (folder / name).is_symlink():
             raise record.RecordError(f"{run_folder / name}: is a link: links are not followed")
     report = record.load(folder)
-    check = _Check(folder, report, suites.load_suites() if registry is None else registry, read or _reader())
-    return check.run()
+    registry = suites.load_suites() if registry is None else registry
+    try:
+        return _Check(folder, report, registry, read or _reader()).run(digest)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        # A report that was changed may have any shape; a judge's own error is told by its row.
+        raise record.RecordError(f"{run_folder / record.REPORT}: is no report of a run: {error!r}") from None
 
 
 def _reader() -> Read:
@@ -121,7 +136,7 @@ class _Check:
         self.rendered: list[str] = []
         self.folded: Mapping[str, Any] | None = None
 
-    def run(self) -> Verification:
+    def run(self, digest: str | None) -> Verification:
         if not self.same_version:
             self.notes.append(
                 f"made by version {self.report['run'].get('plugin')}, "
@@ -134,11 +149,17 @@ class _Check:
         self._site_tests()
         self._journal()
         sealed = self._sums()
+        self._record()
+        self._schemas()
         self._forms()
         answered = self.folded or self.report
+        now = whole.digest(self.folder)
+        if digest is not None and digest.strip().lower() != now:
+            self.problems.append(f"{record.REPORT}: its SHA-256 is {now or 'none'}, not {digest}")
         return Verification(
             tuple(self.problems), tuple(self.notes), self.again, tuple(self.unnamed), sealed,
             tuple(self.rendered), answered["answer"]["word"], scope.banner(answered),
+            now,
         )  # fmt: skip
 
     def changed_files(self) -> list[str]:
@@ -245,7 +266,10 @@ class _Check:
             self.changed.add(record.REPORT)
 
     def _is_report(self, folded: Mapping[str, Any]) -> bool:
-        return bool(json.loads(json.dumps(folded, default=str)) == self.report)
+        # The files are compared by themselves: the journal does not know its own sum and those of the forms.
+        return bool(
+            json.loads(json.dumps({**folded, "files": self.report["files"]}, default=str)) == self.report
+        )
 
     def _sums(self) -> int:
         """Compare all files of the folder with the sums; return how many are as they were sealed."""
@@ -257,21 +281,54 @@ class _Check:
             return 0
         return sum(name not in wrong for name in seal.covered(self.folder))
 
+    def _record(self) -> None:
+        """Compare all files with the sums in journal and report, which outlast sums that were made anew."""
+        if self.folded is None:
+            return
+        wrong = whole.forms_missing(self.folder)
+        if self.same_version or self.folded["files"] or self.report["files"]:
+            wrong |= whole.differs(self.folder, self.report, self.folded)
+        else:
+            self.notes.append(
+                f"its record does not name its files: only {seal.SUMS} says whether session logs, logs and page "
+                "are as they were"
+            )
+        self.problems += [f"{name}: {what}" for name, what in wrong.items() if name not in self.changed]
+        self.changed |= {*wrong}
+
+    def _schemas(self) -> None:
+        """Hold all evidence to the schema that the run wrote: what an older one lacks is not asked of it."""
+        run = self.report["run"]
+        wrote = run["evidence_schema"]
+        reused = self.report["cluster"].get("reused")
+        if reused:
+            self.notes.append(f"it judged the evidence of an earlier run: {reused}")
+        elif self.same_version and wrote != EVIDENCE_SCHEMA:
+            self.problems.append(
+                f"{record.JOURNAL}: says that the run wrote evidence of schema {wrote}; version {run['plugin']} "
+                f"writes schema {EVIDENCE_SCHEMA}"
+            )
+        if wrote is None:
+            return
+        items = (*self.report["scenarios"], *self.report["requirements"], *self.report["site_tests"])
+        for name in dict.fromkeys(str(item["evidence"]) for item in items if item["evidence"]):
+            evidence = self._read(name) if name not in self.changed else None
+            if evidence is not None and evidence.header.get("schema") != wrote:
+                self.problems.append(
+                    f"{name}: is evidence of schema {evidence.header.get('schema')}, the run wrote schema {wrote}"
+                )
+
     def _forms(self) -> None:
         """Make the forms again from the journal: sums alone can be made anew by whoever changed a file."""
         if self.folded is None or not self.same_version:
             return
+        folded = {**self.folded, "files": self.report["files"]}
         for name, render in write.forms().items():
             path = self.folder / name
             if name in self.changed or not path.is_file():
                 continue
             try:
-                # What a report means counts; a record from before a field was added reads as if it had it.
-                same = (
-                    self._is_report(self.folded)
-                    if name == record.REPORT
-                    else path.read_text(encoding="utf-8", errors="surrogateescape") == render(self.folded)
-                )
+                same = path.read_bytes() == write.as_written(render(folded))
             except Exception as error:  # noqa: BLE001 (a changed journal may break it anywhere)
                 why = " ".join(str(error).split()) or type(error).__name__
                 self.problems.append(f"{name}: cannot be made again from {record.JOURNAL}: {why}")

@@ -1,5 +1,6 @@
 """Write everything that is made from the record of a run."""
 
+import hashlib
 import json
 import os
 import sys
@@ -10,34 +11,46 @@ from typing import Any
 
 from pytest_gpucluster.report import junit, record, seal
 
-PAGE = "report.html"
-JUNIT = "junit.xml"
-SUMS = seal.SUMS
+PAGE, JUNIT, SUMS = seal.PAGE, seal.JUNIT, seal.SUMS
 
 Render = Callable[[Mapping[str, Any]], str]
 
 
-def write_all(run_folder: Path, *, say: Callable[[str], None] | None = None) -> list[Path]:
-    """Fold the journal of a run and write report, page, JUnit and check sums; return what was written.
+def write_all(
+    run_folder: Path,
+    report: Mapping[str, Any] | None = None,
+    *,
+    say: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Write report, page, JUnit and check sums of a run; return what was written.
 
     Called at the end of every run, so it never raises for a broken record or a full disk: what cannot be
     written is one line to `say` (by default standard error), and the rest is written all the same.
+
+    Args:
+        run_folder: the run's folder.
+        report: what its journal comes to; None to fold it.
+        say: takes the lines.
     """
     tell = say or _to_stderr
     try:
-        report = record.fold(run_folder / record.JOURNAL)
+        report = record.fold(run_folder / record.JOURNAL) if report is None else report
     except record.RecordError as error:
         tell(f"no report: {error}")
         return []
-    written: list[Path] = []
-    for name, render in forms().items():
+    sums = _sums(run_folder, report)
+    made = forms()
+    # The report comes last: it has the sums of the others.
+    for name in sorted(made, key=record.REPORT.__eq__):
         path = run_folder / name
         try:
-            _write(path, render(report))
+            text = made[name]({**report, "files": dict(sorted(sums.items()))})
+            _write(path, text)
         except Exception as error:  # noqa: BLE001 - one form that fails must not cost the others
             tell(f"{path}: not written: {type(error).__name__}: {error}")
         else:
-            written.append(path)
+            sums[name] = hashlib.sha256(as_written(text)).hexdigest()
+    written = [run_folder / name for name in made if name in sums]
     try:
         _write(run_folder / SUMS, seal.text(run_folder))
     except OSError as error:
@@ -47,9 +60,20 @@ def write_all(run_folder: Path, *, say: Callable[[str], None] | None = None) -> 
     return written
 
 
+def _sums(run_folder: Path, report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the sums that a report has before its forms are made: of a run that was killed, those of now."""
+    files = seal.inventory(run_folder) if report["run"]["killed"] else report["files"]
+    return {**files, record.JOURNAL: seal.sha256(run_folder / record.JOURNAL)}
+
+
 def forms() -> dict[str, Render]:
     """Return what is made from a report alone: name of the file -> what renders it."""
     return {record.REPORT: _json, PAGE: _page, JUNIT: junit.render}
+
+
+def as_written(text: str) -> bytes:
+    """Return what a form is as a file."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _json(report: Mapping[str, Any]) -> str:
@@ -68,8 +92,8 @@ def _write(path: Path, text: str) -> None:
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(as_written(text))
         temporary.chmod(0o644)
         temporary.replace(path)
     finally:

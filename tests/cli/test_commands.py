@@ -7,8 +7,9 @@ import pytest
 
 import pytest_gpucluster
 from pytest_gpucluster.cli import cleanup
+from pytest_gpucluster.evidence.model import SCHEMA
 from pytest_gpucluster.kube.connection import Ask
-from pytest_gpucluster.report import record, suites
+from pytest_gpucluster.report import record, seal, suites, write
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
 from tests.cli.conftest import Call
 from tests.report import sample
@@ -117,9 +118,10 @@ def test_report_writes_all_forms_again(call: Call, run: Path) -> None:
     (run / "report.html").unlink()
     status, out, _ = call("report", run)
     assert status == 1
-    assert [Path(line).name for line in out.splitlines()[:-1]] == [
+    assert [Path(line).name for line in out.splitlines()[:-2]] == [
         "report.json", "report.html", "junit.xml", "SHA256SUMS"
     ]  # fmt: skip
+    assert out.splitlines()[-2] == f"digest: {record.sha256(run / 'report.json')}"
     assert out.splitlines()[-1].startswith("answer: No: GANG-002 is violated: ")
 
 
@@ -136,6 +138,49 @@ def test_report_does_not_seal_what_was_changed(call: Call, run: Path, name: str)
     assert (run / "SHA256SUMS").read_bytes() == before
 
 
+@pytest.mark.parametrize("gone", [(), ("report.json", "report.html", "junit.xml")])
+def test_report_does_not_seal_a_run_whose_sums_are_gone(call: Call, run: Path, gone: tuple[str, ...]) -> None:
+    """A run that came to its end was sealed: without its sums nothing says that it is as it was."""
+    for name in ("SHA256SUMS", *gone):
+        (run / name).unlink()
+    status, out, err = call("report", run)
+    assert (status, out) == (3, "")
+    assert "SHA256SUMS: the file is missing: nothing says what the run wrote" in err
+    assert not (run / "SHA256SUMS").exists()
+
+
+def test_report_seals_a_run_that_was_killed_once(call: Call, tmp_path: Path, sample_suites: None) -> None:
+    """Its folder has no sums before; after, what is changed is found, and sums that are gone are not made again."""
+    sample.make_run(tmp_path / "run", end=False)
+    assert call("report", tmp_path / "run")[0] == 1
+    assert call("verify", tmp_path / "run")[0] == 1
+    (tmp_path / "run" / "logs").mkdir()
+    status, _, err = call("report", tmp_path / "run")
+    assert status == 3
+    assert "logs: the folder is not in the record of the run" in err
+    (tmp_path / "run" / "logs").rmdir()
+    (tmp_path / "run" / "SHA256SUMS").unlink()
+    assert call("report", tmp_path / "run")[0] == 3
+
+
+def test_report_does_not_seal_what_was_sealed_again_by_hand(call: Call, run: Path) -> None:
+    """Sums that were made anew do not hide a change from the record."""
+    (run / "evidence" / "fabric.jsonl").write_text("{}\n")
+    (run / "SHA256SUMS").write_text(seal.text(run))
+    status, _, err = call("report", run)
+    assert status == 3
+    assert "evidence/fabric.jsonl: the file was changed" in err
+
+
+def test_verify_compares_the_digest_that_was_noted(call: Call, run: Path) -> None:
+    """The one sum that a run tells at its end stands for the whole folder."""
+    digest = record.sha256(run / "report.json")
+    assert call("verify", run, "--digest", digest.upper())[0] == 1
+    status, out, _ = call("verify", run, "--digest", "0" * 64)
+    assert status == 3
+    assert f"differs: report.json: its SHA-256 is {digest}, not {'0' * 64}" in out
+
+
 def test_report_says_what_it_could_not_write(call: Call, run: Path) -> None:
     """Status 3 and one line when a form is missing."""
     (run / "report.html").unlink()
@@ -149,11 +194,12 @@ def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, r
     """That of the answer for an untouched run, 3 with one line for each thing that differs, and then no answer."""
     status, out, _ = call("verify", run)
     assert status == 1
-    assert out.splitlines()[-2:] == [
+    assert out.splitlines()[-3:] == [
         (
             "verified: 8 verdicts decided again from evidence, 9 files as sealed; made again and the same: "
             "report.json, report.html, junit.xml"
         ),
+        f"digest: {record.sha256(run / 'report.json')}",
         "answer: No: GANG-002 is violated: No member starts until all can (and 7 more)",
     ]
     (run / "evidence" / "fabric.jsonl").unlink()
@@ -179,11 +225,13 @@ def test_verify_and_report_end_as_the_answer_does(
     evidence = sample.write_evidence(tmp_path / "evidence" / "x.jsonl", sample.evidence_lines("x"))
     journal = record.Journal(tmp_path / record.JOURNAL)
     journal.run_start(
-        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={}
-    )
+        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={},
+        evidence_schema=SCHEMA,
+    )  # fmt: skip
     journal.requirement(suite.registry.get("GANG-001"), finding, evidence=evidence)
     journal.cleanup([])
     journal.run_end(exit_status=0 if word == "yes" else 1, interrupted=False)
+    write.write_all(tmp_path)
     for command in ("report", "verify"):
         status, out, _ = call(command, tmp_path)
         assert status == expected

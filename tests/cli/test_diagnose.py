@@ -317,7 +317,7 @@ def test_a_dump_that_is_cut_off(call: Call, tmp_path: Path):
     [
         (
             f'{{"type": "HEADER", "schema": {SCHEMA + 1}}}\n',
-            f"evidence schema {SCHEMA + 1}; this version reads up to {SCHEMA}",
+            f"evidence schema {SCHEMA + 1}; this version reads 1 to {SCHEMA}",
         ),
         ("", "empty; expected JSON lines or kubectl output"),
         ("hello\n", "not JSON"),

@@ -10,6 +10,7 @@ import pytest
 
 import pytest_gpucluster
 from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.model import SCHEMA
 from pytest_gpucluster.report import deciding, record, suites, write
 from pytest_gpucluster.requirement import REGISTRY
 from tests.cli.conftest import Call
@@ -57,8 +58,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     row = suites.load_suites(["checks/test_own_rack.py"]).get("SITE-001")
     journal = record.Journal(tmp_path / "run" / record.JOURNAL)
     journal.run_start(
-        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={}
-    )
+        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={},
+        evidence_schema=SCHEMA,
+    )  # fmt: skip
     journal.requirement(
         row, deciding.decide(row, ingest.read(evidence)), evidence=evidence,
         nodeid="checks/test_own_rack.py::test_own_rack",
@@ -88,6 +90,7 @@ def test_verify_says_how_to_name_the_module(call: Call, site: Path) -> None:
                 "verified: 0 verdicts decided again from evidence, 5 files as sealed; made again and the same: "
                 "report.json, report.html, junit.xml"
             ),
+            f"digest: {record.sha256(site / 'run' / record.REPORT)}",
             (
                 "answer: not verified: 1 row could not be decided again; it was recorded as: Undecided: no MUST row of "
                 "the catalogue passed: 1 requirement and 1 test of the site's own say nothing of the documents"

@@ -196,7 +196,7 @@ BAD = [
     (
         "x.jsonl",
         '{"type":"HEADER","schema":99}\n',
-        r"x\.jsonl:1: evidence schema 99; this version reads up to 2",
+        r"x\.jsonl:1: evidence schema 99; this version reads 1 to 2",
     ),
     ("x.jsonl", '{"type":"SPAN","kind":"Pod","start":"a"}\n', r"x\.jsonl:1: malformed SPAN"),
     ("x.jsonl", "[1, 2]\n", r"x\.jsonl:1: list found; expected a JSON object"),

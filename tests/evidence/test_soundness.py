@@ -129,15 +129,50 @@ def test_damage_is_never_green(how):
     assert verdict(how(list(good()))) != "pass"
 
 
-def test_a_stream_that_was_held_back_is_a_gap_by_what_objects_say():
+@functools.cache
+def first():
+    """Return the same run as it was recorded: evidence of the first schema, without proofs."""
+    path = recordings.FOLDER / "embedded" / "scarce.jsonl"
+    lines = tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    assert lines[0]["schema"] == 1
+    return lines
+
+
+@pytest.mark.parametrize("how", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("schema", [{"schema": 1}, {"schema": 0}, {"schema": True}, {}], ids=str)
+def test_a_header_of_an_older_schema_hides_no_damage(how, schema):
+    """What has proofs, or counts its lines, is held to them whatever its header says."""
+    lines = how(list(copy.deepcopy(good())))
+    head = {key: value for key, value in lines[0].items() if key != "schema"}
+    assert verdict([{**head, **schema}, *lines[1:]]) != "pass"
+
+
+def test_a_header_of_an_older_schema_is_no_good_evidence():
+    """Also where nothing else was changed: whoever changed the header had a reason."""
+    assert verdict([{**good()[0], "schema": 1}, *good()[1:]]) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "name", ["no-spans", "no-pods", "spans-backwards", "spans-twice", "a-second-watch", "two-headers",
+             "the-clock-jumps-on", "the-clock-jumps-back", "in-reverse"],
+)  # fmt: skip
+def test_damage_to_evidence_of_the_first_schema_is_never_green(name):
+    """It has no proofs, and all that can be asked of it without them is asked."""
+    assert verdict(first()) == "pass"
+    assert verdict(DAMAGE[name](list(copy.deepcopy(first())))) != "pass"
+
+
+@pytest.mark.parametrize("which", [good, first])
+def test_a_stream_that_was_held_back_is_a_gap_by_what_objects_say(which):
     """A bind that says of itself that it was made inside the window, and was told ten seconds after it."""
-    lines = list(copy.deepcopy(good()))
+    lines = list(copy.deepcopy(which()))
     end = next(line["t"] for line in lines if line.get("note") == "window-end")
     for line in lines:  # told later, and what it says of its own time stays
         for key in ("t", "end"):
-            if line.get(key, 0.0) > end:
+            if (line.get(key) or 0.0) > end:
                 line[key] += 10.0
-    lines[0]["horizon"] += 10.0
+    if "horizon" in lines[0]:
+        lines[0]["horizon"] += 10.0
     assert verdict(lines) != "pass"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.model import SCHEMA
 from pytest_gpucluster.report import deciding, record, text
 from pytest_gpucluster.requirement import (
     Cause,
@@ -291,7 +292,7 @@ def write_site_tests(journal: record.Journal, folder: Path) -> None:
 def evidence_lines(scenario: str, *, partial: bool = False) -> list[dict[str, Any]]:
     """Return the lines of a small evidence file; `partial` binds some members."""
     lines: list[dict[str, Any]] = [
-        {"type": "HEADER", "schema": 1, "scenario": scenario, "clock": "receipt", "given": {"n": 4}},
+        {"type": "HEADER", "schema": SCHEMA, "scenario": scenario, "clock": "receipt", "given": {"n": 4}},
         {"type": "SPAN", "kind": "Pod", "start": 0.0, "end": None, "how": "list"},
         {"type": "ADDED", "t": 0.1, "kind": "PodGroup", "object": {"metadata": {"name": "pg", "uid": "g"}}},
     ]
@@ -355,6 +356,7 @@ def make_run(folder: Path, *, partial: bool = True, end: bool = True, clock: Clo
             "budgets.bind": "environment GPUCLUSTER_BUDGETS__BIND", "waivers": "clusters/prod-a.yaml",
         },
         versions={"pytest": "9.2.0", "Python": "3.11"},
+        evidence_schema=SCHEMA,
     )  # fmt: skip
     journal.declared(suite.registry)
     files: dict[str, Path] = {}

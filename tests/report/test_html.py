@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpucluster.report import html, record
+from pytest_gpucluster.report import html, record, scope
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests.report import sample
 
@@ -136,6 +136,26 @@ def test_the_embedded_cluster_and_planted_defects_are_told(tmp_path: Path) -> No
     page = html.render(record.fold(tmp_path / record.JOURNAL))
     assert "says nothing about any real cluster" in page
     assert "gang.binds-partially" in page
+
+
+def test_a_yes_says_for_what_and_lists_the_rest(tmp_path: Path) -> None:
+    """In bold stands only for what it is; what it says nothing of is a list, in the words of the one line."""
+    journal = record.Journal(tmp_path / record.JOURNAL)
+    journal.run_start(run="r", plugin="1", command=[], cluster={}, profile={}, sources={})
+    suite = sample.make_suite()
+    journal.requirement(suite.registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
+    journal.not_run(suite.registry.get("LIFE-001"), "not selected")
+    journal.cleanup([])
+    journal.run_end(exit_status=0, interrupted=False)
+    report = record.fold(tmp_path / record.JOURNAL)
+    page = html.render(report)
+    head, first, *rest = re.split(
+        r'<p class="word">.*</svg> |</p>\n<ul>\n<li>|</li>\n<li>', page.partition("</section>")[0]
+    )
+    assert "May this cluster be trusted" in head
+    told = [first, *rest[:-1], rest[-1].partition("</li>")[0]]
+    assert [part.lower() for part in told] == scope.banner(report).lower().split("; ")
+    assert len(told) > 2
 
 
 @pytest.mark.parametrize("name", [None, "", "/etc/passwd", "../x", "javascript:alert(1)", "a/../../b"])

@@ -233,7 +233,8 @@ def test_a_yes_says_for_what(tmp_path: Path) -> None:
     )
     declared = answered(tmp_path / "b", rows, profile={**profile, "fabric": {"device": "gpu"}})
     assert "fabric and devices are not applicable here" in scope.banner(declared)
-    assert scope.banner(report) in html.render(report)
+    page = html.render(report)
+    assert all(part[0].upper() + part[1:] in page for part in scope.parts(report))
     assert f'value="{scope.banner(report)}"' in junit.render(report)
 
 
@@ -290,3 +291,18 @@ def test_an_area_that_was_asked_for_and_does_not_apply_is_no_yes(tmp_path: Path)
     }
     rows["KUE-002"] = Verdict.PASS
     assert answered(tmp_path / "c", rows, asked=["kueue"])["answer"]["word"] == "yes"
+
+
+def test_a_journal_is_folded_the_same_line_by_line(run: Path) -> None:
+    """Whoever writes the end of a run takes what is written into what was read before, and reads nothing twice."""
+    path = run / record.JOURNAL
+    *read, end = path.read_bytes().splitlines(keepends=True)
+    before = run / "before.jsonl"
+    before.write_bytes(b"".join(read))
+    folding = record.Folding(before)
+    assert folding.report()["run"]["killed"]
+    folding.take(end)
+    assert folding.report() == record.fold(path)
+    assert set(folding.report()["files"]) == {"evidence/", "evidence/site/", *(
+        f"evidence/{name}.jsonl" for name in ("fabric", "gang-fits", "gang-scarce", "gang-too-large", "site/all-reduce")
+    )}  # fmt: skip

@@ -16,12 +16,14 @@ SESSION = "session-main.jsonl"
 EVIDENCE = "evidence/gang-scarce.jsonl"
 OTHER = "evidence/gang-fits.jsonl"
 SITE = "evidence/site/all-reduce.jsonl"
+PROBE = "evidence/probe.jsonl"
 LOG = "logs/nodes.log"
+CONFIG = "kubeconfig"
 FILES = (
-    record.JOURNAL, record.REPORT, write.PAGE, write.JUNIT, write.SUMS, SESSION, EVIDENCE, SITE,
-    "evidence/probe.jsonl", LOG,
+    record.JOURNAL, record.REPORT, write.PAGE, write.JUNIT, write.SUMS, SESSION, EVIDENCE, SITE, PROBE, LOG, CONFIG,
 )  # fmt: skip
-"""One of each sort; the evidence of the probe decided no row, and the log none either."""
+"""One of each sort; the evidence of the probe decided no row, and logs and kubeconfig none either."""
+VERSION = pytest_gpucluster.__version__
 
 
 def lines(path: Path) -> list[str]:
@@ -148,6 +150,82 @@ def in_form(folder: Path, name: str, old: str, new: str) -> None:
     seal_again(folder)
 
 
+def again(change: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Return a change after which the sums are made anew."""
+
+    def do(folder: Path) -> None:
+        change(folder)
+        seal_again(folder)
+
+    return do
+
+
+def on(name: str, change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Return a change of one file, after which the sums are made anew."""
+    return again(lambda folder: change(folder / name))
+
+
+def older_evidence(folder: Path) -> None:
+    """Let evidence say that it is of a schema that needs no proofs, and make its sums anew in the journal, too."""
+    path = folder / EVIDENCE
+    old = record.sha256(path)
+    path.write_text(path.read_text().replace('"schema": 2', '"schema": 1'))
+    in_journal(folder, old, record.sha256(path))
+
+
+def older_run(folder: Path) -> None:
+    """The same, and let the run say that it wrote such evidence."""
+    older_evidence(folder)
+    in_journal(folder, '"evidence_schema":2', '"evidence_schema":1')
+
+
+def page_of_another_version(folder: Path) -> None:
+    """Change the page of a run that this version cannot make again."""
+    in_journal(folder, f'"plugin":"{VERSION}"', '"plugin":"0.0.9"')
+    in_form(folder, write.PAGE, "> violation<", "> pass<")
+
+
+def log_of_another_version(folder: Path) -> None:
+    """Change a session log of a run of another version."""
+    in_journal(folder, f'"plugin":"{VERSION}"', '"plugin":"0.0.9"')
+    edit(folder / SESSION)
+    seal_again(folder)
+
+
+def log_and_its_sum(name: str) -> Callable[[Path], None]:
+    """Return a change of the session log that is followed up in one of the two records only."""
+
+    def do(folder: Path) -> None:
+        old = record.sha256(folder / SESSION)
+        edit(folder / SESSION)
+        in_form(folder, name, old, record.sha256(folder / SESSION))
+
+    return do
+
+
+def files_out_of_the_journal(folder: Path) -> None:
+    """Let the end of the journal name no files, and make all reports anew."""
+    found = lines(folder / record.JOURNAL)
+    end = json.loads(found[-1])
+    assert end["files"]
+    (folder / record.JOURNAL).write_text("".join([*found[:-1], json.dumps({**end, "files": []}) + "\n"]))
+    write.write_all(folder)
+
+
+def no_files_in_the_report(folder: Path) -> None:
+    """Take the sums out of the report."""
+    path = folder / record.REPORT
+    report = json.loads(path.read_text())
+    del report["files"]
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+
+
+def gone_from_sums(folder: Path) -> None:
+    """Take the page and its line away, as a person would who has no sums to make."""
+    (folder / write.PAGE).unlink()
+    sums_to(folder, lambda found: [line for line in found if write.PAGE not in line])
+
+
 def greener_evidence(folder: Path) -> None:
     """Replace evidence of a violation by good evidence, and make its sums anew everywhere but in the verdict."""
     path = folder / EVIDENCE
@@ -248,28 +326,56 @@ WHOLE: dict[str, Callable[[Path], None]] = {
     "counts in JUnit, sealed again": lambda folder: in_form(
         folder, write.JUNIT, 'failures="', 'failures="0" was="'
     ),
+    "members of a lease": lambda folder: (folder / "lease.members").write_text("1\n") and None,
+    "cluster.json": lambda folder: (folder / "cluster.json").write_text('{"kubeconfig": "/x"}\n') and None,
+    "a worker that never was": lambda folder: (folder / "worker-gw7.pid").write_text("1\n") and None,
+    "an empty folder": lambda folder: (folder / "evidence" / "more").mkdir(),
+    "folders in folders": lambda folder: (folder / "a" / "b").mkdir(parents=True),
+    "a folder of locks": again(lambda folder: ((folder / "x").mkdir(), (folder / "x" / "y.lock").touch())),
+    "a file more, sealed again": again(lambda folder: (folder / "more.txt").write_text("x")),
+    "another session, sealed again": again(
+        lambda folder: shutil.copy(folder / SESSION, folder / "session-gw0.jsonl")
+    ),
+    "a log under another name, sealed again": again(
+        lambda folder: (folder / LOG).rename(folder / "logs" / "other.log")
+    ),
+    "page gone from sums": gone_from_sums,
+    "log and its sum in the report": log_and_its_sum(record.REPORT),
+    "log and its sum in the journal": log_and_its_sum(record.JOURNAL),
+    "no files in the journal": files_out_of_the_journal,
+    "no files in the report": again(no_files_in_the_report),
+    "evidence of an older schema": older_evidence,
+    "a run of an older schema": older_run,
+    "page of another version": page_of_another_version,
+    "log of another version": log_of_another_version,
 }
 """Name of a kind that is of more than one file -> what does it."""
 
 
-@pytest.fixture
-def sealed(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def as_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the sample run as a run leaves it, with what the cluster and its session wrote."""
-    folder = tmp_path / "run"
-    sample.make_run(folder)
-    journal = folder / record.JOURNAL
-    journal.write_text(
-        journal.read_text().replace('"plugin":"0.1.0"', f'"plugin":"{pytest_gpucluster.__version__}"')
-    )
-    for name in (SESSION, "evidence/probe.jsonl"):
+    folder = tmp_path_factory.mktemp("sealed") / "run"
+    for name in (SESSION, PROBE):
         sample.write_evidence(folder / name, sample.evidence_lines("session"))
-    (folder / "logs").mkdir()
+    for name in ("logs", "empty"):
+        (folder / name).mkdir()
     (folder / LOG).write_text("".join(f"node gpu-{number} is ready\n" for number in range(9)))
+    (folder / CONFIG).write_text("kind: Config\nclusters: []\nusers: []\n")
     for name in ("begin.lock", "evidence/gang-fits.lock", "lease.members"):
         (folder / name).touch()
     (folder / "cluster.json").write_text("{}\n")
+    sample.make_run(folder)
+    journal = folder / record.JOURNAL
+    journal.write_text(journal.read_text().replace('"plugin":"0.1.0"', f'"plugin":"{VERSION}"'))
     assert len(write.write_all(folder)) == 4
     return folder
+
+
+@pytest.fixture
+def sealed(as_run: Path, tmp_path: Path) -> Path:
+    """Give a copy of it."""
+    return shutil.copytree(as_run, tmp_path / "run")
 
 
 def check(folder: Path) -> verify.Verification | str:
@@ -287,17 +393,18 @@ def test_what_nobody_touched_is_whole(sealed: Path) -> None:
     for folder in (sealed, latest):
         found = verify.verify(folder, registry=sample.make_suite().registry)
         assert (found.problems, found.unnamed, found.status) == ((), (), verify.NO)
-        assert found.files == 12
+        assert found.files == 13
         assert found.rendered == (record.REPORT, write.PAGE, write.JUNIT)
-    for name in ("cluster.json", "begin.lock"):
+    for name in ("cluster.json", "begin.lock", "lease.members"):
         (sealed / name).unlink()
+    (sealed / "empty").rmdir()  # what carries files from place to place often leaves it out
     assert verify.verify(sealed, registry=sample.make_suite().registry).ok
 
 
 def test_there_are_many_kinds() -> None:
     """The promise of the documentation: at least thirty, each for each sort of file."""
     assert len(KINDS) + len(WHOLE) >= 30
-    assert len(KINDS) * len(FILES) + len(WHOLE) == 174
+    assert len(KINDS) * len(FILES) + len(WHOLE) == 207
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -305,12 +412,17 @@ def test_there_are_many_kinds() -> None:
 def test_each_kind_of_change_to_each_file_is_found(
     sealed: Path, kind: Callable[[Path], None], name: str
 ) -> None:
-    """Status 3, and a line that names the file."""
+    """Status 3, and a line that names the file; also where whoever did it made the sums anew."""
     kind(sealed / name)
-    found = check(sealed)
-    assert isinstance(found, str) or found.status == verify.TAMPERED
-    said = [found] if isinstance(found, str) else found.problems
-    assert any(Path(name).name in line for line in said)
+    for again in (False, True):
+        if again and name == write.SUMS:
+            return  # it is as it was
+        if again:
+            seal_again(sealed)
+        found = check(sealed)
+        assert isinstance(found, str) or found.status == verify.TAMPERED
+        said = [found] if isinstance(found, str) else found.problems
+        assert any(Path(name).name in line for line in said)
 
 
 @pytest.mark.parametrize("kind", WHOLE)

@@ -119,6 +119,10 @@ def test_another_version_compares_verdicts_only(written: Path) -> None:
         )
     edit(written / "report.json", lambda report: report["run"].update(plugin="0.0.1"))
     edit(written / "report.json", lambda report: row_of(report, "FAB-006")["finding"].update(observed="x"))
+    edit(
+        written / "report.json",
+        lambda report: report["files"].update({"run.jsonl": seal.sha256(written / "run.jsonl")}),
+    )
     sealed(written)
     found = check(written)
     assert found.problems == ()
@@ -194,32 +198,37 @@ def test_a_pass_without_evidence_is_a_problem(tmp_path: Path) -> None:
     journal.run_start(run="r", plugin="1", command=[], cluster={}, profile={}, sources={})
     journal.requirement(suite.registry.get("GANG-001"), Finding(Verdict.PASS, "-", "-"))
     journal.requirement(suite.registry.get("REF-002"), Finding(Verdict.ENVIRONMENT, "-", "-"))
-    sealed(tmp_path)
+    write.write_all(tmp_path)
     found = check(tmp_path)
     assert found.problems == ("GANG-001: pass without evidence",)
     assert "REF-002: environment without evidence: nothing to decide again" in found.notes
 
 
-def test_a_record_from_before_the_sites_tests_were_kept_is_verified(tmp_path: Path) -> None:
-    """The fields that were added since do not speak against it."""
+def test_a_record_of_an_older_version_is_verified(tmp_path: Path) -> None:
+    """The fields that were added since do not speak against it; what its sums alone cover is said."""
     suite = sample.make_suite()
     journal = record.Journal(tmp_path / record.JOURNAL)
-    journal.run_start(
-        run="r", plugin=pytest_gpucluster.__version__, command=[], cluster={}, profile={}, sources={}
+    journal.run_start(run="r", plugin="0.0.1", command=[], cluster={}, profile={}, sources={})
+    lines = sample.evidence_lines("gang-fits")
+    evidence = sample.write_evidence(
+        tmp_path / "evidence" / "x.jsonl", [{**lines[0], "schema": 1}, *lines[1:]]
     )
-    evidence = sample.write_evidence(tmp_path / "evidence" / "x.jsonl", sample.evidence_lines("gang-fits"))
     row = suite.registry.get("GANG-001")
     journal.requirement(row, deciding.decide(row, sample.read(evidence)), evidence=evidence)
-    journal.run_end(exit_status=0, interrupted=False)
+    journal.write("run-end", exit_status=0, interrupted=False)
     write.write_all(tmp_path)
 
     def strip(report: dict[str, Any]) -> None:
-        del report["site_tests"], report["counts"]["site_tests"]
+        del report["site_tests"], report["counts"]["site_tests"], report["files"]
+        del report["run"]["evidence_schema"]
 
     edit(tmp_path / record.REPORT, strip)
     sealed(tmp_path)
     found = check(tmp_path)
-    assert (found.problems, found.notes, found.decided_again) == ((), (), 1)
+    assert (found.problems, found.decided_again) == ((), 1)
+    assert found.notes[1:] == (
+        "its record does not name its files: only SHA256SUMS says whether session logs, logs and page are as they were",
+    )
 
 
 def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
