@@ -71,6 +71,10 @@ class Collector:
         self.api = api
         self.namespace = namespace
         self.name = name
+        self.kind = ""
+        """How the command line called the kind, "" for a Volcano Job."""
+        self.absent = ""
+        """Why the subject is known not to exist, "" where it does, or may."""
         self.found = Collected()
 
     def collect(self) -> Collected:
@@ -87,15 +91,22 @@ class Collector:
         self.found.objects += jobs
         self._everywhere(GROUP)
         self._pods()
-        self._queue_and_nodes()
-        for info in BESIDE:
-            self.found.objects += self._list(info, self.namespace) or []
-        if (shared := self._get(CONFIG_MAP, f"{self.name}-svc", self.namespace)) is not None:
-            self.found.objects.append(shared)
-        self._events()
-        self._logs()
-        self.found.now = max([datetime.now(UTC), *(t for o in self.found.objects if (t := kubectl.stamp(o)))])
+        self._beside()
         return self.found
+
+    @property
+    def watched(self) -> tuple[kinds.KindInfo, ...]:
+        """Return the kinds whose changes may change the diagnosis."""
+        return (JOB, GROUP, POD, EVENT)
+
+    def is_subject(self, uids: Iterable[str]) -> bool:
+        """Report whether one of some objects, by uid, is one of the subject's pods."""
+        mine = {
+            str(o["metadata"].get("uid"))
+            for o in self.found.objects
+            if o.get("kind") == "Pod" and self.own(o)
+        }
+        return not mine.isdisjoint(uids)
 
     def own(self, obj: Mapping[str, Any]) -> bool:
         """Report whether a pod is one of the job."""
@@ -139,6 +150,22 @@ class Collector:
         if every is None:
             every = self._list(info, self.namespace)
         self.found.objects += every or []
+
+    def _beside(self) -> None:
+        """Read what stands beside the job: queues, nodes, its namespace's other objects, events and logs."""
+        self._queue_and_nodes()
+        for info in BESIDE:
+            self.found.objects += self._list(info, self.namespace) or []
+        for name in self._volcano_jobs():
+            if (shared := self._get(CONFIG_MAP, f"{name}-svc", self.namespace)) is not None:
+                self.found.objects.append(shared)
+        self._events()
+        self._logs()
+        self.found.now = max([datetime.now(UTC), *(t for o in self.found.objects if (t := kubectl.stamp(o)))])
+
+    def _volcano_jobs(self) -> list[str]:
+        """Return the Volcano Jobs of the subject, whose plugin svc makes a ConfigMap."""
+        return [self.name]
 
     def _pods(self) -> None:
         mine = self._list(POD, self.namespace, labels=f"{LABEL_JOB}={self.name}") or []

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpucluster.cli import common
 
 if TYPE_CHECKING:
-    from pytest_gpucluster.cli.collecting import Collected
+    from pytest_gpucluster.cli.collecting import Collected, Collector
     from pytest_gpucluster.diagnose import Diagnosis, Judge
     from pytest_gpucluster.evidence import Evidence
     from pytest_gpucluster.kube.connection import Connection
-
-KINDS = ("vcjob", "vcjobs", "vj", "job.batch.volcano.sh", "jobs.batch.volcano.sh")
 
 STATUS = {"healthy": 0, "trouble": 1, "refused": 1, "starting": 3, "unclear": 3, "gone": 3}
 """State -> exit status; 2 is a mistake of the user."""
@@ -21,10 +19,11 @@ STATUS = {"healthy": 0, "trouble": 1, "refused": 1, "starting": 3, "unclear": 3,
 FAMILIES = ("GANG", "REF", "PLG", "LIFE", "RDZV", "ELA")
 """Requirements whose judges can say something about one job."""
 
-DESCRIPTION = """Say what holds a Volcano Job up: the likeliest cause first, with its fix. Needs no profile and
+DESCRIPTION = """Say what holds a job up: the likeliest cause first, with its fix. Needs no profile and
 changes nothing; what may not be read is named, and the rest is looked at all the same.
 
-  gpucluster diagnose vcjob/smoke -n ml             look once
+  gpucluster diagnose vcjob/smoke -n ml             look once at a Volcano Job
+  gpucluster diagnose trainjob/llm -n ml            or at a Job, PodGroup, pod, JobSet, TrainJob, RayJob, MPIJob ...
   gpucluster diagnose vcjob/smoke -n ml --follow    look whenever something happens, until the job ends
   gpucluster diagnose --from dump.json              look at files: what --save wrote, what
                                                     `kubectl get ... -o json` printed, evidence of a run
@@ -40,9 +39,10 @@ def run(arguments: Sequence[str]) -> int:
     parser = common.Parser("diagnose", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument(
         "job",
-        metavar="vcjob/NAME",
+        metavar="KIND/NAME",
         nargs="?",
-        help="the job; with --from it may be left out, or be any title that is printed, such as podgroup/NAME",
+        help="the job, such as vcjob/NAME, job/NAME, podgroup/NAME, pod/NAME or trainjob/NAME; with --from it may be "
+        "left out",
     )
     parser.add_argument("-n", "--namespace", metavar="NS", default="", help="its namespace")
     parser.add_argument(
@@ -65,11 +65,19 @@ def run(arguments: Sequence[str]) -> int:
         if options.follow or options.save:
             raise common.CliError("diagnose: --follow and --save need a cluster, --from reads files")
         return _of_files(options, kind, name)
-    if name and kind not in KINDS:
-        common.choose(kind, KINDS, "kind")
     if not name:
-        raise common.CliError("diagnose: name the job, vcjob/NAME, or files with --from")
-    return _of_cluster(options, name)
+        raise common.CliError("diagnose: name the job, KIND/NAME such as vcjob/smoke, or files with --from")
+    return _of_cluster(options, _key(kind), name)
+
+
+def _key(word: str) -> str:
+    """Return the kind key of a word."""
+    from pytest_gpucluster.cli import relating
+
+    key = relating.key_of(word)
+    if key is None:
+        common.choose(word, relating.words(), "kind")
+    return str(key)
 
 
 def _subject(subject: str | None) -> tuple[str, str]:
@@ -78,9 +86,9 @@ def _subject(subject: str | None) -> tuple[str, str]:
         return "", ""
     kind, slash, name = subject.partition("/")
     if not slash:
-        raise common.CliError(f"diagnose: {subject!r}: expected vcjob/NAME, such as vcjob/{subject}")
+        raise common.CliError(f"diagnose: {subject!r}: expected KIND/NAME, such as vcjob/{subject}")
     if not kind or not name or "/" in name:
-        raise common.CliError(f"diagnose: {subject!r}: expected vcjob/NAME")
+        raise common.CliError(f"diagnose: {subject!r}: expected KIND/NAME, such as vcjob/smoke")
     return kind.lower(), name
 
 
@@ -141,28 +149,41 @@ def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
 # -- a cluster -------------------------------------------------------------------------------------------------------
 
 
-def _of_cluster(options: Any, name: str) -> int:
-    from pytest_gpucluster.cli import collecting, following
+def _of_cluster(options: Any, key: str, name: str) -> int:
+    from pytest_gpucluster.cli import collecting, following, relating
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.kube.objects import Objects
+    from pytest_gpucluster.plain import names
 
     config = _kubeconfig(options.kubeconfig)
     namespace = options.namespace or _namespace(config, options.context)
     try:
         connection = _connect(config, options.context)
-        collector = collecting.Collector(Objects(connection), namespace, name)
+        api = Objects(connection)
+        collector = (
+            collecting.Collector(api, namespace, name)
+            if key == names.VC_JOB
+            else relating.Related(api, namespace, name, key)
+        )
         collected = collector.collect()
-        _exists(collected, name, namespace)
+        _exists(collector, collected)
         judges = _judges()
         if options.follow:
-            found, collected = following.follow(collector, collected, judges, lambda one: _show(one, options))
+            last, collected = following.follow(collector, collected, judges, lambda one: _show(one, options))
+            found = [last]
         else:
-            found = following.look(collected, name, namespace, judges)
+            found = following.look(collector, collected, judges)
     except errors.GpuClusterError as error:
         raise common.CliError(str(error), status=3) from None
     if options.save:
-        _save(options.save, collected, name, namespace)
-    return STATUS[found.state.value] if options.follow else _report([found], options)
+        _save(options.save, collected, _told(found[0], collector), namespace)
+    return STATUS[found[0].state.value] if options.follow else _report(found, options)
+
+
+def _told(found: "Diagnosis", collector: "Collector") -> tuple[str, str]:
+    """Return (kind, name) of what was diagnosed, by which a dump finds it again."""
+    kind, slash, rest = found.subject.partition(" ")[0].partition("/")
+    return (kind, rest) if slash else (collector.kind, collector.name)
 
 
 def _connect(config: Path, context: str | None) -> "Connection":
@@ -197,20 +218,24 @@ def _namespace(config: Path, context: str | None) -> str:
         return "default"  # what is wrong with the file is said by whoever connects with it
 
 
-def _exists(collected: "Collected", name: str, namespace: str) -> None:
+def _exists(collector: "Collector", collected: "Collected") -> None:
     """Refuse to diagnose a job that is known not to exist."""
     from pytest_gpucluster.cli.collecting import JOB, near
 
-    if JOB.key in collected.looked and name not in collected.jobs:
+    if collector.absent:
+        raise common.CliError(collector.absent)
+    name, namespace = collector.name, collector.namespace
+    if collector.kind == "" and JOB.key in collected.looked and name not in collected.jobs:
         known = near(name, collected.jobs)
         raise common.CliError(f"no vcjob {name!r} in namespace {namespace!r}{known}")
 
 
-def _save(path: Path, collected: "Collected", name: str, namespace: str) -> None:
+def _save(path: Path, collected: "Collected", subject: tuple[str, str], namespace: str) -> None:
     from pytest_gpucluster import diagnose
     from pytest_gpucluster.plain import redact
 
-    header = {"subject": {"kind": "vcjob", "name": name, "namespace": namespace}, "looked": collected.looked}
+    kind, name = subject
+    header = {"subject": {"kind": kind, "name": name, "namespace": namespace}, "looked": collected.looked}
     clean = redact.Redactor()
     lines = diagnose.to_lines(
         [clean.clean(obj) for obj in collected.objects], collected.now,

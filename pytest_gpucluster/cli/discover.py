@@ -19,7 +19,7 @@ versions and policies, is there as comments to take up.
 
 EPILOG = """Example:
   gpucluster discover --context prod-a > clusters/prod-a.yaml
-  pytest suites --cluster=prod-a --gpucluster-plan
+  pytest --cluster=prod-a --gpucluster-plan
 """
 
 NO_CLUSTER = 3

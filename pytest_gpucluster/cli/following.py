@@ -19,8 +19,6 @@ AGAIN = 5.0
 FRESH = 15.0
 """Seconds after which logs, nodes and queues are read again."""
 
-WATCHED = (collecting.JOB, collecting.GROUP, collecting.POD, collecting.EVENT)
-
 Show = Callable[[diagnose.Diagnosis], None]
 
 
@@ -33,22 +31,29 @@ def evidence_of(collected: collecting.Collected) -> Evidence:
 
 
 def look(
-    collected: collecting.Collected, name: str, namespace: str, judges: Mapping[str, diagnose.Judge]
-) -> diagnose.Diagnosis:
-    """Return the diagnosis of what was read."""
-    return diagnose.diagnose(_subject(evidence_of(collected), name, namespace), judges)
+    collector: collecting.Collector, collected: collecting.Collected, judges: Mapping[str, diagnose.Judge]
+) -> list[diagnose.Diagnosis]:
+    """Return the diagnoses of what was read: more than one if the subject stands for several jobs."""
+    return [diagnose.diagnose(one, judges) for one in _subjects(evidence_of(collected), collector)]
 
 
-def _subject(evidence: Evidence, name: str, namespace: str) -> Situation:
-    found = diagnose.subjects(evidence, name, namespace)
-    return found[0] if found else Situation(evidence, None)
+def _subjects(evidence: Evidence, collector: collecting.Collector) -> tuple[Situation, ...]:
+    found = diagnose.subjects(evidence, collector.name, collector.namespace, collector.kind)
+    if not any(one.pods for one in found):
+        # What stands above an owner of pods has none of its own: the jobs below it are looked at.
+        below = tuple(
+            one for one in diagnose.subjects(evidence, "", collector.namespace)
+            if one.gang is not None and one.pods and collector.is_subject([p.uid for p in one.gang.pods])
+        )  # fmt: skip
+        found = below or found
+    return found or (Situation(evidence, None),)
 
 
 class _Changes:
     """Takes what the watches say; a watch may say it from its own thread."""
 
     def __init__(self, collector: collecting.Collector, known: Mapping[str, str]) -> None:
-        self._collector = collector
+        self.collector = collector
         self._known = dict(known)
         self.condition = threading.Condition()
         self.lines: list[tuple[float, str, str, Mapping[str, Any]]] = []
@@ -58,7 +63,7 @@ class _Changes:
     def line(self, change: str, kind: str, obj: dict[str, Any], t: float) -> None:
         metadata = obj.get("metadata") or {}
         uid, version = str(metadata.get("uid")), str(metadata.get("resourceVersion"))
-        if kind == "Event" and not self._collector.about(obj):
+        if kind == "Event" and not self.collector.about(obj):
             return
         with self.condition:
             if change == "ADDED" and self._known.get(uid) == version:
@@ -104,10 +109,12 @@ def follow(
     changes = _Changes(collector, known)
     begun = time.monotonic()
     api = collector.api
-    watches = [watch.KindWatch(api, watch.Target(info, collector.namespace), changes) for info in WATCHED]
+    watches = [
+        watch.KindWatch(api, watch.Target(info, collector.namespace), changes) for info in collector.watched
+    ]
     shown: tuple[Any, ...] = ()
     first, fresh = collected, begun
-    found = look(first, collector.name, collector.namespace, judges)
+    found = look(collector, first, judges)[0]
     try:
         for one in watches:
             one.start()
@@ -123,7 +130,7 @@ def follow(
                 if now - fresh > FRESH:
                     collected, fresh = collector.collect(), now
                 evidence = _merged(first, collected, changes, begun)
-                found = diagnose.diagnose(_subject(evidence, collector.name, collector.namespace), judges)
+                found = diagnose.diagnose(_subjects(evidence, collector)[0], judges)
     finally:
         for one in watches:
             one.stop()
@@ -146,7 +153,7 @@ def _merged(
     first: collecting.Collected, fresh: collecting.Collected, changes: _Changes, begun: float
 ) -> Evidence:
     """Return the history that the first look told of, what the watches saw since, and what was read last beside it."""
-    watched = {info.key for info in WATCHED}
+    watched = {info.key for info in changes.collector.watched}
     base = evidence_of(first)
     zero = base.end
     lines = [line for line in base.lines if line.kind in watched]

@@ -201,7 +201,8 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
     from pytest_gpucluster.plain import redact
 
     values = nccl.verdict.values(found)
-    yield f"{decision.verdict.upper()}: {nccl.verdict.question(found)}"
+    yield f"{decision.verdict.upper()}: {redact.clean(_headline(found, decision))}"
+    yield f"asked: {nccl.verdict.question(found)}"
     yield ""
     yield "facts"
     for title, text in _facts(found, values):
@@ -217,6 +218,18 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
         for number, one in enumerate(decision.advice, 1):
             yield f"  {number}. {one.cause}"
             yield f"     fix: {one.fix}"
+
+
+def _headline(found: "nccl.Facts", decision: Any) -> str:
+    """Return what was found, in one line: what decides, else what carried the traffic."""
+    decisive = [one.text for one in decision.reasons if one.decisive]
+    said = decisive or [one.text for one in decision.reasons]
+    if said:
+        more = f" (and {len(said) - 1} more below)" if len(said) > 1 else ""
+        return f"{' '.join(str(said[0]).split())}{more}"
+    carried = ", ".join(f"{name} [{found.carriers[name]}]" for name in found.net) or ", ".join(found.intra)
+    ranks = found.nranks or found.given.ranks or len(found.ranks)
+    return f"{ranks} ranks over {carried or found.kind}"
 
 
 def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, str]]:

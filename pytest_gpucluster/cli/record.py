@@ -44,10 +44,14 @@ def run(arguments: Sequence[str]) -> int:
         raise common.CliError("record: name the cluster: --cluster NAME")
     scenarios = _scenarios()
     rows = scenarios[common.choose(options.scenario, scenarios, "scenario")]
-    common.load_profile(options.cluster, options.profiles, options.set)
+    loaded = common.load_profile(options.cluster, options.profiles, options.set)
     out = options.out or Path("recordings") / options.cluster / options.scenario
     if out.exists() and (not out.is_dir() or not {each.name for each in out.iterdir()} <= set(FILES)):
         raise common.CliError(f"record: {out} is there and is no recording: name another folder with --out")
+    from pytest_gpucluster.scenario import offered
+
+    if problem := offered.ask(loaded).problem:
+        raise common.CliError(problem)
     with tempfile.TemporaryDirectory(prefix="gpucluster-record-") as folder:
         evidence = _run(options, rows, Path(folder))
         _write(evidence, out)
@@ -143,6 +147,7 @@ def _write(evidence: Path, out: Path) -> None:
     import yaml
 
     from pytest_gpucluster.evidence import recording
+    from pytest_gpucluster.judge import say
 
     with evidence.open(encoding="utf-8") as file:
         made = recording.normalised(json.loads(line) for line in file)
@@ -154,4 +159,5 @@ def _write(evidence: Path, out: Path) -> None:
     }
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")
-    common.say(f"recorded  {out} ({len(made.events)} events, {len(made.responses)} answers)")
+    events, answers = say.count(len(made.events), "event"), say.count(len(made.responses), "answer")
+    common.say(f"recorded  {out} ({events}, {answers})")

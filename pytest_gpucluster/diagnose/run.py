@@ -51,6 +51,9 @@ def subjects(
     ]  # fmt: skip
     if name or found:
         there = [gang for gang in found if exists(gang)]
+        alone = tuple(p for p in loose_pods(evidence) if p.name == name and namespace in ("", p.namespace))
+        if not found and alone and kind in ("", *owning.called("Pod")):
+            return (Situation(evidence, None, alone[-1:]),)
         return tuple(Situation(evidence, gang) for gang in _newest(found if name or not there else there))
     loose = tuple(p for p in loose_pods(evidence) if not namespace or p.namespace == namespace)
     if loose or evidence.logs() or evidence.responses():
@@ -222,7 +225,7 @@ def summary(s: Situation) -> str:
     for pod in s.pods:
         counts[pod.phase or "Unknown"] = counts.get(pod.phase or "Unknown", 0) + 1
     parts.append(
-        f"{len(s.pods)} pods"
+        say.count(len(s.pods), "pod")
         + (f" ({', '.join(f'{n} {phase}' for phase, n in sorted(counts.items()))})" if counts else "")
     )
     return ", ".join(parts)
@@ -235,25 +238,26 @@ def looked(s: Situation) -> tuple[str, ...]:
         found.append("the Job")
     if s.group is not None:
         found.append(f"PodGroup {s.group.name}")
-    found.append(f"{len(s.pods)} pods")
+    found.append(say.count(len(s.pods), "pod"))
     about = len(s.said_of_job) + sum(len(s.said_of_pod(p)) for p in s.pods)
     if s.group is not None:
         about += len(s.said("PodGroup", s.group.namespace, s.group.name, s.group.uid))
-    found.append(f"{about} events about them")
+    found.append(f"{say.count(about, 'event')} about them")
     if s.queue:
         found.append(f"queue {s.queue_name}")
-    for kind, what in (("Node", "nodes"), ("Service", "Services"), ("NetworkPolicy", "NetworkPolicies"),
-                       ("ResourceQuota", "ResourceQuotas"), ("ConfigMap", "ConfigMaps")):  # fmt: skip
+    for kind, what in (("Node", "node"), ("Service", "Service"), ("NetworkPolicy", "NetworkPolicy"),
+                       ("ResourceQuota", "ResourceQuota"), ("ConfigMap", "ConfigMap")):  # fmt: skip
         lines = s.objects(kind)
         if lines or s.looked_at(kind):
-            found.append(f"{len(lines)} {what}")
+            found.append(say.count(len(lines), what, "NetworkPolicies" if what == "NetworkPolicy" else ""))
     if s.others:
-        found.append(f"{len(s.others)} other jobs")
+        found.append(say.count(len(s.others), "other job"))
     written = sum(len(log) for log in s.logs.values())
     before = sum(bool(line.data.get("previous")) for log in s.logs.values() for line in log)
     if s.logs:
         found.append(
-            f"logs of {len(s.logs)} pods ({written} lines{f', {before} of runs before' if before else ''})"
+            f"logs of {say.count(len(s.logs), 'pod')} "
+            f"({say.count(written, 'line')}{f', {before} of runs before' if before else ''})"
         )
     return tuple(found)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.hooks import budget, state, waivers
 from pytest_gpucluster.hooks.collection import cost
+from pytest_gpucluster.plain import components
 from pytest_gpucluster.plain.names import SLOT_PREFIX
 from pytest_gpucluster.requirement import REGISTRY, Requirement
 
@@ -33,8 +34,8 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     ]
     beside = f" and {len(own)} test{'s' if len(own) != 1 else ''} of the site's own" if own else ""
     yield (
-        f"cluster {profile.name} ({profile.provider}): {len(requirements)} requirements from "
-        f"{len(by_scenario)} scenarios{beside}, about {sum(c[1] for c in costs):.0f} s, "
+        f"cluster {profile.name} ({profile.provider}): {_count(len(requirements), 'requirement')} from "
+        f"{_count(len(by_scenario), 'scenario')}{beside}, about {sum(c[1] for c in costs):.0f} s, "
         f"{sum(c[0] for c in costs):.0f} GPU-seconds"
     )
     for name, group in by_scenario.items():
@@ -50,6 +51,10 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
     yield "Nothing was run, and no cluster was touched."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
@@ -120,10 +125,19 @@ def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator
     yield f"  needs         {_needs(needs, profile)}"
     gpu_seconds, seconds = cost(group[0])
     yield f"  costs         about {seconds:.0f} s, {gpu_seconds:.0f} GPU-seconds"
-    permissions = tuple(getattr(needs, "permissions", ()))
+    permissions = [_placed(text, profile) for text in getattr(needs, "permissions", ())]
     if permissions:
         yield f"  permissions   {', '.join(permissions)}"
     yield f"  others        {_effect(needs, profile)}"
+
+
+def _placed(permission: str, profile: Any) -> str:
+    """Return a permission with the namespace of a component in place of its name."""
+    for component in components.NAMESPACES:
+        permission = permission.replace(
+            f"{{{component}}}", components.namespace(component, profile.namespaces)
+        )
+    return permission
 
 
 def _needs(needs: Any, profile: Any) -> str:

@@ -25,6 +25,9 @@ _LIKE_ID = re.compile(r"([a-z]+)[-_]?([0-9o]{1,4})", re.IGNORECASE)
 NOT = "not"
 _RESERVED = frozenset({"and", "or", NOT, "True", "False", "None"})
 
+MARKERS = "pytest --markers"
+"""What lists all markers."""
+
 NEAR = 0.7
 """How like a word of ours another is, of 1, to be taken for it."""
 
@@ -64,7 +67,7 @@ def _of_markers(
         if _ID.fullmatch(word):
             yield f"-m {expression!r}: {word} is no marker; select a requirement with -k {word.upper()}"
         elif nearest(word, ours, NEAR) or nothing_selected:
-            yield f"-m {expression!r}: no test has a marker {word!r}{did_you_mean(word, ours)}"
+            yield f"-m {expression!r}: no test has a marker {word!r}{did_you_mean(word, ours, MARKERS)}"
 
 
 def _of_keywords(

@@ -78,9 +78,25 @@ def nearest(word: str, allowed: Iterable[str], cutoff: float = 0.5) -> str | Non
     return found[0] if found else None
 
 
-def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return the end of an error line: the nearest match if any, then the allowed values."""
-    known = sorted(str(each) for each in allowed)
+LISTED = 10
+"""So many allowed values are listed whole in an error line; of more, the nearest few."""
+
+FEW = 5
+
+
+def did_you_mean(word: str, allowed: Iterable[str], page: str = "") -> str:
+    """Return the end of an error line: the nearest match if any, then the allowed values, of many the nearest.
+
+    Args:
+        word: the word as it stands.
+        allowed: what may stand there.
+        page: what lists all of them, a page or a command; told where they are too many for a line.
+    """
+    known = sorted({str(each) for each in allowed})
     match = nearest(word, known)
     hint = f"; did you mean {match!r}?" if match else ""
-    return f"{hint} (allowed: {', '.join(known) if known else 'none'})"
+    if len(known) <= LISTED:
+        return f"{hint} (allowed: {', '.join(known) if known else 'none'})"
+    like = difflib.get_close_matches(word, known, n=FEW, cutoff=0.0)
+    more = f"and {len(known) - FEW} more{f', see {page}' if page else ''}"
+    return f"{hint} (allowed: {', '.join(like)} {more})"

@@ -4,6 +4,9 @@ from collections.abc import Iterable
 
 from pytest_gpucluster.plain import names
 
+PAGE = "docs/reference/profile.md"
+"""What lists the keys of a profile, and their values."""
+
 
 class ProfileError(Exception):
     """A profile that cannot be used; the text is one line.
@@ -14,10 +17,18 @@ class ProfileError(Exception):
         problem: what is wrong, in a few words.
         value: the offending value, None when there is none.
         allowed: the allowed values or keys, empty when they cannot be listed.
+        page: what lists all of them, where they are too many for a line.
     """
 
     def __init__(
-        self, where: str, path: str, problem: str, *, value: object = None, allowed: Iterable[str] = ()
+        self,
+        where: str,
+        path: str,
+        problem: str,
+        *,
+        value: object = None,
+        allowed: Iterable[str] = (),
+        page: str = "",
     ) -> None:
         """Take the facts; the text is made from them."""
         self.where = where
@@ -25,6 +36,7 @@ class ProfileError(Exception):
         self.problem = problem
         self.value = value
         self.allowed = tuple(allowed)
+        self.page = page or PAGE
         super().__init__(self._text())
 
     @property
@@ -40,5 +52,5 @@ class ProfileError(Exception):
         given = f" = {self.value!r}" if self.value is not None else ""
         known = ""
         if self.allowed:
-            known = names.did_you_mean(self._word(), self.allowed)
+            known = names.did_you_mean(self._word(), self.allowed, self.page)
         return " ".join(f"{place}{given}: {self.problem}{known}".split())

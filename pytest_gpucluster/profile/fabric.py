@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, Text
 
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -51,11 +52,11 @@ class Fabric(Frozen):
     transport: Transport | None = Field(
         default=None, description="What carries traffic between nodes, as connection lines of NCCL call it"
     )
-    network: Text | None = Field(
+    network: Annotated[str, shapes.NO_SPACE] | None = Field(
         default=None,
         description="Name of the network as NCCL prints it, where a plugin calls it otherwise (such as IBext_v8)",
     )
-    hcas: tuple[Text, ...] = Field(
+    hcas: tuple[Annotated[str, shapes.ADAPTER], ...] = Field(
         default=(), description="Adapters that carry it, such as mlx5_0; none: not judged"
     )
     gdr: Literal["required", "not-required"] | None = Field(

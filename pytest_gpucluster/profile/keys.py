@@ -14,6 +14,9 @@ from pytest_gpucluster.profile.model import Profile
 LIKE = 0.75
 """How like a required key another one is, of 1, to be taken for it."""
 
+LONGEST = 5
+"""So many keys of an empty section are named."""
+
 _LISTED = re.compile(r"\^\(([\w.|-]+)\)\$")
 """A pattern of keys that lists them."""
 
@@ -26,15 +29,34 @@ def allowed(path: Sequence[str]) -> tuple[str, ...]:
     """
     if len(path) > 1 and path[0] == "overlay":
         return pod_fields.allowed(path[1], path[2:])
-    at: Any = Profile
-    for key in path:
-        at = _inside(at, key)
-    at = _bare(at)
+    at = _bare(_at(path))
     if _is_model(at):
         return tuple(key for key in at.model_fields if (at, key) != (Profile, "name"))
     if _is_mapping(at):
         return _listed(get_args(at)[0])
     return ()
+
+
+def values(path: Sequence[str]) -> tuple[str, ...]:
+    """Return the values that a leaf may have, () where they cannot be listed."""
+    at = _bare(_at(path))
+    return tuple(map(str, get_args(at))) if get_origin(at) is Literal else ()
+
+
+def wanted(path: Sequence[str]) -> str:
+    """Return what must stand at a place: the keys of a section, else what the leaf means."""
+    below = allowed(path)
+    if below:
+        return f"a mapping with {', '.join(below[:LONGEST])}{' ...' if len(below) > LONGEST else ''}"
+    above = _bare(_at(path[:-1]))
+    if not _is_model(above) or path[-1] not in above.model_fields:
+        return "a value, or no key"
+    text = str(above.model_fields[path[-1]].description or "a value").partition(";")[0]
+    return (
+        text
+        if text.partition(" ")[0][1:].lower() != text.partition(" ")[0][1:]
+        else text[:1].lower() + text[1:]
+    )
 
 
 def misspelt(missing: str, present: Mapping[str, Any], path: Sequence[str]) -> str | None:
@@ -49,6 +71,13 @@ def misspelt(missing: str, present: Mapping[str, Any], path: Sequence[str]) -> s
     unknown = [key for key in present if key not in known]
     near = [key for key in unknown if names.nearest(_plain(key), map(_plain, known)) == _plain(missing)]
     return names.nearest(missing, near, 0.0) or names.nearest(missing, unknown, LIKE)
+
+
+def _at(path: Sequence[str]) -> Any:
+    at: Any = Profile
+    for key in path:
+        at = _inside(at, key)
+    return at
 
 
 def _plain(key: str) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pydantic
 
@@ -11,7 +11,7 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.profile import defaults, keys, pod_fields, translate
 from pytest_gpucluster.profile.errors import ProfileError
 from pytest_gpucluster.profile.layers import Layers, from_environment, from_texts
-from pytest_gpucluster.profile.model import Profile
+from pytest_gpucluster.profile.model import Profile, ProviderName
 from pytest_gpucluster.profile.reading import Document, read_mapping
 
 BUILT_IN = tuple(defaults.BUILT_IN)
@@ -20,6 +20,9 @@ REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
 
 SECTIONS = ("fabric", "kueue", "mfu", "numa", "secondary")
 """Keys whose mapping, also an empty one, declares that the cluster has something."""
+
+ONLY_FOR = {"addons": "kind", "connection": "existing", "host": "host", "kind": "kind"}
+"""Sections that one provider reads."""
 
 Given = tuple[tuple[str, ...], Any, str]
 """Path of a leaf, its value, and who says so."""
@@ -164,7 +167,8 @@ def _anchor(layers: Layers, file: Path | None) -> None:
     _anchor_leaf(layers, file, "connection", "kubeconfig")
     _anchor_leaf(layers, file, "kind", "config")
     _anchor_leaf(layers, file, "mfu", "baseline")
-    for name in layers.data.get("addons") or {}:
+    addons = layers.data.get("addons")
+    for name in addons if isinstance(addons, Mapping) else ():
         _anchor_leaf(layers, file, "addons", name, "source")
 
 
@@ -225,26 +229,42 @@ def _require_keys(layers: Layers, file: Path, path: tuple[str, ...], required: t
         if word is not None:
             source = layers.source_of(".".join([*path, word])) or str(file)
             raise translate.misspelt(word, key, path, source)
+        if key in data:
+            raise translate.empty([*path, key], layers.source_of(inner) or str(file))
         raise ProfileError(str(file), inner, f"is missing (required: {', '.join(required)})")
 
 
 def _check_sections(layers: Layers, document: Document | None) -> None:
-    """Refuse `numa:` without a value: it reads as if it declared NUMA, and YAML makes it nothing."""
+    """Refuse sections of a file that would do nothing.
+
+    `numa:` without a value reads as if it declared NUMA, and YAML makes it nothing; `addons` of a cluster that exists
+    would not be installed.
+    """
+    if document is None:
+        return
+    provider = layers.data.get("provider")
     for key in SECTIONS:
-        if document is not None and key in document.data and document.data[key] is None:
+        if key in document.data and document.data[key] is None:
             problem = f"is empty: write `{key}: {{}}` to declare it, or leave the key out"
+            raise ProfileError(layers.places[key], key, problem)
+    for key, only in ONLY_FOR.items():
+        if document.data.get(key) and provider in get_args(ProviderName) and provider != only:
+            problem = f"is read for `provider: {only}` only, and this is {provider}: leave it out"
             raise ProfileError(layers.places[key], key, problem)
 
 
 def _check_overlay(profile: Profile, layers: Layers, where: str) -> None:
-    """Check that what is laid onto every pod is what a pod has: the API server would drop the rest in silence."""
-    for place in pod_fields.unknown(profile.overlay):
-        path = ("overlay", *place)
+    """Check that what is laid onto every pod is what a pod has: the API server would drop it in silence, or refuse."""
+    for each in pod_fields.problems(profile.overlay):
+        path = ".".join(["overlay", *each.path])
+        value = each.value if isinstance(each.value, str | int | float | bool) else None
         raise ProfileError(
-            layers.source_of(".".join(path)) or where,
-            ".".join(path),
-            "unknown key of a pod",
-            allowed=keys.allowed(path[:-1]),
+            layers.source_of(path) or where,
+            path,
+            each.text,
+            value=value,
+            allowed=each.allowed,
+            page=each.page,
         )
 
 

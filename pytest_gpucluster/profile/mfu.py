@@ -52,9 +52,21 @@ class Training(Frozen):
     origin: Text | None = Field(default=None, description="Where the floor comes from; needed with it")
 
     @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> Self:
+        if self.width is not None and self.heads is not None and self.width % self.heads:
+            raise PydanticCustomError(
+                "width_of_heads", "must be a multiple of `heads` = {heads}", {"heads": self.heads}
+            )
+        return self
+
+    @model_validator(mode="after")
     def _a_floor_has_its_origin(self) -> Self:
         if (self.mfu is None) != (self.origin is None):
-            raise PydanticCustomError("floor_of_training", "must have both `mfu` and `origin`, or neither")
+            raise PydanticCustomError(
+                "floor_of_training",
+                "must have both `mfu` and `origin`, or neither",
+                {"leaf": "origin" if self.mfu is None else "mfu"},
+            )
         return self
 
 
@@ -103,5 +115,9 @@ class Mfu(Frozen):
     @model_validator(mode="after")
     def _peaks_have_their_origin(self) -> Self:
         if bool(self.peaks) != (self.peaks_origin is not None):
-            raise PydanticCustomError("peaks_origin", "must have both `peaks` and `peaks_origin`, or neither")
+            raise PydanticCustomError(
+                "peaks_origin",
+                "must have both `peaks` and `peaks_origin`, or neither",
+                {"leaf": "peaks" if self.peaks else "peaks_origin"},
+            )
         return self

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from pytest_gpucluster.plain import components, schedulers, versions
+from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, SecondsOrNone, Text
 from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.host import Host
@@ -52,12 +53,7 @@ InstalledName = Annotated[str, Field(strict=True, pattern=f"^({'|'.join(componen
 ProviderName = Literal["embedded", "existing", "kind", "host"]
 NodesName = Literal["process", "simulated", "real"]
 
-ResourceName = Annotated[
-    str,
-    Field(
-        strict=True, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"
-    ),
-]
+Namespace = Annotated[str, shapes.NAMESPACE]
 Range = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_range)]
 SchedulerName = Literal["volcano", "native", "kueue", "default-scheduler"]
 FurtherScheduler = Literal["volcano", "native"]
@@ -76,7 +72,7 @@ class Mount(Frozen):
     """A folder or file of the host that the nodes of a kind cluster see, read-only."""
 
     host: Text = Field(description="Path on the host of the container engine")
-    node: Annotated[str, Field(strict=True, pattern="^/")] = Field(description="Path in the nodes")
+    node: Annotated[str, shapes.PATH] = Field(description="Path in the nodes")
 
 
 class Kind(Frozen):
@@ -85,7 +81,7 @@ class Kind(Frozen):
     image: Text | None = Field(
         default=None, description="Node image, best pinned by digest; none: that of the kind program"
     )
-    name: Annotated[str, Field(strict=True, pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")] | None = Field(
+    name: Annotated[str, shapes.KIND_CLUSTER] | None = Field(
         default=None,
         description="Name of a cluster that stays: made where it is missing, used again where it is there; none: each "
         "run makes one of its own and removes it",
@@ -106,7 +102,7 @@ class Addon(Frozen):
     source: Text = Field(
         description="File or https URL of manifests, or a folder of manifests (*.yaml) and image archives (*.tar)"
     )
-    sha256: Annotated[str, Field(strict=True, pattern="^[0-9a-fA-F]{64}$")] | None = Field(
+    sha256: Annotated[str, shapes.SHA256] | None = Field(
         default=None,
         description="Digest of the file; of a folder that of the lines `sha256sum` prints for its files by name; must "
         "be given for a URL",
@@ -116,7 +112,7 @@ class Addon(Frozen):
 class Waiver(Frozen):
     """A requirement that is knowingly not met; shown as waived, never green."""
 
-    id: Annotated[str, Field(strict=True, pattern=r"^[A-Z]{2,5}-\d{3}$", description="Requirement id")]
+    id: Annotated[str, shapes.REQUIREMENT] = Field(description="Requirement id")
     reason: Text = Field(description="Why")
     owner: Text = Field(description="Who answers for it")
     expires: dt.date = Field(description="Last day on which it counts, such as 2027-03-31")
@@ -152,8 +148,10 @@ class Profile(Frozen):
     mfu: Mfu | None = Field(
         default=None, description="How fast GPUs and training must be; none: the rows do not apply"
     )
-    queue: Text = Field(description="Queue into which training is submitted")
-    gpu_resource: ResourceName = Field(description="Name of the GPU resource, such as nvidia.com/gpu")
+    queue: Annotated[str, shapes.OBJECT] = Field(description="Queue into which training is submitted")
+    gpu_resource: Annotated[str, shapes.RESOURCE] = Field(
+        description="Name of the GPU resource, such as nvidia.com/gpu"
+    )
     gpus_per_node: Annotated[int, Field(strict=True, ge=0)] = Field(
         description="GPUs that every GPU node has"
     )
@@ -180,26 +178,28 @@ class Profile(Frozen):
     nodes: NodesName = Field(
         description="What the nodes are: processes of this host, simulated, real machines"
     )
-    namespace: Text | None = Field(
+    namespace: Namespace | None = Field(
         default=None,
         description="Namespace that is lent to runs, for an operator who grants no more; none: each run makes its own",
     )
-    lease_namespace: Text = Field(
+    lease_namespace: Namespace = Field(
         description="Namespace of the Lease by which runs on the same nodes take turns; the same for all runs"
     )
     overlay: Mapping[OverlayPart, Mapping[str, Any]] = Field(
         description="What goes onto every pod, in the shape of a pod: metadata.labels, metadata.annotations, "
         "spec.tolerations, spec.nodeSelector, spec.imagePullSecrets ..."
     )
-    images: Mapping[ImageName, Text] = Field(description="Images of payloads by role, best pinned by digest")
-    versions: Mapping[ComponentName, tuple[Range, ...]] = Field(
+    images: Mapping[ImageName, Annotated[str, shapes.IMAGE]] = Field(
+        description="Images of payloads by role, best pinned by digest"
+    )
+    versions: Mapping[ComponentName, Annotated[tuple[Range, ...], Field(min_length=1)]] = Field(
         description="Support matrix: component -> ranges of versions that were tested together, such as "
         "volcano: ['1.14']; what is not named is recorded and not judged"
     )
-    namespaces: Mapping[InstalledName, Text] = Field(
+    namespaces: Mapping[InstalledName, Namespace] = Field(
         description="Namespaces of components that are not installed where their documentation installs them"
     )
-    interface: Text | None = Field(
+    interface: Annotated[str, shapes.INTERFACE] | None = Field(
         default=None,
         description="Network interface, as pods name it, over which members without GPUs reduce, such as eth0; "
         "none: measured, not judged",
@@ -208,7 +208,7 @@ class Profile(Frozen):
         default=None,
         description="Second interface of pods, or a tunnel, that carries rendezvous and collectives; none: none",
     )
-    pool_label: Text | None = Field(
+    pool_label: Annotated[str, shapes.LABEL_KEY] | None = Field(
         default=None,
         description="Label that tells pools of nodes apart; none: the label of the cloud, else all GPU nodes are one",
     )
@@ -225,6 +225,24 @@ class Profile(Frozen):
         if self.provider not in {"embedded", "host"} and self.window < REAL_WINDOW:
             raise PydanticCustomError(
                 "window_shortened", "must be at least 5: a profile may lengthen the window, never shorten it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _further_schedulers_are_others(self) -> Self:
+        for number, name in enumerate(self.further_schedulers):
+            if name == self.scheduler or name in self.further_schedulers[:number]:
+                taken = "`scheduler`" if name == self.scheduler else "an entry before it"
+                raise PydanticCustomError(
+                    "same_scheduler", "must name another scheduler than {taken} does", {"taken": taken}
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _functions_are_no_gpus(self) -> Self:
+        if self.numa is not None and self.numa.functions == self.gpu_resource:
+            raise PydanticCustomError(
+                "functions_are_gpus", "must be a resource of network functions, and is `gpu_resource`"
             )
         return self
 

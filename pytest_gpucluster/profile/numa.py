@@ -1,17 +1,12 @@
 """What is declared of the alignment of pods to NUMA nodes."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen
-
-Resource = Annotated[
-    str,
-    Field(
-        strict=True, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"
-    ),
-]
 
 
 class Numa(Frozen):
@@ -32,8 +27,16 @@ class Numa(Frozen):
     cpus: Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None, description="Whole CPUs that a training pod asks for and gets; none: not declared"
     )
-    functions: Resource | None = Field(
+    functions: Annotated[str, shapes.RESOURCE] | None = Field(
         default=None,
         description="Resource of network functions of which a training pod asks for one, such as rdma/hca; none: it "
         "asks for none",
     )
+
+    @model_validator(mode="after")
+    def _who_asks_for_cpus_is_not_last(self) -> Self:
+        if self.qos == "BestEffort" and self.cpus is not None:
+            raise PydanticCustomError(
+                "best_effort_cpus", "must be left out with `qos: BestEffort`, whose pods ask for no CPU"
+            )
+        return self

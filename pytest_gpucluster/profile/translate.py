@@ -12,7 +12,15 @@ from pytest_gpucluster.profile.layers import Layers
 _WHOLE = {"[key]"}
 VARIABLES = (["fabric", "settings"], ["fabric", "env"])
 """Mappings whose keys are names of variables."""
-_SUBJECT = {"window_shortened": ["window"], "kueue_undeclared": ["kueue"]}
+_SUBJECT = {
+    "window_shortened": ["window"],
+    "kueue_undeclared": ["kueue"],
+    "same_scheduler": ["further_schedulers"],
+    "functions_are_gpus": ["numa", "functions"],
+    "best_effort_cpus": ["cpus"],
+    "width_of_heads": ["width"],
+}
+"""Type of an error that a model finds in the whole of it -> the leaf that is wrong, below that model."""
 _WORDS = {
     "string_type": "must be a text: quote it",
     "string_too_short": "must not be empty",
@@ -27,7 +35,11 @@ _WORDS = {
     "model_type": "must be a mapping of keys to values",
     "dict_type": "must be a mapping of keys to values",
     "tuple_type": "must be a list",
-    "string_pattern_mismatch": "has another shape than it must have",
+    "date_type": "must be a date, such as 2027-03-31",
+    "date_parsing": "must be a date, such as 2027-03-31",
+    "date_from_datetime_parsing": "must be a date, such as 2027-03-31",
+    "date_from_datetime_inexact": "must be a date without a time, such as 2027-03-31",
+    "too_short": "must not be empty",
 }
 
 _BOUNDS = {"greater_than_equal": "must be {ge:g} or greater", "less_than_equal": "must be {le:g} or less"}
@@ -45,18 +57,37 @@ def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> Pr
     first = problems[0]
     loc = _place(first)
     path = ".".join(loc)
-    source = layers.source_of(path) or where
+    source = layers.source_of(".".join([*loc, *_leaf(first)])) or where
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     kind = first["type"]
     if "[key]" in map(str, first["loc"]) and loc[:2] in VARIABLES:
         return ProfileError(source, path, f"is no name of a variable, such as NCCL_IB_HCA{more}")
     if kind == "extra_forbidden" or "[key]" in map(str, first["loc"]):
         return ProfileError(source, path, f"unknown key{more}", allowed=keys.allowed(loc[:-1]))
+    if kind != "missing" and first.get("input") in (None, ""):
+        return empty(loc, source, more)
     allowed: tuple[str, ...] = ()
-    problem = _BOUNDS.get(kind, "").format(**first.get("ctx", {})) or _WORDS.get(kind, first["msg"].lower())
+    said = first["msg"]
+    problem = _BOUNDS.get(kind, "").format(**first.get("ctx", {})) or _WORDS.get(
+        kind, said[:1].lower() + said[1:]
+    )
     if kind == "literal_error":
         allowed, problem = _allowed(first), "is not known"
     return ProfileError(source, path, problem + more, value=_value(layers.data, loc), allowed=allowed)
+
+
+def empty(path: Sequence[str], source: str, more: str = "") -> ProfileError:
+    """Return the error of a key without a value: what it wants, or which values it may have.
+
+    Args:
+        path: the key.
+        source: the file with line, variable or option that says so.
+        more: what is said beside.
+    """
+    values = keys.values(path)
+    if values:
+        return ProfileError(source, ".".join(path), f"is empty{more}", value="", allowed=values)
+    return ProfileError(source, ".".join(path), f"is empty (wanted: {keys.wanted(path)}){more}")
 
 
 def misspelt(key: str, missing: str, path: Sequence[str], source: str) -> ProfileError:
@@ -85,9 +116,14 @@ def _misspelt(problems: Sequence[Any], layers: Layers, where: str) -> ProfileErr
 
 
 def _place(problem: Any) -> list[str]:
-    return [str(part) for part in problem["loc"] if str(part) not in _WHOLE] or _SUBJECT.get(
-        problem["type"], []
-    )
+    place = [str(part) for part in problem["loc"] if str(part) not in _WHOLE]
+    return place + _SUBJECT.get(problem["type"], [])
+
+
+def _leaf(problem: Any) -> list[str]:
+    """Return the leaf that stands without its twin: its line is told."""
+    leaf = (problem.get("ctx") or {}).get("leaf")
+    return [str(leaf)] if leaf else []
 
 
 def _allowed(problem: Any) -> tuple[str, ...]:

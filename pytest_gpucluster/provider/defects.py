@@ -35,7 +35,8 @@ def check_defects(defects: Sequence[str], provider: str) -> None:
     known = known_defects() if defects else {}
     for defect in defects:
         if defect not in known:
-            raise ProviderError(f"unknown defect {defect!r}{names.did_you_mean(defect, known)}")
+            hint = names.did_you_mean(defect, known, "gpucluster describe defects")
+            raise ProviderError(f"unknown defect {defect!r}{hint}")
 
 
 def split(defects: Sequence[str]) -> dict[str, list[str]]:

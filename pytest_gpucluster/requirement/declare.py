@@ -172,9 +172,8 @@ class Registry:
         try:
             return self._by_id[requirement_id]
         except KeyError:
-            raise DeclarationError(
-                f"unknown requirement {requirement_id!r}{names.did_you_mean(requirement_id, self._by_id)}"
-            ) from None
+            hint = names.did_you_mean(requirement_id, self._by_id, "gpucluster describe requirements")
+            raise DeclarationError(f"unknown requirement {requirement_id!r}{hint}") from None
 
     def __iter__(self) -> Iterator[Requirement]:
         """Yield requirements in catalogue order: area, then number."""

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 FLIPS: Mapping[str, Mapping[str, str]] = {
     "admission.accepts-any-queue": {"REF-004": "fail"},
+    "admission.only-warns": {"REF-003": "fail", "REF-004": "fail"},
+    "admission.other-task-names": {"INV-010": "fail"},
     "admission.other-retries": {"INV-010": "fail"},
     "queue.promises-too-much": {"INV-005": "fail"},
     "lifecycle.completes-by-terminating": {"LIFE-008": "fail"},

@@ -117,7 +117,13 @@ def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> No
     scenario=inventory,
     judge=defaults.documented_defaults,
     presupposes=[defaults.dry_run_allowed],
-    defects=["admission.down", "inventory.no-task-names", "inventory.other-retry", "admission.other-retries"],
+    defects=[
+        "admission.down",
+        "admission.other-task-names",
+        "admission.other-retries",
+        "inventory.no-task-names",
+        "inventory.other-retry",
+    ],
 )
 def test_omitted_job_fields_get_the_documented_defaults(settle: Callable[[], None]) -> None:
     """Omitted Job fields get the documented defaults.

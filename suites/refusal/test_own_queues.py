@@ -37,6 +37,7 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
     defects=[
         "admission.down",
         "admission.accepts-any-queue",
+        "admission.only-warns",
         "admission.foreign-policy",
         "queue.accept-unknown",
         "queue.accept-closed",

@@ -21,13 +21,9 @@ from tests.diagnose.planting import Dump
 
 Obj = dict[str, Any]
 
-GROUPS = {
-    "jobs": "batch.volcano.sh/v1alpha1", "podgroups": "scheduling.volcano.sh/v1beta1",
-    "queues": "scheduling.volcano.sh/v1beta1",
-    "networkpolicies": "networking.k8s.io/v1", "endpointslices": "discovery.k8s.io/v1",
-}  # fmt: skip
 KINDS = {"jobs": "Job", "podgroups": "PodGroup", "queues": "Queue", "pods": "Pod", "events": "Event", "nodes": "Node",
-         "services": "Service", "networkpolicies": "NetworkPolicy", "configmaps": "ConfigMap"}  # fmt: skip
+         "services": "Service", "networkpolicies": "NetworkPolicy", "configmaps": "ConfigMap",
+         "trainjobs": "TrainJob", "jobsets": "JobSet"}  # fmt: skip
 
 
 class Served:
@@ -70,6 +66,10 @@ class Served:
         self.asked.append(("GET", parts.path))
         words = parts.path.strip("/").split("/")
         rest = words[2:] if words[0] == "api" else words[3:]
+        if not rest:
+            plural = {kind: name for name, kind in KINDS.items()}
+            told = [o["kind"] for o in self.objects if o["apiVersion"] == "/".join(words[1:3])]
+            return 200, {"resources": [{"kind": k, "name": plural[k], "namespaced": True} for k in told]}
         space = rest[1] if rest[0] == "namespaces" and len(rest) > 2 else ""
         rest = rest[2:] if space else rest
         if words[0] == "apis" and "/".join(words[1:3]) in self.absent:
@@ -81,7 +81,8 @@ class Served:
         verb = "get" if len(rest) > 1 else "list"
         if (verb, rest[0]) in self.forbidden or ((f"{verb} all", rest[0]) in self.forbidden and not space):
             return self._refused(verb, rest[0])
-        found = [o for o in self.objects if self._is(o, rest[0], space, parse_qs(parts.query))]
+        version = "/".join(words[1:3]) if words[0] == "apis" else "v1"
+        found = [o for o in self.objects if self._is(o, (version, rest[0]), space, parse_qs(parts.query))]
         if verb == "get":
             named = [o for o in found if o["metadata"]["name"] == rest[1]]
             return (
@@ -97,8 +98,9 @@ class Served:
         return 403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": text}
 
     @staticmethod
-    def _is(obj: Obj, resource: str, space: str, query: dict[str, list[str]]) -> bool:
-        if obj["kind"] != KINDS.get(resource) or obj["apiVersion"] != GROUPS.get(resource, "v1"):
+    def _is(obj: Obj, asked: tuple[str, str], space: str, query: dict[str, list[str]]) -> bool:
+        version, resource = asked
+        if obj["kind"] != KINDS.get(resource) or obj["apiVersion"] != version:
             return False
         labels = obj["metadata"].get("labels") or {}
         wanted = dict(part.split("=") for part in query.get("labelSelector", [""])[0].split(",") if part)
@@ -201,6 +203,109 @@ def test_the_namespace_of_the_context_is_taken(look: Call):
     assert "in namespace 'team-a' (there is none)" in err
 
 
+# -- other subjects than Volcano Jobs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pod", "po", "podgroup", "pg", "podgroups.scheduling.volcano.sh"])
+def test_a_part_of_a_job_leads_to_the_job(served: Served, look: Call, kind: str):
+    """A pod and a PodGroup are resolved over their owners: the same job, its pods and their logs."""
+    wanted = "Pod" if kind.startswith("po") and not kind.startswith("podg") else "PodGroup"
+    name = next(o["metadata"]["name"] for o in served.objects if o["kind"] == wanted)
+    status, out, err = look(f"{kind}/{name}", "-n", NAMESPACE)
+    assert (status, err) == (0, "")
+    assert out.startswith(f"vcjob/torch -n {NAMESPACE}: healthy")
+    assert "logs of 4 pods" in " ".join(out.split())
+    assert len(served.asked) <= 30
+
+
+def _owned(kind: str, version: str, name: str, owner: Obj | None = None, **more: Any) -> Obj:
+    metadata: Obj = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}-{kind}"}
+    metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    if owner is not None:
+        told = owner["metadata"]
+        metadata["ownerReferences"] = [
+            {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": told["name"], "uid": told["uid"],
+             "controller": True},
+        ]  # fmt: skip
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
+
+
+def _train(served: Served) -> None:
+    """Serve a TrainJob over a JobSet over a Job, whose two pods cannot pull their image, and a pod of nobody."""
+    train = _owned(
+        "TrainJob", "trainer.kubeflow.org/v1alpha1", "llm", spec={"trainer": {"numNodes": 2}}, status={}
+    )
+    jobs = _owned("JobSet", "jobset.x-k8s.io/v1alpha2", "llm", train, spec={}, status={})
+    spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
+    job = _owned("Job", "batch/v1", "llm-node-0", jobs, spec=spec, status={"active": 2})
+    waits = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
+    status = {
+        "phase": "Pending", "startTime": "2026-01-01T00:00:05Z",
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}],
+        "containerStatuses": [{"name": "c", "image": "train:1", "restartCount": 0, "ready": False, "state": waits}],
+    }  # fmt: skip
+    box = {"name": "c", "image": "train:1"}
+    pods = [
+        _owned(
+            "Pod", "v1", f"llm-node-0-{n}", job, spec={"nodeName": "n", "containers": [box]}, status=status
+        )
+        for n in range(2)
+    ]
+    alone = _owned("Pod", "v1", "alone", spec={"nodeName": "n", "containers": [box]}, status=status)
+    served.objects = [train, jobs, job, *pods, alone]
+
+
+@pytest.mark.parametrize(
+    "subject", ["trainjob/llm", "jobset/llm", "jobs.batch/llm-node-0", "job/llm-node-0", "pod/llm-node-0-1"]
+)
+def test_each_owner_of_a_pod_leads_to_its_pods(
+    served: Served, look: Call, subject: str, tmp_path: Path, call: Call
+):
+    """Whatever stands above it: the same cause, of the same job, and a dump of it says the same."""
+    _train(served)
+    status, out, err = look(subject, "-n", NAMESPACE, "--save", tmp_path / "dump")
+    assert (status, err) == (1, "")
+    assert "train:1" in out
+    assert "2 pods" in " ".join(out.split())
+    assert " alone" not in out
+    assert call("diagnose", "--from", tmp_path / "dump")[0] == 1
+
+
+def test_a_pod_of_nobody_is_looked_at_alone(served: Served, look: Call, tmp_path: Path, call: Call):
+    """No owner and no gang: its own state is told."""
+    _train(served)
+    status, out, err = look("pod/alone", "-n", NAMESPACE, "--save", tmp_path / "dump")
+    assert (status, err) == (1, "")
+    assert "train:1" in out
+    assert "1 pod (1 Pending)" in out
+    assert "1 of 1 pod" in " ".join(out.split())
+    assert call("diagnose", "--from", tmp_path / "dump")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "absent", "said"),
+    [
+        ("pod/alon", "", f"no pod 'alon' in namespace '{NAMESPACE}'; did you mean 'alone'?"),
+        ("jobset/x", "", f"no jobset 'x' in namespace '{NAMESPACE}' (llm)"),
+        (
+            "trainjob/llm",
+            "trainer.kubeflow.org/v1alpha1",
+            "does not serve trainjobs of trainer.kubeflow.org/v1alpha1",
+        ),
+    ],
+)
+def test_a_subject_that_is_not_there_is_one_line(
+    served: Served, look: Call, subject: str, absent: str, said: str
+):
+    """Near names of the same kind; a kind that is not served is said to be that."""
+    _train(served)
+    served.absent.add(absent)
+    status, out, err = look(subject, "-n", NAMESPACE)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
 def test_json_carries_the_same(served: Served, look: Call):
     """A program can read state, causes, rows and what was not looked at."""
     served.forbidden.add(("list", "nodes"))
@@ -216,14 +321,12 @@ def test_json_carries_the_same(served: Served, look: Call):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ["pod/x"],
-            "unknown kind 'pod' (allowed: job.batch.volcano.sh, jobs.batch.volcano.sh, vcjob, vcjobs, vj)",
-        ),
+        (["deployment/x"], "unknown kind 'deployment' (allowed: "),
         (["vcjbo/x"], "unknown kind 'vcjbo'; did you mean 'vcjob'?"),
-        (["smoke"], "'smoke': expected vcjob/NAME, such as vcjob/smoke"),
-        (["vcjob/"], "expected vcjob/NAME"),
-        ([], "name the job, vcjob/NAME, or files with --from"),
+        (["trainjbo/x"], "unknown kind 'trainjbo'; did you mean 'trainjob'?"),
+        (["smoke"], "'smoke': expected KIND/NAME, such as vcjob/smoke"),
+        (["vcjob/"], "expected KIND/NAME"),
+        ([], "name the job, KIND/NAME such as vcjob/smoke, or files with --from"),
         (["--from", "nowhere.json"], "no such file: 'nowhere.json'"),
         (["--from", "x", "--follow"], "--follow and --save need a cluster"),
         (["vcjob/x", "--kubeconfig", "nowhere"], "no such kubeconfig: 'nowhere'"),

@@ -130,6 +130,11 @@ def test_what_is_proposed_can_be_taken_up(discover, tmp_path):
     text = discover()
     taken = re.sub(r"(?m)^# ((?:  )*(?:- )?[a-z_]*\w:( .*)?|(?:  )+- .*)$", r"\1", text)
     taken = "\n".join(line for line in taken.splitlines() if not line.startswith("observed"))
+    with pytest.raises(
+        profile.ProfileError, match=r"images\.\w+ = 'registry.example/IMAGE@sha256:DIGEST': must be an "
+    ):
+        load(taken, tmp_path)
+    taken = taken.replace("IMAGE@sha256:DIGEST", f"image@sha256:{'0' * 64}")
     found = load(taken, tmp_path)
     assert found.bind_spread == 5
     assert found.versions["volcano"] == ("1.14",)
@@ -159,7 +164,7 @@ def test_what_cannot_be_seen_is_left_open_and_named(  # noqa: PLR0917 (fixtures 
     """The loader names the open key; the comment before it says what was seen instead."""
     api[path] = answer
     text = discover()
-    with pytest.raises(profile.ProfileError, match=f"{key}: is missing"):
+    with pytest.raises(profile.ProfileError, match=rf"{key}( = '')?: is empty"):
         load(text, tmp_path)
     comment = " ".join(text.partition(f"\n{key}:")[0].replace("\n#", "").split())
     assert f"{drafting.OPEN}:" in comment

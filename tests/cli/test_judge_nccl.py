@@ -25,7 +25,7 @@ def test_a_pass(call: Call, tmp_path: Path) -> None:
     """All ranks over all nodes with GPUDirect RDMA end 0."""
     status, out, err = call("judge", "nccl", write(tmp_path, GOOD), "--ranks", 2, "--nodes", 2)
     assert (status, err) == (0, "")
-    assert out.startswith("PASS: ")
+    assert out.startswith("PASS: 2 ranks over IB [rdma]")
     assert "IB [rdma]" in out
 
 
@@ -34,6 +34,8 @@ def test_two_pods_over_sockets(call: Call) -> None:
     status, out, _ = call("judge", "nccl", *logs.TWO_PODS, "--ranks", 4, "--nodes", 2)
     assert status == 1
     assert "rank 0 on pod-0, rank 2 on pod-1" in out
+    assert out.startswith("FAIL: ")
+    assert "RDMA with GPUDirect RDMA on all ranks" not in out.splitlines()[0]
     assert "fix: request the device in the pod" in out
 
 

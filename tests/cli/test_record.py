@@ -5,6 +5,9 @@ import json
 import pytest
 import yaml
 
+from pytest_gpucluster.cli import record
+from pytest_gpucluster.kube import objects
+
 
 @pytest.mark.slow
 def test_a_scenario_on_the_embedded_cluster_becomes_a_recording(call, tmp_path):
@@ -46,6 +49,29 @@ def test_mistakes_are_one_line_with_the_nearest_match(call, words, says):
     assert (status, said) == (2, "")
     assert errors.count("\n") == 1
     assert says in errors
+
+
+def test_a_gpu_resource_that_no_node_offers_is_an_error_before_the_run(call, tmp_path, monkeypatch):
+    """As a run says it: nothing is started, and the folder stays as it was."""
+    (tmp_path / "there.yaml").write_text(
+        "connection: {kubeconfig: kubeconfig, context: there}\nscheduler: volcano\nqueue: default\n"
+        "gpu_resource: nvidia.com/gpus\ngpus_per_node: 8\n"
+    )
+    (tmp_path / "kubeconfig").write_text(
+        "clusters: [{name: there, cluster: {server: 'http://127.0.0.1:9'}}]\nusers: [{name: me, user: {}}]\n"
+        "contexts: [{name: there, context: {cluster: there, user: me}}]\n"
+    )
+    node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "8", "nvidia.com/gpu": "8"}}}
+    monkeypatch.setattr(objects.Objects, "list", lambda *_args, **_more: [node])
+    monkeypatch.setattr(record, "_run", lambda *_args: pytest.fail("a run was started"))
+    out = tmp_path / "out"
+    status, said, errors = call("record", "scarce", "--cluster=there", "--profiles", tmp_path, "--out", out)
+    assert (status, said) == (2, "")
+    assert (
+        "there.yaml:4: gpu_resource = 'nvidia.com/gpus': no node offers it; did you mean 'nvidia.com/gpu'?"
+        in errors
+    )
+    assert not out.exists()
 
 
 def test_what_is_no_recording_is_not_overwritten(call, tmp_path):

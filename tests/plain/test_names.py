@@ -34,3 +34,12 @@ def test_a_hint_names_the_nearest_and_the_list():
     assert "did you mean 'GANG-002'" in hint
     assert "REF-001" in hint
     assert "none" in names.did_you_mean("x", [])
+
+
+def test_a_long_list_is_cut_to_the_nearest():
+    """Thirty values in an error line hide the one that was meant; the page that has all is named."""
+    known = [f"GANG-{number:03d}" for number in range(1, 31)]
+    hint = names.did_you_mean("GANG-31", known, "docs/all.md")
+    assert hint.count("GANG-") == 1 + names.FEW
+    assert hint.endswith(" and 25 more, see docs/all.md)")
+    assert names.did_you_mean("GANG-31", known[: names.LISTED]).count("GANG-") == 1 + names.LISTED

@@ -109,7 +109,7 @@ def test_the_plan_counts_what_tests_take_and_touches_nothing(project):
     result = project.run("--cluster=embedded", "--gpucluster-plan")
     result.stdout.fnmatch_lines(
         [
-            "*1 requirements from 1 scenarios and 3 tests of the site's own, about 39 s, 280 GPU-seconds",
+            "*1 requirement from 1 scenario and 3 tests of the site's own, about 39 s, 280 GPU-seconds",
             "site test test_own.py::test_it: test_it",
             "  needs         slots, 2 GPU nodes, 8 GPUs",
             "  costs         about 30 s, 240 GPU-seconds",

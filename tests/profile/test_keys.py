@@ -23,17 +23,19 @@ def of_client(models: Any) -> dict[str, dict[str, str]]:
         model = getattr(models, name)
         fields = {model.attribute_map[key]: _value(models, told) for key, told in model.openapi_types.items()}
         found[name] = dict(sorted(fields.items()))
-        open_ += [kind for kind in fields.values() if kind not in {"", pod_fields.FREE} and kind not in found]
+        below = [kind.removeprefix(pod_fields.LIST) for kind in fields.values()]
+        open_ += [kind for kind in below if kind not in found and hasattr(models, kind)]
     return dict(sorted(found.items()))
 
 
 def _value(models: Any, told: str) -> str:
     listed = re.fullmatch(r"(?:list|List)\[(.*)\]", told)
     if listed:
-        return _value(models, listed[1])
+        return pod_fields.LIST + _value(models, listed[1])
     if told.lower().startswith("dict"):
         return pod_fields.FREE
-    return told if hasattr(getattr(models, told, None), "openapi_types") else ""
+    known = told in {"str", "int", "bool"} or hasattr(getattr(models, told, None), "openapi_types")
+    return told if known else pod_fields.ANY
 
 
 def text_of(models: Any) -> str:

@@ -321,7 +321,10 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("queu: x\n", "prod-a.yaml:8: queu: unknown key; did you mean 'queue'? (allowed: addons,"),
+        (
+            "queu: x\n",
+            "queu: unknown key; did you mean 'queue'? (allowed: queue, kueue, gpu_resource, budgets,",
+        ),
         (
             "budgets: {bnd: 3}\n",
             "prod-a.yaml:8: budgets.bnd: unknown key; did you mean 'bind'? (allowed: admission,",
@@ -382,10 +385,6 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
             "prod-a.yaml:8: fabric.intra_node = 'NVL': is not known; did you mean",
         ),
         ("fabric: {transport: IB}\n", "fabric.transport = 'IB': is not known; did you mean 'NET/IB'?"),
-        (
-            "host: {node: 1}\n",
-            "host.node: unknown key; did you mean 'nodes'? (allowed: environment, gpus, nodes)",
-        ),
         ("numa:\n", "prod-a.yaml:8: numa: is empty: write `numa: {}` to declare it, or leave the key out"),
         ("kueue: ~\n", "kueue: is empty: write `kueue: {}`"),
         (
@@ -425,13 +424,39 @@ def test_mistakes_are_told_with_place_path_value_and_what_is_allowed(write, more
     [
         (("training", "no"), None),
         (("training", "1e3"), "queue = 1000.0: must be a text: quote it"),
-        (("training", "null"), "queue: is missing"),
-        (("training", '""'), "queue: is missing"),
+        (("training", "null"), "prod-a.yaml:5: queue: is empty (wanted: queue into which training"),
+        (("training", '""'), "prod-a.yaml:5: queue: is empty"),
+        (
+            ("scheduler: volcano", "scheduler:"),
+            "prod-a.yaml:4: scheduler = '': is empty (allowed: default-scheduler,",
+        ),
+        (
+            ("  kubeconfig: kubeconfig", "  kubeconfig:"),
+            ":2: connection.kubeconfig: is empty (wanted: path of the",
+        ),
+        (
+            ("connection:\n  kubeconfig: kubeconfig\n  context: prod-a", "connection:"),
+            ":1: connection: is empty",
+        ),
+        (("gpus_per_node: 8", "gpus_per_node:"), "prod-a.yaml:7: gpus_per_node: is empty (wanted: GPUs that"),
         (("  context: prod-a", "  context: 7"), "connection.context = 7: must be a text: quote it"),
         (("  context: prod-a\n", ""), "connection.context: is missing"),
         (("gpus_per_node: 8", "gpus_per_node: 8.5"), "gpus_per_node = 8.5: must be a whole number"),
         (("gpus_per_node: 8", "gpus_per_node: -1"), "gpus_per_node = -1: must be 0 or greater"),
-        (("nvidia.com/gpu", "nvidia com"), "gpu_resource = 'nvidia com': has another shape"),
+        (
+            ("nvidia.com/gpu", "nvidia com"),
+            "prod-a.yaml:6: gpu_resource = 'nvidia com': must be the name of a ",
+        ),
+        (
+            ("nvidia.com/gpu", "cpu"),
+            "gpu_resource = 'cpu': must be the name of a resource of a device plugin, DOMAIN/",
+        ),
+        (
+            ("nvidia.com/gpu", "kubernetes.io/gpu"),
+            "gpu_resource = 'kubernetes.io/gpu': must be a resource of a ",
+        ),
+        (("training", "Team A!"), "prod-a.yaml:5: queue = 'Team A!': must be a name that Kubernetes takes: "),
+        (("training", "Team A!"), "; did you mean 'team-a'?"),
     ],
 )
 def test_yaml_does_not_guess(write, change, told):

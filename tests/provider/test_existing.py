@@ -20,6 +20,8 @@ gpu_resource: nvidia.com/gpu
 gpus_per_node: 8
 """
 
+IMAGE = f"registry/python@sha256:{'1' * 64}"
+
 
 @pytest.fixture
 def site(tmp_path):
@@ -36,11 +38,11 @@ def _load(site, *cli):
 def test_it_is_had_as_declared_and_left_as_it_was(site, tmp_path):
     """Nothing is started, the kubeconfig is neither copied nor changed, and no secret is in the facts."""
     run = tmp_path / "run"
-    with provider.start(_load(site, "images.python=registry/python@sha256:1"), run) as cluster:
+    with provider.start(_load(site, f"images.python={IMAGE}"), run) as cluster:
         assert (cluster.name, cluster.provider, cluster.context) == ("prod-a", "existing", "prod-a")
         assert cluster.kubeconfig == str(site / "kubeconfig")
         assert cluster.pods_run
-        assert cluster.images == {"python": "registry/python@sha256:1"}
+        assert cluster.images == {"python": IMAGE}
         assert cluster.facts == {"server": "https://10.0.0.1:6443"}
     assert (site / "kubeconfig").read_text(encoding="utf-8") == KUBECONFIG
     assert "secret-token" not in "".join(p.read_text(encoding="utf-8") for p in run.iterdir())

@@ -198,7 +198,8 @@ def nobody_schedules(s: Situation) -> Iterator[Suspect]:
         f"start it, or set schedulerName to one that runs ({GANG_SCHEDULER} for gangs)",
     )
     waits = min(s.now - p.created for p in mute)
-    seen = f"{len(mute)} pods ask for scheduler {say.listed(silent)}; nothing was said about them for {waits:.0f} s"
+    seen = f"scheduler {say.listed(silent)} is asked for by {say.count(len(mute), 'pod')}"
+    seen += f"; nothing was said about them for {waits:.0f} s"
     yield fault(
         "scheduler-unknown", Stage.SCHEDULER, cause, seen, LIKELY, where=say.places(mute), rows=("REF-008",),
         evidence=tuple(p.keys["created"] for p in mute[:4]),

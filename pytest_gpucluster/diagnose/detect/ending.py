@@ -87,7 +87,9 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
             f"a policy starts the gang anew ({acted[-1][1]}, attempt {retries + 1} of {allowed})",
             "nothing to do; it waits for the pods of the last attempt to end",
         )
-        seen = f"{acted[-1][0].message.strip()}; {len(s.pods)} pods of the last attempt are there"
+        seen = (
+            f"{acted[-1][0].message.strip()}; {say.count(len(s.pods), 'pod')} of the last attempt still there"
+        )
         yield refusal("restarting", Stage.END, cause, seen, evidence=keys, rows=("LIFE-003",))
         return
     killed = [p for p in s.gang.pods if p.deleting is not None and p.phase == "Failed"] if s.gang else []
@@ -223,7 +225,8 @@ def stuck_between(s: Situation) -> Iterator[Suspect]:
         f"the job has been {s.phase} for {since:.0f} s and its controller does not bring that to an end",
         "look at vc-controller-manager, its log and version; delete the job and submit it anew",
     )
-    seen = f"no pod is being deleted; {len(s.pods)} pods are there, PodGroup {s.group.name if s.group else 'gone'}"
+    left = say.count(len(s.pods), "pod")
+    seen = f"no pod is being deleted; {left} left, PodGroup {s.group.name if s.group else 'gone'}"
     yield fault(
         "stuck-between", Stage.END, cause, seen, LIKELY, evidence=(job.key,), rows=("LIFE-003", "LIFE-008")
     )

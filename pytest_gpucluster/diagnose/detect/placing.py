@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from pytest_gpucluster.diagnose import machines, words
 from pytest_gpucluster.diagnose.detect import nodes
-from pytest_gpucluster.diagnose.detect.room import SHORT, Refused, amount, open_nodes, why_short
+from pytest_gpucluster.diagnose.detect.limits import Refused, amount
+from pytest_gpucluster.diagnose.detect.room import SHORT, open_nodes, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation

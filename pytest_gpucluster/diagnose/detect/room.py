@@ -1,47 +1,41 @@
 """Refused for want of room: at enqueue, before there are pods, or at placement, where they all wait."""
 
-import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from pytest_gpucluster.diagnose import machines, words
 from pytest_gpucluster.diagnose.detect import nodes
+from pytest_gpucluster.diagnose.detect.limits import (
+    Refused,
+    amount,
+    over_capability,
+    over_deserved,
+    promised,
+    queue_full,
+    queue_over,
+    reserving,
+)
 from pytest_gpucluster.diagnose.detect.scheduling import room_words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import capacity, fields, schedulers
+from pytest_gpucluster.evidence import capacity, fields
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import pods as every_pod
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.judge.gang import MISCOUNTED
-from pytest_gpucluster.plain import names, quantities
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
 SHORT = re.compile(r"(?:insufficient|overused)\s+([\w./-]*[\w/-])", re.IGNORECASE)
 """Resources that a refusal names, at enqueue and at placement."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Refused:
-    """A refusal for want of room: at which stage, what was seen, where that stands, and the scheduler's own words."""
-
-    stage: Stage
-    text: str
-    keys: tuple[str, ...]
-    words: str = ""
-
-
 def open_nodes(s: Situation, resource: str) -> list[machines.Machine]:
     """Return the nodes that have some of a resource and take the pods: cordons, taints and tolerations counted."""
     return [node for node in machines.machines(s, resource) if not node.shut]
-
-
-def amount(value: Fraction) -> str:
-    """Return an amount as people write it."""
-    return quantities.format_quantity(value)
 
 
 def refused_at_enqueue(s: Situation) -> Iterator[Suspect]:
@@ -76,15 +70,15 @@ def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Sus
         yield _nowhere(s, nowhere, said)
         return
     # A gang that can never fit is called so first, whatever else the scheduler is short of at the moment.
-    for question, resources in ((_own_size, (*short, *s.wanted)), (_queue_full, short)):
+    for question, resources in ((_own_size, (*short, *s.wanted)), (queue_full, short)):
         for resource in dict.fromkeys(resources):
             found = question(s, resource, said)
             if found is not None:
                 yield found
                 return
-    over = _queue_over(s, named)
+    over = queue_over(s, named)
     if over is not None and said.stage is Stage.ENQUEUE:
-        yield _promised(s, over, said)
+        yield promised(s, over, said)
         return
     miscounted = _miscounted(s, said)
     if miscounted is not None:
@@ -109,34 +103,13 @@ def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
     )
 
 
-def _capability(s: Situation) -> fields.Object:
-    """Return what the queue may have, empty where a scheduler places the pods that knows no queues."""
-    if s.unbound and all(p.scheduler == schedulers.DEFAULT_NAME for p in s.unbound):
-        return {}
-    return fields.sub(s.queue, "spec", "capability")
-
-
 def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
     """Return why the gang can never fit: above its queue's capability, or above all nodes together."""
     where = (s.title, *((f"Queue/{s.queue_name}",) if s.queue_name else ()))
     asked = s.wanted.get(resource, Fraction(0))
-    limit = _capability(s).get(resource)
-    if limit is not None and asked > fields.quantity(limit):
-        cause = Cause(
-            f"the gang asks for {amount(asked)} {resource}, and its queue {s.queue_name} may have {limit}",
-            "reduce replicas or minAvailable, raise spec.capability of the queue, or use another queue",
-        )
-        look = (f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",)
-        return refusal(
-            "over-capability",
-            said.stage,
-            cause,
-            said.text,
-            where=where,
-            evidence=said.keys,
-            rows=("REF-002",),
-            look=look,
-        )
+    over = over_capability(s, resource, said)
+    if over is not None:
+        return over
     total = sum((node.allocatable for node in open_nodes(s, resource)), Fraction(0))
     if resource in s.advertised and asked > total and not nodes.shut(s):
         cause = Cause(
@@ -147,28 +120,6 @@ def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
             "over-cluster", said.stage, cause, said.text, where=where, evidence=said.keys, rows=("REF-001",)
         )
     return None
-
-
-def _queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
-    limit = _capability(s).get(resource)
-    if limit is None:
-        return None
-    asked = s.wanted.get(resource, Fraction(0))
-    used = fields.quantity(fields.sub(s.queue, "status", "allocated").get(resource, 0))
-    holders = [
-        g.title for g in s.others if g.queue == s.queue_name and any(p.bound is not None for p in g.pods)
-    ]
-    if not asked or used + asked <= fields.quantity(limit):
-        return None
-    cause = Cause(
-        f"queue {s.queue_name} may have {limit} {resource}, {amount(used)} are in use, the gang asks for "
-        f"{amount(asked)}" + (f"; in use by {say.listed(holders, 4)}" if holders else ""),
-        "wait for what runs in the queue, raise its spec.capability, or use another queue",
-    )
-    look = (f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",)
-    return refusal(
-        "queue-full", said.stage, cause, said.text, evidence=said.keys, rows=("REF-002",), look=look
-    )
 
 
 def _miscounted(s: Situation, said: Refused) -> Suspect | None:
@@ -187,27 +138,6 @@ def _miscounted(s: Situation, said: Refused) -> Suspect | None:
         "miscounted", said.stage, MISCOUNTED, f"{said.text}; yet it fits on {say.listed(there, 4)}; {text}",
         where=tuple(f"Node/{r.node}" for r in odd), evidence=said.keys, rows=("GANG-001", "INV-002"),
     )  # fmt: skip
-
-
-def _reserved(gang: Gang, resource: str) -> Fraction:
-    """Return what an enqueued gang asks for of a resource, and thereby keeps from others."""
-    return fields.quantity(fields.sub(gang.groups[-1].last, "spec", "minResources").get(resource, 0))
-
-
-def _reserving(s: Situation, resource: str = "") -> list[Gang]:
-    """Return gangs that were let in (Inqueue) and hold no place: they reserve what they asked for, most first."""
-    found = []
-    for gang in s.others:
-        group = gang.groups[-1] if gang.groups else None
-        if group is None or group.native or group.deleted is not None or not group.phases:
-            continue
-        placed = sum(p.bound is not None and p.deleted is None for p in gang.pods)
-        waits = s.now - group.phases[-1][0] > s.patience
-        if group.phases[-1][1] == "Inqueue" and placed < gang.minimum and waits:
-            found.append(gang)
-    if resource:
-        found = [gang for gang in found if _reserved(gang, resource)]
-    return sorted(found, key=lambda gang: -_reserved(gang, resource))
 
 
 def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
@@ -230,63 +160,17 @@ def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
     return sorted(found.items(), key=lambda one: -one[1])
 
 
-def _queue_over(s: Situation, named: Sequence[str]) -> tuple[str, list[Gang]] | None:
-    """Return (resource, enqueued gangs) where the queue has promised more of a resource than it may give.
-
-    The scheduler counts what runs, what is enqueued and what is asked for, also of what the gang needs none of.
-    """
-    capability = fields.sub(s.queue, "spec", "capability")
-    for resource in named or [str(r) for r in capability]:
-        limit = capability.get(resource)
-        mine = [g for g in _reserving(s, resource) if g.queue == s.queue_name]
-        if limit is None or not mine:
-            continue
-        used = fields.quantity(fields.sub(s.queue, "status", "allocated").get(resource, 0))
-        asked = s.wanted.get(resource, Fraction(0))
-        if used + sum(_reserved(g, resource) for g in mine) + asked > fields.quantity(limit):
-            return resource, mine
-    return None
-
-
-def _promised(s: Situation, over: tuple[str, list[Gang]], said: Refused) -> Suspect:
-    """Return that an enqueued gang of the same queue has taken what the queue may still give."""
-    resource, mine = over
-    limit = fields.sub(s.queue, "spec", "capability").get(resource)
-    used = fields.quantity(fields.sub(s.queue, "status", "allocated").get(resource, 0))
-    reserved = sum((_reserved(g, resource) for g in mine), Fraction(0))
-    asked = s.wanted.get(resource, Fraction(0))
-    users = [
-        g.title for g in s.others if g.queue == s.queue_name and any(p.bound is not None for p in g.pods)
-    ]
-    by = f" ({say.listed(users, 3)})" if users else ""
-    own = f"{amount(asked)} asked for by this gang" if asked else "this gang asks for none of it"
-    cause = Cause(
-        f"queue {s.queue_name} may have {limit} {resource}, and {amount(used + reserved + asked)} of {limit} "
-        f"are promised: "
-        f"{amount(used)} in use{by}, {amount(reserved)} reserved by {say.listed([g.title for g in mine], 3)}, which is "
-        f"enqueued and cannot be placed; {own}",
-        f"delete or shrink {mine[0].name} (its owner), or raise spec.capability of the queue: while it is so, "
-        f"the queue "
-        "lets nothing in, whatever it asks for",
-    )
-    return fault(
-        "blocked-by-enqueued", said.stage, cause, said.text, evidence=(*said.keys, mine[0].groups[-1].key),
-        rows=("REF-007",), where=tuple(g.title for g in mine[:4]),
-        look=(f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",),
-    )  # fmt: skip
-
-
 def _others_in_the_way(
     s: Situation, named: Sequence[str], short: Sequence[str], said: Refused
 ) -> Iterator[Suspect]:
     resource = short[0] if short else ""
     asked = s.wanted.get(resource, Fraction(0))
-    reserving = _reserving(s, resource) if said.stage is Stage.ENQUEUE else []
+    blocking = reserving(s, resource) if said.stage is Stage.ENQUEUE else []
     holding = _holding(s, resource)
     rooms = open_nodes(s, resource)
     free = sum((room.free for room in rooms), Fraction(0))
-    if reserving and (not rooms or free >= asked):
-        first = reserving[0]
+    if blocking and (not rooms or free >= asked):
+        first = blocking[0]
         takes = first.groups[-1]
         size = fields.sub(takes.last, "spec", "minResources").get(resource)
         cause = Cause(
@@ -301,7 +185,7 @@ def _others_in_the_way(
         yield fault(
             "blocked-by-enqueued", said.stage, cause, seen, certainty, evidence=(*said.keys, takes.key),
             rows=("REF-007",),
-            where=tuple(g.title for g in reserving[:4]),
+            where=tuple(g.title for g in blocking[:4]),
             look=("kubectl get podgroups.scheduling.volcano.sh -A -o wide",),
         )  # fmt: skip
         return
@@ -309,7 +193,7 @@ def _others_in_the_way(
     want = f"{amount(asked)} {resource}" if asked and resource else resource or "room"
     room, fits = room_words(s) if said.stage is Stage.PLACE and not named else ("", False)
     if fits:
-        yield _fits(s, room, said)
+        yield over_deserved(s, said) or _fits(s, room, said)
         return
     if holding and (named or (rooms and asked > free)):
         cause = Cause(
@@ -321,7 +205,7 @@ def _others_in_the_way(
     if not named and not NO_PLACE.search(said.words):
         cause = Cause(
             "the scheduler does not place the gang, and its words do not say of what there is too little",
-            "look at its log, at the queue and its parents, at quotas and at nodes: kubectl describe the "
+            "look at its log, at quotas and at nodes: kubectl describe the "
             "PodGroup and the "
             "pods; the scheduler may also have stopped",
         )
@@ -374,7 +258,7 @@ def _fits(s: Situation, room: str, said: Refused) -> Suspect:
         f"the gang would fit and is not placed: {room}",
         "see whether the scheduler still runs and what it says now (kubectl -n volcano-system get pods; its "
         "log): its last "
-        "words may be old; then at the queue's parents, at pods of other namespaces, and at what else the pods ask for",
+        "words may be old; then at pods of other namespaces, and at what else the pods ask for",
     )
     more = {"evidence": said.keys, "rows": ("GANG-001",), "look": say.repeat(s.gang) if s.gang else ()}
     return fault("fits-and-waits", said.stage, cause, said.text, LIKELY if sure else POSSIBLE, **more)
@@ -391,7 +275,7 @@ def held_without_reason(s: Situation) -> Iterator[Suspect]:
         return
     if reading.enqueue or s.now - group.phases[-1][0] <= s.silent or s.ended:
         return
-    blockers = _reserving(s)
+    blockers = reserving(s)
     if blockers:
         cause = Cause(
             f"an enqueued gang that cannot be placed may block it: {say.listed([g.title for g in blockers], 3)}",

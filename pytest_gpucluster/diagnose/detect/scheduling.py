@@ -82,7 +82,10 @@ def other_name(s: Situation) -> Iterator[Suspect]:
         f"start the scheduler with --scheduler-name={asked}, or set spec.schedulerName of the Job to {spoke[0]} "
         "(the admission has an option --scheduler-name for its default)",
     )
-    seen = f"{len(mute)} pods carry schedulerName {asked}, and nothing was said about them; {spoke[0]} spoke about "
+    seen = (
+        f"schedulerName {asked} is that of {say.count(len(mute), 'pod')}, and nothing was said about them; "
+    )
+    seen += f"{spoke[0]} spoke about "
     seen += f"PodGroup {s.group.name if s.group else ''}"
     yield fault(
         "scheduler-unknown", Stage.SCHEDULER, cause, seen, SURE, where=say.places(mute), rows=("REF-008", "INV-001"),

@@ -144,7 +144,9 @@ def _image_suspect(s: Situation, image: str, pods: list[PodStory], message: str)
         f"the image {image or 'of a container'} cannot be pulled",
         fix or "check the image's name, the pull secrets, and that the node reaches the registry",
     )
-    seen = f"{len(pods)} of {len(s.pods)} pods wait for it: {words.short(message) or 'no message'}"
+    seen = (
+        f"{len(pods)} of {say.count(len(s.pods), 'pod')} wait for it: {words.short(message) or 'no message'}"
+    )
     return fault(
         "image", Stage.START, cause, seen, where=say.places(pods), rows=("INV-007",),
         evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]),
@@ -179,7 +181,7 @@ def _start_suspect(s: Situation, reason: str, pods: list[PodStory], message: str
             "correct what the message names: a ConfigMap or Secret that does not exist, a command that the image "
             "lacks, a volume path",
         )
-    seen = f"{len(pods)} of {len(s.pods)} pods: {words.short(message) or reason}"
+    seen = f"{len(pods)} of {say.count(len(s.pods), 'pod')}: {words.short(message) or reason}"
     return fault(
         "start", Stage.START, cause, seen, where=say.places(pods),
         look=(f"kubectl describe pod{s.space} {pods[0].name}",),

@@ -13,8 +13,17 @@ IMPLIED_PLUGINS = {
 """Plugins that the webhook adds for others."""
 
 
+TASK_NAME = names.DEFAULT_QUEUE
+"""What the name of a task without one begins with; its number follows."""
+
+
 def mutate_job(
-    job: Obj, *, without_minimum: bool = False, one_scheduler: bool = False, retries: int = DEFAULT_MAX_RETRY
+    job: Obj,
+    *,
+    without_minimum: bool = False,
+    one_scheduler: bool = False,
+    retries: int = DEFAULT_MAX_RETRY,
+    task_name: str = TASK_NAME,
 ) -> None:
     """Fill in a Job's scheduler, queue, retries, plugins, task names and minimums, in place.
 
@@ -23,6 +32,7 @@ def mutate_job(
         without_minimum: Leave an absent minAvailable absent (a defect).
         one_scheduler: Give every task template the Job's schedulerName (a defect).
         retries: What an absent maxRetry of the Job becomes; another number is a defect.
+        task_name: What the name of a task without one begins with; another text is a defect.
     """
     spec = job.setdefault("spec", {})
     spec["schedulerName"] = spec.get("schedulerName") or names.SCHEDULER
@@ -34,7 +44,8 @@ def mutate_job(
             plugins.setdefault(implied, [])
     tasks = spec.get("tasks") or []
     for index, task in enumerate(tasks):
-        _mutate_task(task, index)
+        task["name"] = task.get("name") or f"{task_name}{index}"
+        _mutate_task(task)
         if one_scheduler:
             task["template"]["spec"]["schedulerName"] = spec["schedulerName"]
     if not spec.get("minAvailable") and not without_minimum:
@@ -47,8 +58,7 @@ def task_minimum(task: Obj) -> int:
     return int(task.get("replicas") or 0) if stated is None else int(stated)
 
 
-def _mutate_task(task: Obj, index: int) -> None:
-    task["name"] = task.get("name") or f"{names.DEFAULT_QUEUE}{index}"
+def _mutate_task(task: Obj) -> None:
     task["maxRetry"] = task.get("maxRetry") or DEFAULT_MAX_RETRY
     if task.get("minAvailable") is None:
         partition = task.get("partitionPolicy") or {}

@@ -31,6 +31,8 @@ DEFECTS: Final[dict[str, str]] = {
     "admission.overwrites-scheduler": "the admission of Jobs gives every task template the Job's schedulerName",
     "admission.accepts-duplicate-tasks": "the check for two tasks of one name is missing",
     "admission.accepts-any-queue": "the check of a Job's queue is missing: one that is closed or unknown will do",
+    "admission.only-warns": "the admission of Jobs takes whatever it would refuse",
+    "admission.other-task-names": "the admission of Jobs names tasks without a name task-0, task-1 and so on",
     "admission.other-retries": "the admission of Jobs makes an absent maxRetry 10",
     "plugins.rank-off-by-one": "the pytorch plugin numbers the workers from 0",
     "plugins.no-pytorch-env": "the pytorch plugin injects nothing",

@@ -53,11 +53,14 @@ def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
             job,
             without_minimum=runtime.has("admission.no-default-minimum"),
             one_scheduler=runtime.has("admission.overwrites-scheduler"),
+            task_name="task-" if runtime.has("admission.other-task-names") else admission.TASK_NAME,
             retries=OTHER_RETRIES if runtime.has("admission.other-retries") else admission.DEFAULT_MAX_RETRY,
         )
         return job
 
     def validate(job: Obj, old: Obj | None, store: Store) -> Obj:
+        if old is None and runtime.has("admission.only-warns"):
+            return job
         if old is None:
             allowed = runtime.has("admission.accepts-duplicate-tasks")
             any_queue = runtime.has("admission.accepts-any-queue")
