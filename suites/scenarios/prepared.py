@@ -29,9 +29,9 @@ NO_LABEL = "gpucluster.dev/no-such-label"
 """A label that no node has."""
 READS_NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
 ACCESS = (
-    "create serviceaccounts",
-    "create,delete clusterroles.rbac.authorization.k8s.io",
-    "create,delete clusterrolebindings.rbac.authorization.k8s.io",
+    "create,list,watch serviceaccounts",
+    "create,delete,list,watch clusterroles.rbac.authorization.k8s.io",
+    "create,delete,list,watch clusterrolebindings.rbac.authorization.k8s.io",
     "get nodes",
 )
 """What making an account that may read nodes takes; whoever grants must hold it."""
