@@ -178,8 +178,16 @@ def _others(live: Live, handle: Handle) -> list[str]:
 
 
 def _ended_or_gone(handle: Handle) -> Callable[[Live], bool]:
-    over = job_ended(handle)
-    return lambda live: not live.exists(handle) or over(live)
+    """Report whether a Job that was seen has ended, or is gone by now; one that was not told yet is neither."""
+    over, seen = job_ended(handle), []
+
+    def check(live: Live) -> bool:
+        there = live.exists(handle)
+        if there:
+            seen.append(handle.uid)
+        return over(live) if there else bool(seen)
+
+    return check
 
 
 endings = Scenario(
