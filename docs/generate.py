@@ -9,6 +9,7 @@ from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, REGISTRY, Requirement
 from suites.defects import FLIPS, MUTANT_FLIPS
+from suites.defects.reasons import DECLARED_BY_NO_ROW
 
 
 def requirements_page() -> str:
@@ -55,13 +56,13 @@ def defects_page() -> str:
             "",
             "Departures of the embedded cluster from documented behaviour: `pytest suites --gpucluster-defect=NAME`.",
             "",
-            *_table(live, FLIPS),
+            *_table(live, FLIPS, DECLARED_BY_NO_ROW),
             "",
             "## Evidence mutants",
             "",
             "Changes of the recorded evidence of a passing run; all of them run over every scenario and every row.",
             "",
-            *_table(mutants, MUTANT_FLIPS),
+            *_table(mutants, MUTANT_FLIPS, {}),
             "",
             "## Row by row",
             "",
@@ -71,11 +72,13 @@ def defects_page() -> str:
     )
 
 
-def _table(known: Mapping[str, str], flips: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _table(
+    known: Mapping[str, str], flips: Mapping[str, Mapping[str, str]], otherwise: Mapping[str, str]
+) -> list[str]:
     out = ["| defect | what it does | rows that it turns red |", "| --- | --- | --- |"]
     for name, meaning in sorted(known.items()):
         rows = ", ".join(f"{row} {verdict}" for row, verdict in sorted(flips.get(name, {}).items()))
-        out.append(f"| `{name}` | {meaning} | {rows or '(no row of the table)'} |")
+        out.append(f"| `{name}` | {meaning} | {rows or otherwise[name]} |")
     return out
 
 

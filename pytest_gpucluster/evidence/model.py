@@ -48,7 +48,7 @@ NOTES: Mapping[str, str] = {
     "aborted": "a wait ended early because it could not come true (what, why)",
     "end": "the scenario came to its end",
     "proven": "what we wrote last came back through the watches of these kinds (kinds, seconds): they were current; "
-    "listed: the kinds that were compared with a second watch instead, and to when each was current",
+    "listed: the kinds that were compared with a second watch instead, and the time of the list up to which each was",
     "unproven": "a watch did not show in time that it is current (kind, since, why)",
     "left-over": "an object of ours was still there after cleanup",
     "logs": "logs of a container were fetched or not (pod, container, ok, error)",

@@ -20,8 +20,8 @@ from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
 
-PAYLOAD = "payload"
-"""Role of what the pods run; that it ran is told by what they print."""
+TOLD_BY_PODS = frozenset({"payload", "access"})
+"""Roles of what pods run, and of what lets them read the API: that it was there is told by what they print."""
 
 DECLARED = (
     "scheduler", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window", "bind_spread", "start_spread",
@@ -102,7 +102,7 @@ class Look:
 def look(evidence: Evidence, given: terms.Given, needs: Needs) -> Look:
     """Return what a row looks at."""
     played = terms.roles(evidence, given)
-    roles = [role for role in played if role != PAYLOAD and (not needs.roles or role in needs.roles)]
+    roles = [role for role in played if role not in TOLD_BY_PODS and (not needs.roles or role in needs.roles)]
     members = tuple(dict.fromkeys(member for role in roles for member in played[role]))
     cast = tuple(gang for gang in gangs.gangs(evidence) if terms.plays(gang, members))
     begun = {str(note.data.get("uid")): note.t for note in evidence.notes("submitted")}

@@ -209,13 +209,23 @@ class Objects:
         ask = connections.Ask("create", "Pod/eviction", "POST", path, about, body=body, idempotent=False)
         return self.connection.call(ask)
 
-    def delete_collection(self, info: kinds.KindInfo, namespace: str | None = None, *, labels: str) -> Obj:
+    def delete_collection(
+        self, info: kinds.KindInfo, namespace: str | None = None, *, labels: str, grace: int | None = None
+    ) -> Obj:
         """Delete all objects that carry labels, their dependants in the background, with one request.
+
+        Args:
+            info: their kind.
+            namespace: their namespace.
+            labels: label selector.
+            grace: seconds that pods get to end; None for their own.
 
         Raises:
             ApiError, Unreachable: see `Connection.call`.
         """
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        options: Obj = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
         about = f"{_about('delete', info, namespace)} with {labels}"
         return self.connection.call(
             connections.Ask(

@@ -18,14 +18,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from pytest_gpucluster.kube import changes, errors, kinds, lateness, objects, stream
+from pytest_gpucluster.kube import changes, errors, kinds, lateness, objects, receipts, stream
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.plain import collector
 
 Obj = dict[str, Any]
 
-SHORTEST, LONGEST = 60.0, 240.0
+SHORTEST, LONGEST = 120.0, 300.0
 """Bounds of one watch request, in seconds; jittered so that many watches do not renew at once."""
 SLACK = 10.0
 """How much longer than the watch the client waits before it takes silence for a dead connection, in seconds."""
@@ -83,6 +83,7 @@ class KindWatch:
         relists: how often the kind was listed.
         resumes: how often a watch was resumed without a list.
         coverage: for which time it is known to have told everything.
+        receipts: when it told its last changes.
         api: the verbs by which it asks.
     """
 
@@ -111,6 +112,7 @@ class KindWatch:
         self.relists = 0
         self.resumes = 0
         self.coverage = coverages.Coverage()
+        self.receipts = receipts.Receipts()
         self.api = api
         self._sink = sink
         self._clock = api.connection.clock
@@ -268,6 +270,7 @@ class KindWatch:
             self._sink.line(change, key, obj, t)
         self._seen = found
         self._version = version
+        self.receipts.listed(version, t)
         self._doubts = (
             0  # but not `_tries`: who lists and then refuses the watch must not be asked in a tight loop
         )
@@ -346,6 +349,7 @@ class KindWatch:
             self._seen[place] = lean
         self._heard = t
         self._version = changes.version(obj) or self._version
+        self.receipts.told(changes.version(obj), t)
 
     def _punctual(self, obj: Obj, t: float) -> None:
         """Compare what an object newly says of its own time with the time at which it was told."""

@@ -1,7 +1,8 @@
 """Putting things back: registered when made, undone last in first out, each with a deadline, left-overs named."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.kube.errors import LeftOver
@@ -17,12 +18,16 @@ class Undo:
         act: sends the requests.
         remains: what is still there of it, from the live state; None when the answer to `act` says enough.
         settle_first: whether all that was undone before must be gone first (slots: the pods that hold them).
+        batch: what can be undone together has the same word here, "" for what cannot.
+        act_on_all: undoes several of one batch, by their names, with one request; False where that cannot be.
     """
 
     item: LeftOver
     act: Callable[[], None]
     remains: Callable[[], list[LeftOver]] | None = None
     settle_first: bool = False
+    batch: str = ""
+    act_on_all: Callable[[Sequence[str]], bool] | None = None
 
 
 class CleanupStack:
@@ -59,14 +64,26 @@ class CleanupStack:
             if undo.settle_first:
                 left += self._settle(open_, deadline)
                 open_ = []
-            try:
-                undo.act()
-            except errors.GpuClusterError as error:
-                left.append(dataclasses.replace(undo.item, why=str(error)))
-            else:
-                if undo.remains is not None:
-                    open_.append(undo.remains)
+            for one, stays in _undone([undo, *self._others_of(undo)]):
+                if stays is not None:
+                    left.append(stays)
+                elif one.remains is not None:
+                    open_.append(one.remains)
         return left + self._settle(open_, deadline)
+
+    def _others_of(self, undo: Undo) -> list[Undo]:
+        """Take what can be undone together with another off the stack, down to where all must be gone first."""
+        if not undo.batch:
+            return []
+        found: list[Undo] = []
+        for one in reversed(self._stack):
+            if one.settle_first:
+                break
+            if one.batch == undo.batch:
+                found.append(one)
+        for one in found:
+            self._stack.remove(one)
+        return found
 
     def _settle(self, remains: list[Callable[[], list[LeftOver]]], deadline: float) -> list[LeftOver]:
         """Wait until nothing remains, and return what does at the deadline."""
@@ -79,3 +96,21 @@ class CleanupStack:
         if remains:
             self._log.until(gone, max(0.0, deadline - self._log.now()))
         return present
+
+
+def _undone(together: Sequence[Undo]) -> Iterator[tuple[Undo, LeftOver | None]]:
+    """Undo some of one batch, with one request where that can be; yield each with what stays of it."""
+    first = together[0]
+    if len(together) > 1 and first.act_on_all is not None:
+        # Refused together, each says for itself what is wrong with it.
+        with contextlib.suppress(errors.GpuClusterError):
+            if first.act_on_all([one.item.name for one in together]):
+                yield from ((one, None) for one in together)
+                return
+    for one in together:
+        try:
+            one.act()
+        except errors.GpuClusterError as error:
+            yield one, dataclasses.replace(one.item, why=str(error))
+        else:
+            yield one, None

@@ -11,7 +11,7 @@ from pytest_gpucluster.plain import names, times
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
-from pytest_gpucluster.scenario import proofs, spec, turns, watches
+from pytest_gpucluster.scenario import proofs, spec, together, turns, watches
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import store as stores
 
@@ -159,6 +159,7 @@ class Connecting:
             lambda info: self._watches.follow(api, log, home.name, [info]),
             ours=home.made,
             prove=self._prover.prove,
+            together=together.Together(self._rights),
         )
 
     def _check_rights(self, wanted: Iterable[rights.Permission], whose: str) -> None:

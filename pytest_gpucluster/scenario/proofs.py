@@ -3,22 +3,21 @@
 Silence is not sync: a stream may be held back anywhere between the API server and us. So at the end of each window, and
 of each scenario, something of ours is written in each kind that matters, and must come back through that very watch. A
 pod, a Service, a ConfigMap or an Event of ours, which nobody acts on, is kept for that; of gangs it is an annotation on
-one that is there. Where nothing of ours may be written (nodes, queues, a user who may not), a second watch is read from
-the last version that the first one told, up to what a list says is the present one, and the first must have told what
-the second does. A list alone would not show what was made and deleted in between.
+one that is there. Where nothing of ours may be written (nodes, queues, a user who may not), a list says which version
+is the present one, and a second watch is read from the last version that the first one told up to that: what it tells
+the first must have told by the end of the round. A list alone would not show what was made and deleted in between.
+
+The list is taken at the end of the round, and the second watch is read after it: what it shows is shown up to the list
+and no further.
 """
 
-import concurrent.futures
 import contextlib
-import dataclasses
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.kube import changes, coverage, errors, kinds, objects, watch
-from pytest_gpucluster.kube import connection as connections
+from pytest_gpucluster.kube import changes, coverage, errors, kinds, objects
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import live, watches
+from pytest_gpucluster.scenario import comparing, live, watches
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import site as sites
 
@@ -26,12 +25,6 @@ Obj = dict[str, Any]
 
 SECONDS = 10.0
 """Seconds in which a proof must have come back."""
-SECOND_WATCH = 3
-"""Seconds that a second watch is asked for: API servers send a bookmark two seconds before its end."""
-AGAIN = 0.2
-"""Seconds until another second watch is tried where one broke."""
-ROUNDS = 4
-"""Second watches that are read, one after the other, until one tells that it has reached the present."""
 NAME = "gpucluster-marker"
 
 _QUIET = {
@@ -74,64 +67,62 @@ MARKERS: Mapping[str, Obj] = {
 """Kinds of which we keep an object for this -> what it is."""
 
 
-@dataclasses.dataclass
-class _Wait:
-    """A proof that is on its way.
-
-    Attributes:
-        heard: when the watch was last heard before.
-        answered: when it was known what must come back.
-        came: whether it has come back; None where nothing could be written or read.
-        why: why there is none.
-        back: when it came back.
-        listed: when the present version was asked for, of one that is compared: it is current up to then, and nothing
-            shows the second or two until the end of the round.
-    """
-
-    kind: str
-    watch: watch.KindWatch
-    heard: float
-    answered: float = 0.0
-    came: Callable[[], bool] | None = None
-    why: str = ""
-    back: float | None = None
-    listed: float | None = None
-
-
 class Proof:
     """One round of proofs: which watches were current, and that it is to be told."""
 
-    def __init__(self, log: logs.SessionLog, scenario: str, waits: Sequence[_Wait]) -> None:
-        """Take what came back and what did not."""
+    def __init__(
+        self,
+        api: objects.Objects,
+        log: logs.SessionLog,
+        scenario: str,
+        waits: Sequence[comparing.Wait],
+    ) -> None:
+        """Take what came back and what did not, and what is still to be compared."""
+        self._api = api
         self._log = log
         self._scenario = scenario
         self._waits = waits
 
     def seal(self, t: float) -> None:
-        """Let coverage go on to `t`, the time of a note that was written when all had come back."""
-        held = []
-        for one in self._waits:
-            if one.back is not None and self._counts(one, t):
-                held.append(one)
-                continue
-            one.watch.coverage.doubted(one.heard)
-            since = round(max(0.0, one.heard - self._log.origin), 6)
-            why = one.why or "the stream broke off when it had just come back"
-            self._log.add(
-                "NOTE", self._scenario, {"note": "unproven", "kind": one.kind, "since": since, "why": why}
-            )
-        slowest = max((one.back - one.answered for one in held if one.back is not None), default=0.0)
-        current = sorted(one.kind for one in held)
-        fields: Obj = {"note": "proven", "kinds": current, "seconds": round(max(0.0, slowest), 6)}
-        listed = {one.kind: round(one.listed - self._log.origin, 6) for one in held if one.listed is not None}
-        self._log.add("NOTE", self._scenario, {**fields, **({"listed": listed} if listed else {})})
+        """Let coverage go on to `t`, the time of a note that was written when all had come back.
 
-    def _counts(self, one: _Wait, t: float) -> bool:
-        """Let what came back count; False where the stream has broken off meanwhile."""
-        back = one.answered if one.back is None else one.back
-        if back - one.answered > coverage.LATE:
-            one.watch.coverage.late(one.heard, back)
-        return one.watch.coverage.proven(back, t + self._log.origin)
+        Returns when the second watches have been read, which takes seconds.
+        """
+        end = t + self._log.origin
+        listed = [one for one in self._waits if one.listed is not None]
+        held = [one for one in self._waits if one.listed is None and self._counts(one, end)]
+        comparing.compare_all(self._api, self._log, listed)
+        held += [one for one in listed if self._counts(one, end)]
+        for one in self._waits:
+            if one not in held:
+                self._doubt(one)
+        slowest = max((one.back - one.answered for one in held if one.back is not None), default=0.0)
+        fields: Obj = {
+            "note": "proven",
+            "kinds": sorted(one.kind for one in held),
+            "seconds": round(max(0.0, slowest), 6),
+        }
+        shown = {one.kind: round(one.listed - self._log.origin, 6) for one in held if one.listed is not None}
+        self._log.add("NOTE", self._scenario, {**fields, **({"listed": shown} if shown else {})})
+
+    def _counts(self, one: comparing.Wait, end: float) -> bool:
+        """Let what came back count; False where nothing did, or the stream has broken off meanwhile."""
+        if one.back is None:
+            return False
+        if one.listed is None:
+            if one.back - one.answered > coverage.LATE:
+                one.watch.coverage.late(one.heard, one.back)
+            return one.watch.coverage.proven(one.back, end)
+        if one.back > end:  # it had happened, and nobody knows when, and was not told by the end
+            one.watch.coverage.late(one.heard, one.back)
+        return one.watch.coverage.proven(one.back, end if end - one.listed <= comparing.SOON else one.listed)
+
+    def _doubt(self, one: comparing.Wait) -> None:
+        one.watch.coverage.doubted(one.heard)
+        since = round(max(0.0, one.heard - self._log.origin), 6)
+        why = one.why or "the stream broke off when it had just come back"
+        fields = {"note": "unproven", "kind": one.kind, "since": since, "why": why}
+        self._log.add("NOTE", self._scenario, fields)
 
 
 class Prover:
@@ -175,9 +166,9 @@ class Prover:
         self._count = 0
 
     def prove(self, scenario: str, wanted: Sequence[str]) -> Proof:
-        """Let each watch of some kinds show that it is current.
+        """Let each watch of some kinds show that it is current; what is compared is shown when the proof is sealed.
 
-        Waits at most `SECONDS` for second watches, and as long again for what was written.
+        Waits at most `SECONDS` for what was written, and as long again for lists.
         Kinds that are not watched, or are known not to be served, are left out.
         """
         clock = self._api.connection.clock
@@ -185,19 +176,11 @@ class Prover:
         for kind in dict.fromkeys(wanted):
             followed = self._watches.of(kind)
             if followed is not None and kind not in self._log.problems:
-                waits.append(_Wait(kind, followed, followed.heard))
+                waits.append(comparing.Wait(kind, followed, followed.heard))
         self._count += 1
-        end = clock.monotonic() + SECONDS
-        # Those that take seconds first, so that the others are proven up to the end.
-        self._compare_all([one for one in waits if not self._writable(one)], end)
-        rest = [one for one in waits if one.came is None and not one.why]
-        refused = [one for one in rest if not self._write(one)]
-        if refused:
-            self._compare_all(refused, end)
-            self._count += 1
-            for one in rest:
-                if one not in refused and not self._write(one):
-                    one.came, one.why = None, "what was written before could not be written again"
+        compared = [one for one in waits if not (self._writable(one) and self._write(one))]
+        # Before the wait, so that what is on its way when the list is taken arrives with what was written.
+        comparing.list_all(self._api, compared)
 
         def all_back() -> bool:
             for one in waits:
@@ -207,9 +190,10 @@ class Prover:
 
         self._log.until(all_back, SECONDS)
         for one in waits:
-            if one.back is None and not one.why:
+            if one.back is None and one.came is not None:
                 one.why = f"what was written last did not come back within {SECONDS:g} s"
-        return Proof(self._log, scenario, waits)
+        comparing.list_again(self._api, compared)
+        return Proof(self._api, self._log, scenario, waits)
 
     def remove(self) -> None:
         """Remove what is ours from a namespace that stays."""
@@ -218,21 +202,16 @@ class Prover:
                 self._api.delete(objects.table_row(kind), self.name, self._namespace)
         self._made.clear()
 
-    def _compare_all(self, waits: Sequence[_Wait], end: float) -> None:
-        if waits:
-            with concurrent.futures.ThreadPoolExecutor(len(waits)) as pool:
-                list(pool.map(lambda one: self._compare(one, end), waits))
-
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _writable(self, one: _Wait) -> bool:
+    def _writable(self, one: comparing.Wait) -> bool:
         """Report whether there is something of ours in a kind that may be written, or can be made."""
         info = one.watch.target.info
         if one.kind in self._refused or not info.namespaced:
             return False
         return one.kind in MARKERS or bool(self._own(info))
 
-    def _write(self, one: _Wait) -> bool:
+    def _write(self, one: comparing.Wait) -> bool:
         """Write something that must come back; report whether that could be."""
         info = one.watch.target.info
         try:
@@ -309,70 +288,3 @@ class Prover:
             return True
         owners = (self._log.state.by_uid(uid) for uid in live.owners_of(obj))
         return any(owner is not None and self._ours(owner[1]) for owner in owners)
-
-    # -- comparing ---------------------------------------------------------------------------------------------------
-
-    def _compare(self, one: _Wait, end: float) -> None:
-        """Read a second watch from where the first is, up to the present; the first must have told as much."""
-        clock = self._api.connection.clock
-        while True:
-            one.listed = clock.monotonic()
-            try:
-                since = one.watch.version
-                last = None if since is None else _last_version(self._api, one.watch.target, since, end)
-                break
-            except errors.GpuClusterError as error:
-                # A connection that breaks is no news of the watch: another is tried while there is time.
-                if clock.monotonic() + AGAIN >= end or not isinstance(error, errors.Unreachable):
-                    one.why = f"a second watch could not be read: {error}"
-                    return
-            clock.pause(threading.Event(), AGAIN)
-        if last is None:
-            one.why = "a second watch did not reach what a list says is the present version"
-            return
-        one.answered = clock.monotonic()
-        one.came = lambda: one.watch.coverage.up and changes.reaches(one.watch.version or "", last)
-
-
-def _last_version(api: objects.Objects, target: watch.Target, since: str, end: float) -> str | None:
-    """Return the version of the last change of a kind up to the present, `since` for none; None where nobody tells it.
-
-    Raises:
-        ApiError, Unreachable: see `Connection.call`; `ApiError` 410 too where the version is too old.
-    """
-    present = api.present_version(target.info, target.namespace)
-    last = since
-    for _ in range(ROUNDS):
-        if changes.reaches(last, present):
-            return last
-        for change, version in _told(api, target, last):
-            if change != "BOOKMARK":
-                last = version
-            if changes.reaches(version, present):
-                return last
-        if api.connection.clock.monotonic() >= end:
-            break
-    return None
-
-
-def _told(api: objects.Objects, target: watch.Target, since: str) -> Iterator[tuple[str, str]]:
-    """Yield change and version of each event of one short watch from a version on; errors as in `_last_version`."""
-    info = target.info
-    query = {
-        "watch": "true",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": since,
-        "timeoutSeconds": str(SECOND_WATCH),
-    }
-    about = f"watch {info.plural} a second time"
-    ask = connections.Ask("watch", info.key, "GET", info.path(target.namespace), about, query=query)
-    opened = api.connection.stream(ask, read=SECOND_WATCH + watch.SLACK)
-    try:
-        for line in opened.lines():
-            change, obj = changes.event(line, info.plural)
-            if change == "ERROR":
-                code, reason = int(obj.get("code") or 500), str(obj.get("reason") or "")
-                raise errors.ApiError(code, reason, str(obj.get("message") or ""), request=about)
-            yield change, changes.version(obj)
-    finally:
-        opened.close()

@@ -12,7 +12,7 @@ from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.provider import defects
 from pytest_gpucluster.provider.protocol import PODS_RUN
-from pytest_gpucluster.scenario import absent, connecting, openstage, outcome, spec, stage, turns
+from pytest_gpucluster.scenario import absent, connecting, openstage, outcome, slots, spec, stage, turns
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
@@ -107,6 +107,8 @@ class Session(connecting.Connecting):
                     # The namespace is gone, and with it whatever of ours was slow to go.
                     self.left_overs = [item for item in self.left_overs if item.namespace != home.name]
                 self.left_overs += left
+                if self._site is not None:
+                    self.left_overs += slots.remove_stale(self._site)
             if self._turn is not None:
                 # Last: what we leave would disturb whoever comes next.
                 self.left_overs += self._turn.give_back()

@@ -6,8 +6,11 @@ from typing import Any, Protocol
 
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import kinds, objects
+from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import log as logs
+from pytest_gpucluster.scenario import stale as leaving
+from pytest_gpucluster.scenario import together as deletions
 
 Obj = dict[str, Any]
 Overlay = Callable[[Obj, Any], Obj]
@@ -153,6 +156,8 @@ class Site:
         follow: watches one more kind; returns once it is in sync or known not to be served.
         ours: whether the namespace is ours, so that its removal takes what lies in it.
         prove: lets the watches of some kinds show that they are current, for a scenario (`proofs.Prover.prove`).
+        together: which kinds may be deleted several at a time.
+        stale: slots of scenarios that are over.
     """
 
     profile: ProfileLike
@@ -168,6 +173,10 @@ class Site:
     follow: Callable[[kinds.KindInfo], None]
     ours: bool = True
     prove: Callable[[str, Sequence[str]], Sealed] = lambda _scenario, _kinds: Unasked()
+    together: deletions.Together = dataclasses.field(
+        default_factory=lambda: deletions.Together(rights.Rights(None))
+    )
+    stale: leaving.Stale = dataclasses.field(default_factory=leaving.Stale)
 
     def budget(self, name: str) -> float:
         """Return a named budget in seconds.

@@ -1,8 +1,9 @@
 """Scarcity without cost: slots, a private extended resource that every scheduler counts like a GPU.
 
 Capacity is set by patching the status of nodes; the kubelet copies it to allocatable; no device plugin manages it.
-One request per node to set, one to change, one to unset. Changing them makes room, takes a slot away from under its
-pod as a broken device does, and gives it back.
+One request per node to set, which unsets what an earlier scenario of the session had there, and one to change; what
+the last one had is unset with the session. Changing them makes room, takes a slot away from under its pod as a broken
+device does, and gives it back.
 """
 
 import dataclasses
@@ -63,7 +64,7 @@ def place(
         stack.push(
             cleanup.Undo(
                 errors.LeftOver("slots", "", name, f"{resource} is still on the node"),
-                lambda name=name: remove(site.api, name, [resource]),  # type: ignore[misc]
+                lambda name=name: site.stale.add(name, resource),  # type: ignore[misc]
                 settle_first=name == chosen[-1],
             )
         )
@@ -92,7 +93,10 @@ def resize(site: sites.Site, view: live.Live, pool: SlotPool, counts: Mapping[st
 
 
 def _set(site: sites.Site, node: str, resource: str, count: int) -> None:
-    change = {"status": {"capacity": {resource: str(count)}}}
+    stale = site.stale.on(node)
+    nothing = dict.fromkeys(stale)
+    status = {"capacity": {resource: str(count), **nothing}, **({"allocatable": nothing} if stale else {})}
+    change = {"status": status}
     try:
         site.api.patch(objects.NODE, node, change, subresource="status")
     except errors.ApiError as error:
@@ -101,6 +105,7 @@ def _set(site: sites.Site, node: str, resource: str, count: int) -> None:
                 f"slots are not permitted: {error} (the run needs patch on nodes/status)"
             ) from error
         raise
+    site.stale.gone(node, stale)
 
 
 def _settle(site: sites.Site, view: live.Live, pool: SlotPool) -> None:
@@ -116,6 +121,19 @@ def _settle(site: sites.Site, view: live.Live, pool: SlotPool) -> None:
         raise errors.EnvironmentProblem(
             f"the nodes {', '.join(pool.nodes)} do not offer {pool.resource} {seconds:g} s after their capacity was set"
         )
+
+
+def remove_stale(site: sites.Site) -> list[errors.LeftOver]:
+    """Take off the nodes what scenarios that are over had there; return what stays."""
+    left: list[errors.LeftOver] = []
+    for node, resources in site.stale.everything():
+        try:
+            remove(site.api, node, resources)
+        except errors.GpuClusterError as error:
+            left.append(errors.LeftOver("slots", "", node, str(error)))
+        else:
+            site.stale.gone(node, resources)
+    return left
 
 
 def remove(api: objects.Objects, node: str, resources: list[str]) -> None:

@@ -375,19 +375,17 @@ class Stage(waiting.Waiting):
         if self._reader.denied is not None:
             raise self._reader.denied
 
-    def finish(self) -> None:
-        """Come to the end, once the watches have told of each object that was made."""
-        state, made = self._site.log.state, [h.uid for h in self.handles if h.uid and h.kind in self._kinds]
-        self._site.log.until(
-            lambda: all(uid in state.gone or state.by_uid(uid) for uid in made), TOLD_SECONDS
-        )
-        super().finish()
-
     def close(self) -> None:
         """End the followers of logs; the session does, after the cleanup."""
         self._reader.close()
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _until_told(self) -> None:
+        state, made = self._site.log.state, [h.uid for h in self.handles if h.uid and h.kind in self._kinds]
+        self._site.log.until(
+            lambda: all(uid in state.gone or state.by_uid(uid) for uid in made), TOLD_SECONDS
+        )
 
     def _subjects(self) -> set[str]:
         return {handle.uid for handle in self.handles if handle.uid}

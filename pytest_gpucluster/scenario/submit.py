@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.kube import errors, kinds
@@ -14,6 +14,9 @@ Obj = dict[str, Any]
 
 INERT = frozenset({"ConfigMap", "Secret", "LocalQueue", "ServiceAccount"})
 """Kinds that hold and do nothing: the removal of our namespace takes them, without a request each."""
+
+ANSWERED = frozenset({"ServiceAccount", "ClusterRole", "ClusterRoleBinding"})
+"""Kinds that nothing follows from: the answer to their deletion says that they are gone, so nobody watches them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Submitter:
         self._site = site
         self._scenario = scenario
         self._stack = stack
+        self._made: dict[tuple[str, str], tuple[str, list[str]]] = {}
 
     def create(
         self, manifest: Obj, *, role: str, dry_run: bool, case: str | None, expect_refusal: bool
@@ -101,7 +105,9 @@ class Submitter:
         uid: list[str] = []
         undo = self._undo(info, wish.name, uid)
         if not dry_run:
-            self._site.follow(info)
+            self._made[info.key, wish.name] = made["metadata"]["labels"][names.LABEL_ROLE], uid
+            if info.key not in ANSWERED:
+                self._site.follow(info)
             if not (self._site.ours and info.key in INERT):
                 self._stack.push(undo)
         try:
@@ -121,7 +127,8 @@ class Submitter:
         own = state.by_uid(uid)
         found = ([own] if own is not None else []) + list(state.owned_by(uid))
         left = [errors.LeftOver(p[0], p[1], p[2], _why(obj)) for p, obj in found if p[0] != "Event"]
-        if own is None and uid not in state.gone and kind not in self._site.log.problems:
+        blind = kind in ANSWERED or kind in self._site.log.problems
+        if own is None and uid not in state.gone and not blind:
             left.append(errors.LeftOver(kind, self._site.namespace, name, "not seen yet"))
         return left
 
@@ -173,24 +180,56 @@ class Submitter:
         """Return how an object is removed; `uid` is filled once it was created (a lost answer leaves it empty)."""
         space = self._site.namespace if info.namespaced else None
 
+        # Nobody waits for a pod's last words after the end: one second, whatever its own grace period.
+        grace = 1 if info.key == "Pod" else None
+
         def act() -> None:
-            with self._site.log.condition:
-                state = self._site.log.state
-                going = any(one in state.gone or _ending(state.by_uid(one)) for one in uid)
-            if going:
+            if self._going(uid):
                 return
             if info.key == queues.QUEUE.key:
                 queues.remove(self._site, name)
             else:
-                # Nobody waits for a pod's last words after the end: one second, whatever its own grace period.
-                grace = 1 if info.key == "Pod" else None
                 self._site.api.delete(info, name, space, grace=grace)
+
+        def act_on_all(several: Sequence[str]) -> bool:
+            return self._remove_all(info, several, grace)
 
         def remains() -> list[errors.LeftOver]:
             return [item for one in uid for item in self.remains(info.key, name, one)]
 
         item = errors.LeftOver(info.key, space or "", name, "could not be deleted")
-        return cleanup.Undo(item, act, remains)
+        batch = info.key if info.namespaced and name else ""
+        seen = None if info.key in ANSWERED else remains
+        return cleanup.Undo(item, act, seen, batch=batch, act_on_all=act_on_all)
+
+    def _remove_all(self, info: kinds.KindInfo, several: Sequence[str], grace: int | None) -> bool:
+        """Delete some objects of one kind by their roles; False where they would not go alone, or not with one request.
+
+        Labels of ours are on what controllers made from what we submitted, too: pods of a role that also a Job has
+        would go before their Job does.
+        """
+        alive = [
+            role for role, uid in (self._made[info.key, name] for name in several) if not self._going(uid)
+        ]
+        others = {role for (kind, _), (role, _) in self._made.items() if kind != info.key}
+        shared = info.key == "Pod" and bool(others & set(alive))
+        if len(alive) < 2 or shared or not self._site.together.may(info):
+            return False
+        own = f"{names.LABEL_RUN}={self._site.run_id},{names.LABEL_SCENARIO}={self._scenario}"
+        chosen = f"{own},{names.LABEL_ROLE} in ({','.join(sorted(set(alive)))})"
+        try:
+            self._site.api.delete_collection(info, self._site.namespace, labels=chosen, grace=grace)
+        except errors.ApiError as error:
+            if error.code in {403, 405}:
+                self._site.together.refused(info)
+            raise
+        return True
+
+    def _going(self, uid: Sequence[str]) -> bool:
+        """Report whether an object is gone, or on its way out."""
+        with self._site.log.condition:
+            state = self._site.log.state
+            return any(one in state.gone or _ending(state.by_uid(one)) for one in uid)
 
 
 def _ending(found: tuple[live.Place, Obj] | None) -> bool:

@@ -65,10 +65,12 @@ class Waiting:
         """Write a note of the fixed vocabulary and return its time.
 
         Raises:
-            ValueError: a word that is not in the vocabulary; judges would not know it.
+            ValueError: a word that is not in the vocabulary, which judges would not know; or after the last window.
         """
         if word not in NOTES:
             raise ValueError(f"unknown note {word!r}{names.did_you_mean(word, NOTES)}")
+        if self._ended and word != "left-over":
+            raise ValueError(f"note {word!r}: the scenario has come to its end with its last window")
         return self._site.log.add("NOTE", self.name, {"note": word, **fields})
 
     def wait(
@@ -117,10 +119,18 @@ class Waiting:
             return False
         return True
 
-    def window(self, name: str, periods: float = 3, *, unless: Unless | None = None) -> bool:
+    def window(
+        self, name: str, periods: float = 3, *, unless: Unless | None = None, last: bool = False
+    ) -> bool:
         """Stay for a window in which nothing may happen: the longer of `periods` scheduler periods and the profile's.
 
         It ends when the watches have shown that they are current: what happened in it was then told in it.
+
+        Args:
+            name: what the window is called in the evidence.
+            periods: scheduler periods.
+            unless: what ends it early; a returned text says why.
+            last: whether the scenario comes to its end with it: one proof then shows both, and nothing may follow.
 
         Returns:
             Whether it was seen to its end; False when `unless` ended it (note `aborted`).
@@ -142,16 +152,30 @@ class Waiting:
         if early:
             text = why[0] if isinstance(why[0], str) else "ended early"
             self.note("aborted", what=f"window {name}", why=text)
+        if last:
+            self._until_told()
         proof = self._site.prove(self.name, self._relied)
-        proof.seal(self.note("window-end", window=name, **({"early": True} if early else {})))
+        end = self.note("window-end", window=name, **({"early": True} if early else {}))
+        if last:
+            end = self._end()
+        proof.seal(end)
         return not early
 
     def finish(self) -> None:
         """Come to the end: the watches show that they are current, and what happens later is not judged."""
+        if self._ended:
+            return
+        self._until_told()
         proof = self._site.prove(self.name, self._relied)
+        proof.seal(self._end())
+
+    def _end(self) -> float:
         self.horizon = self.note("end")
-        proof.seal(self.horizon)
         self._ended = True
+        return self.horizon
+
+    def _until_told(self) -> None:
+        """Wait until the watches have told of each object that was made, as far as any was."""
 
     def leave(self) -> None:
         """Note the end of what did not come to it by itself: nothing shows to when its watches were current."""

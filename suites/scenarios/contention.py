@@ -79,7 +79,7 @@ def run_priorities(stage: Stage) -> None:
         return _submit(stage, role, wish, resource=slots.resource, queue=queue.name)
 
     # Of gangs that came in the same second the one whose name is first would be served first, without priorities.
-    elastic, late = _order(stage, slots.resource, submit, high.name)
+    elastic = _order(stage, slots.resource, submit, high.name)
     if elastic is None or not stage.wait("the elastic gang is bound", all_bound(elastic, 4), budget="bind"):
         return
     # One of its two members must start: the other is what this gang has above its minimum, which proportion counts.
@@ -88,18 +88,13 @@ def run_priorities(stage: Stage) -> None:
         _tempt(stage, submit("tempted", Wish(1, 3, priority=high.name)))
     else:
         _configuration(stage)
-    for gang in (late, urgent, elastic):
-        if gang is not None and gang.ok:
-            stage.delete(gang, wait=gang is elastic)
 
 
-def _order(
-    stage: Stage, resource: str, submit: Callable[[str, Wish], Handle], high: str
-) -> tuple[Handle | None, Handle | None]:
+def _order(stage: Stage, resource: str, submit: Callable[[str, Wish], Handle], high: str) -> Handle | None:
     """Let a gang of no priority wait, then one of high priority; make room for one of them, and then for the other.
 
     Returns:
-        The gang of no priority, None when it was refused; the other where it is still there.
+        The gang of no priority, None when it was refused.
     """
     fill = filler(f"{stage.name}-blocker", {resource: SLOTS}, image(stage, "python"), HOLD)
     blocker = stage.submit(fill, role="blocker")
@@ -110,11 +105,11 @@ def _order(
         stage.window("both wait")
     stage.delete(blocker, note="room-made", wait=False)
     if len(both) < 2:
-        return (elastic if elastic.ok else None), (late if late.ok else None)
+        return elastic if elastic.ok else None
     if stage.wait("one gang is bound", lambda live: any(all_bound(g, 3)(live) for g in both), budget="bind"):
         stage.window("one has the room")
     stage.delete(late, note="room-made", wait=False)
-    return elastic, None
+    return elastic
 
 
 def _tempt(stage: Stage, tempted: Handle) -> None:
@@ -122,8 +117,7 @@ def _tempt(stage: Stage, tempted: Handle) -> None:
     if not tempted.ok:
         return
     if stage.wait("its member exists", exist(tempted, 1), budget="enqueue"):
-        stage.window("nothing more to take")
-    stage.delete(tempted, wait=False)
+        stage.window("nothing more to take", last=True)
 
 
 LENT, MEMBERS, SIZE = 10, 2, 2
@@ -155,15 +149,15 @@ def run_fair_share(stage: Stage) -> None:
     due = (GANGS - 1) * MEMBERS
     back = stage.wait(
         "the lender has its share back",
-        lambda live: sum(bound(live.pods_of(gang)) for gang in lender) >= due,
+        lambda live: (
+            sum(bound(live.pods_of(gang)) for gang in lender) >= due
+            and bound(live.pods_of(borrower)) <= SLOTS // SIZE - due
+        ),
         budget="finish",
     )
-    stage.window("both want more")
+    stage.window("both want more", last=back)
     if not back:
         _configuration(stage)
-    for gang in (*lender, borrower):
-        if gang.ok:
-            stage.delete(gang, wait=gang is borrower)
 
 
 priorities = Scenario(

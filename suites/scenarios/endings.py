@@ -155,7 +155,6 @@ def run(stage: Stage) -> None:
             unless = _attempts_exceeded(job) if role == "max-retry" else None
             done = ended(job, {"Aborted"} if role == "abort" else FINAL)
             stage.wait(f"{job.name} has ended", done, budget="run", unless=unless)
-    stage.window("after the ends")
     short = taken.get("time-to-live")
     if short is not None and stage.wait(f"{short.name} has ended", _ended_or_gone(short), budget="run"):
         stage.wait(
@@ -163,6 +162,7 @@ def run(stage: Stage) -> None:
             lambda live: not live.exists(short) and not live.pods_of(short) and not _others(live, short),
             budget="finish",
         )
+    stage.window("after the ends", last=True)
 
 
 def _others(live: Live, handle: Handle) -> list[str]:
@@ -178,8 +178,16 @@ def _others(live: Live, handle: Handle) -> list[str]:
 
 
 def _ended_or_gone(handle: Handle) -> Callable[[Live], bool]:
-    over = job_ended(handle)
-    return lambda live: not live.exists(handle) or over(live)
+    """Report whether a Job that was seen has ended, or is gone by now; one that was not told yet is neither."""
+    over, seen = job_ended(handle), []
+
+    def check(live: Live) -> bool:
+        there = live.exists(handle)
+        if there:
+            seen.append(handle.uid)
+        return over(live) if there else bool(seen)
+
+    return check
 
 
 endings = Scenario(

@@ -119,21 +119,17 @@ def run_waiting(stage: Stage) -> None:
     if not held.ok:
         return
     stage.follow(held)
-    jobs = [held]
     if stage.wait("all members wait for names", _told(stage, held), budget="start"):
         # One member: when one of several gives up, its Job ends the others. It begins when the others have looked, so
         # that they have looked for as long as it does, however busy the machine.
         vain = waiting_job(stage, never, payload, lack, members=1, within=GIVE_UP)
         unanswered = stage.submit(vain, role="unanswered")
         if unanswered.ok:
-            jobs.append(unanswered)
             stage.follow(unanswered)
             gave_up = finished(unanswered, 1)
             stage.wait("the member that waits for a name that nobody has gave up", gave_up, budget="run")
         stage.submit(headless(late, late), role="names")
         stage.wait("the members that found their names have ended", ended(held), budget="run")
-    for job in jobs:
-        stage.delete(job)
 
 
 def run_world(stage: Stage) -> None:

@@ -90,7 +90,7 @@ def run_quota(stage: Stage) -> None:
         stage.wait("Kueue has looked at the Job above quota", looked_at(large), budget="enqueue")
     fits = job(stage, "subject", 2, {slots.resource: SLOTS // 2}, queue=quota.queue)
     if fits.ok and stage.wait("all pods of the Job that fits run", running(fits, 2), budget="start"):
-        stage.window("over quota")
+        stage.window("over quota", last=True)
 
 
 def run_teams(stage: Stage) -> None:
@@ -182,7 +182,7 @@ def run_labels(stage: Stage) -> None:
     if bare.ok:
         stage.wait("the Job without a label runs", running(bare, 2), budget="start")
     if lost.ok and stage.wait("Kueue has looked at the other", looked_at(lost), budget="enqueue"):
-        stage.window("unknown queue")
+        stage.window("unknown queue", last=True)
 
 
 def _needs(*more: str, slots: bool = True, seconds: float = 2) -> Needs:

@@ -46,7 +46,6 @@ def run(stage: Stage) -> None:
         stage.window("short of a member", unless=lambda live: bound(live.pods_of(gang)) == MEMBERS)
         stage.resize_slots(pool, {node: PER_NODE})
         stage.wait("the gang is whole again", all_bound(gang, MEMBERS), budget="bind")
-    stage.delete(gang)
 
 
 def _runs(stage: Stage, gang: Handle) -> Callable[[Live], bool]:

@@ -61,10 +61,7 @@ def run_over_capability(stage: Stage) -> None:
     neighbour = _gang(stage, "neighbour", members=2, slots=four)
     ran = [placed(stage, one, 2) for one in (control, neighbour) if one.ok]
     if len(ran) == 2 and all(ran):
-        stage.window("beside the refused gang")
-    for one in (gang, control, neighbour):
-        if one.ok:
-            stage.delete(one)
+        stage.window("beside the refused gang", last=True)
 
 
 def run_closed(stage: Stage) -> None:
@@ -89,10 +86,7 @@ def run_closed(stage: Stage) -> None:
             stage.delete(control)
         if stage.close_queue(queue):
             refuse("closed-queue", queue.name)
-    stage.window("after the refusals")
-    for one in refused:
-        if one.ok:
-            stage.delete(one)
+    stage.window("after the refusals", last=True)
 
 
 def run_blocked(stage: Stage) -> None:

@@ -136,10 +136,7 @@ def run(stage: Stage) -> None:
         stage.submit(headless(late, late), role="names")
         started = told_by_all(LINES)
         stage.wait("the members' launchers have started", started, budget="run", unless=_failed(held))
-        if unanswered.ok:
-            stage.delete(unanswered)
     stage.context |= {("Node", str(pod["spec"].get("nodeName"))) for pod in stage.live.pods_of(held)}
-    stage.delete(held)
 
 
 def _failed(job: Handle) -> Callable[[Live], str]:

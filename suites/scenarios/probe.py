@@ -40,7 +40,6 @@ def run(stage: Stage) -> None:
             stage.wait(
                 "the scheduler looks at a pod", pod_looked_at(job), budget="bind", unless=held_back(job)
             )
-        stage.delete(job)
 
 
 def pod_looked_at(job: Handle) -> Callable[[Live], bool]:

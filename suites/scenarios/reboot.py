@@ -43,8 +43,7 @@ def run(stage: Stage) -> None:
         before = frozenset(str(pod["metadata"]["uid"]) for pod in stage.live.pods_of(job))
         stage.reboot(name)
         if stage.wait("every member was made again and runs", _running(job, before), budget="start"):
-            stage.window("after the restart")
-    stage.delete(job)
+            stage.window("after the restart", last=True)
 
 
 def _running(job: Handle, old: frozenset[str]) -> Callable[[Live], bool]:

@@ -117,7 +117,7 @@ def run_invalid(stage: Stage) -> None:
         if handle.ok:
             stage.delete(handle)
         stage.submit(right, role=f"case:{case}", dry_run=True, case=f"{CONTROL}{case}", expect_refusal=True)
-    stage.window("after the refusals")
+    stage.window("after the refusals", last=True)
 
 
 over_large = Scenario(

@@ -124,8 +124,6 @@ def compete(stage: Stage, gangs: list[Handle]) -> None:
             lambda live: all(done(live) for done in ended) or all(done(live) for done in finals),
             budget="finish",
         )
-    for gang in gangs:
-        stage.delete(gang)
 
 
 def contend(stage: Stage, gangs: list[Handle]) -> bool:

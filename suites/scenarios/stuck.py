@@ -102,8 +102,6 @@ def _to_their_end(stage: Stage, jobs: list[Handle], members: int, what: str) -> 
         "members exist", lambda live: all(each(live) for each in there), budget="enqueue"
     ):
         stage.wait(what, lambda live: all(ended(live) for ended in ends), budget="run")
-    for job in made:
-        stage.delete(job)
 
 
 unreachable = Scenario(

@@ -70,8 +70,6 @@ def run(stage: Stage) -> None:
     ends = [over(handle) for handle in made]
     if len(made) == len(jobs):
         stage.wait("both worlds have ended", lambda live: all(end(live) for end in ends), budget="torch")
-    for handle in made:
-        stage.delete(handle)
 
 
 two_jobs = Scenario(

@@ -35,10 +35,7 @@ def run(stage: Stage) -> None:
         stage.wait("the control is bound", all_bound(gangs["control"], 2), budget="bind")
     if gangs["subject"].ok:
         stage.wait("all members exist", exist(gangs["subject"], 2), budget="enqueue")
-        stage.window("unserved")
-    for gang in gangs.values():
-        if gang.ok:
-            stage.delete(gang)
+        stage.window("unserved", last=True)
 
 
 unserved = Scenario(

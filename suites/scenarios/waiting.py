@@ -70,9 +70,6 @@ def run(stage: Stage) -> None:
             lambda live: gave_up(live) and ended(live),
             budget="run",
         )
-    for job in jobs:
-        if job.ok:
-            stage.delete(job)
 
 
 waiting = Scenario(

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_gpucluster.provider import known_defects
 from suites.defects import FLIPS, MUTANT_FLIPS
-from suites.defects.reasons import NEVER_FAILS, OUTAGES, REASONS, UNPLAYED
+from suites.defects.reasons import DECLARED_BY_NO_ROW, NEVER_FAILS, OUTAGES, REASONS, UNPLAYED
 from tests.defects import kinds, matrix
 
 pytestmark = pytest.mark.xdist_group("recordings")
@@ -31,6 +31,15 @@ def test_every_must_row_fails_under_a_live_defect():
     """Or the table says why no cluster of ours can play one."""
     lacking = {row for row in rows("must") if not live(row, fail=True)}
     assert lacking == (set(UNPLAYED) | set(NEVER_FAILS)) & rows("must")
+
+
+def test_a_live_defect_that_no_row_declares_says_what_it_is_there_for():
+    """A defect that nobody needs is no defect of ours; one that turns a row red has that row for its reason."""
+    assert not [row.id for row in matrix.rows() if set(row.defects) & set(DECLARED_BY_NO_ROW)]
+    assert set(DECLARED_BY_NO_ROW) == set(known_defects()) - {
+        defect for defect, flips in FLIPS.items() if flips
+    }
+    assert all(text.strip() for text in DECLARED_BY_NO_ROW.values())
 
 
 def test_every_control_is_spoilt_by_a_live_defect_for_a_reason_of_its_own():

@@ -86,7 +86,7 @@ def test_a_malformed_event_does_not_end_a_watch(filters, tmp_path):
     with attacked(tmp_path / "served", "gang.min-member-short") as (between, options):
         line = b'{"type":"MODIFIED","object":{"kind":"X","metadata":"oops"}}\n'
         between.attack = proxy.Poison("podgroups", (b'"ADDED"',), line)
-        done = harness.run_suite(tmp_path / "reports", "-k", "GANG-001", *options, *filters)
+        done = harness.run_suite(tmp_path / "reports", "-k", "GANG-001", *options, *harness.BUSY, *filters)
         assert between.attack.given.is_set()
     row = decided(done, tmp_path / "reports")
     assert row["verdict"] == "fail", row["finding"]

@@ -65,6 +65,10 @@ class StubApi(objects.Objects):
         self.asked.append(("delete", info.key, name))
         return {}
 
+    def delete_collection(self, info, namespace=None, *, labels, grace=None):
+        """Refuse: each object is deleted by itself."""
+        raise errors.ApiError(405, "MethodNotAllowed", f"cannot delete {info.plural} by {labels}")
+
     def evict(self, pod, namespace, *, uid):
         """Take the request, or raise the planted answer."""
         self.asked.append(("evict", "Pod", pod))

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gpucluster.kube import connection, errors, kinds, objects
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import live, log, proofs, watches
+from pytest_gpucluster.scenario import comparing, live, log, proofs, watches
 
 KINDS = ("Pod", "Event", "Service", "ConfigMap", "Node", "PodGroup", "Queue")
 
@@ -192,6 +192,78 @@ def test_a_watch_that_is_held_back_is_told_and_not_covered(scene, monkeypatch):
     one, other = [span for span in scene.log.spans() if span.kind == "Pod"]
     assert one.end <= proven < other.start
     assert "held back" in other.how
+
+
+def fresh():
+    """Return a change that was never made before: one that changes nothing is not told."""
+    return {"metadata": {"annotations": {"a": f"{time.monotonic():.9f}"}}}
+
+
+def test_what_is_compared_is_shown_up_to_the_list_and_no_further(scene):
+    """What is written goes on to the end of the round; a list stands for what happened before it was asked for."""
+    proof = scene.prover.prove("play", ("Pod", "Queue"))
+    asked = scene.log.now()
+    proof.seal(asked + 5.0)
+    assert scene.covered("Queue") <= asked
+    assert scene.covered("Pod") == pytest.approx(asked + 5.0, abs=0.01)
+
+
+def test_a_list_that_is_older_than_the_round_is_taken_again(scene, monkeypatch):
+    """Where what was written is slow to come back, the list is not what stands for the end."""
+    monkeypatch.setattr(comparing, "SOON", 0.0)
+    scene.prove("Pod", "Queue")
+    assert scene.api.connection.counter.by["list", "Queue"] == 3, "to watch it, and twice in the round"
+
+
+def test_what_is_compared_has_told_all_by_the_end_of_the_round_or_there_is_a_gap(scene):
+    """It happened before the list, and was told while the second watch was read: nobody saw it in its time."""
+    queue, follower = objects.table_row("Queue"), scene.watches.of("Queue")
+
+    def change():
+        return scene.api.patch(queue, "default", fresh())
+
+    version = change()["metadata"]["resourceVersion"]
+    assert scene.log.until(lambda: follower.receipts.when(version) is not None, 5)
+    scene.prove("Queue")
+    heard = follower.heard - scene.log.origin
+    with held(scene, "Queue") as go:
+        change()
+        proof = scene.prover.prove("play", ("Queue",))
+        end = scene.log.now()
+        threading.Timer(0.2, go.set).start()
+        proof.seal(end)
+    assert scene.covered("Queue") == pytest.approx(heard)
+    scene.prove("Queue")
+    assert [span.start > end for span in scene.log.spans() if span.kind == "Queue"] == [False, True]
+
+
+def test_one_change_that_a_watch_loses_is_no_proof(scene, monkeypatch):
+    """The second watch tells it, the first never does, whatever version it has reached since."""
+    follower, queue = scene.watches.of("Queue"), objects.table_row("Queue")
+    take, lost = follower._take, threading.Event()
+
+    def without_the_first(line, t):
+        if lost.is_set():
+            take(line, t)
+        lost.set()
+
+    scene.prove("Queue")
+    proven = scene.covered("Queue")
+    monkeypatch.setattr(follower, "_take", without_the_first)
+    monkeypatch.setattr(comparing, "SECONDS", 0.5)
+    list_one = comparing._list
+
+    def listed_before(api, one):
+        list_one(api, one)
+        for _ in ("lost", "told"):
+            api.patch(queue, "default", fresh())
+        since, one.present = one.present, api.present_version(queue)
+        assert since != one.present
+
+    monkeypatch.setattr(comparing, "_list", listed_before)
+    told = scene.prove("Queue")
+    assert '"note":"unproven","kind":"Queue"' in told[0]
+    assert scene.covered("Queue") == proven
 
 
 def test_two_watches_of_one_kind_do_not_prove_each_other(scene):

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from pytest_gpucluster.kube import errors
+from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.plain import names
+from pytest_gpucluster.scenario import slots
 
 JOB = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -99,6 +100,17 @@ def test_window_may_end_early_and_says_so(theatre):
     assert not theatre.stage.window("w", unless=lambda live: bool(live.objects("Pod")))
     assert [n["note"] for n in theatre.notes()] == ["window-begin", "aborted", "window-end"]
     assert theatre.notes()[-1]["early"] is True
+
+
+def test_the_last_window_is_the_end_and_nothing_follows_it(theatre):
+    """One proof shows both: what the scenario did is over, and what it might still do would not be judged."""
+    assert theatre.stage.window("w", last=True)
+    theatre.stage.finish()
+    assert [n["note"] for n in theatre.notes()] == ["window-begin", "window-end", "end"]
+    assert theatre.stage.horizon == pytest.approx(theatre.notes()[-1]["t"])
+    for act in (lambda: theatre.stage.window("x"), lambda: theatre.stage.note("room-made")):
+        with pytest.raises(ValueError, match="has come to its end with its last window"):
+            act()
 
 
 def test_forbidden_watch_ends_a_wait(theatre):
@@ -257,7 +269,7 @@ def test_cleanup_is_last_in_first_out_and_names_what_stays(theatre):
 
 
 def test_slots_go_after_the_pods_that_hold_them(theatre):
-    """Slots are set with one request a node, and unset only when the pods are gone."""
+    """Slots are set with one request a node, and given up only when the pods are gone."""
     gpu = {"nvidia.com/gpu": "8"}
     ready = [{"type": "Ready", "status": "True"}]
     for name in ("n2", "n1", "n0"):
@@ -271,11 +283,106 @@ def test_slots_go_after_the_pods_that_hold_them(theatre):
     theatre.stage.submit(POD)
     theatre.see("ADDED", "Pod", "p")
     theatre.later(1.0, "DELETED", "Pod", "p")
+    theatre.clock.at(101.4, lambda: given_up.append(theatre.site.stale.everything()))
+    given_up = []
     assert theatre.stage.stack.run(5.0) == []
+    assert given_up == [[]]
+    assert theatre.site.stale.everything() == [("n0", [resource]), ("n1", [resource])]
     assert [a for a in theatre.api.asked if a[0] != "create"] == [
-        ("patch", "Node", "n0"), ("patch", "Node", "n1"), ("delete", "Pod", "p"), ("patch", "Node", "n1"),
-        ("patch", "Node", "n0"),
+        ("patch", "Node", "n0"), ("patch", "Node", "n1"), ("delete", "Pod", "p"),
     ]  # fmt: skip
+
+
+def test_slots_of_a_scenario_that_is_over_go_with_the_next_change_of_their_node(theatre):
+    """One request sets the new and unsets the old; what no other scenario took along goes with the session."""
+    ready = [{"type": "Ready", "status": "True"}]
+    for name in ("n0", "n1"):
+        theatre.see("ADDED", "Node", name, namespace="", status={"allocatable": {}, "conditions": ready})
+    changes = []
+    patch = theatre.api.patch
+
+    def noted(info, name, change, *args, **more):
+        changes.append((name, change["status"]))
+        return patch(info, name, change, *args, **more)
+
+    theatre.api.patch = noted
+    old, new = "slots.gpucluster.dev/before.run-1", "slots.gpucluster.dev/play.run-1"
+    theatre.site.stale.add("n0", old)
+    theatre.site.stale.add("n1", old)
+    status = {"allocatable": {new: "8"}, "conditions": ready}
+    theatre.later(0.5, "MODIFIED", "Node", "n0", namespace="", status=status)
+    theatre.stage.slots(1, 8)
+    assert changes == [("n0", {"capacity": {new: "8", old: None}, "allocatable": {old: None}})]
+    theatre.stage.stack.run(5.0)
+    assert slots.remove_stale(theatre.site) == []
+    assert [(name, sorted(status["capacity"])) for name, status in changes[1:]] == [
+        ("n0", [new]),
+        ("n1", [old]),
+    ]
+    assert theatre.site.stale.everything() == []
+
+
+def test_slots_that_cannot_be_taken_off_are_left_over(theatre):
+    """A refusal at the end of the session is named, with the node."""
+
+    def refused(*_args, **_more):
+        raise errors.ApiError(403, "Forbidden", "cannot patch nodes/status")
+
+    theatre.api.patch = refused
+    theatre.site.stale.add("n0", "slots.gpucluster.dev/before.run-1")
+    (left,) = slots.remove_stale(theatre.site)
+    assert (left.kind, left.name) == ("slots", "n0")
+    assert "cannot patch" in left.why
+
+
+TWO = ("a", "b")
+
+
+def collected(theatre, **more):
+    """Return what the cleanup of two pods of one role asks for, where deleting by labels is answered as said."""
+    asked = []
+
+    def delete_collection(info, namespace=None, *, labels, grace=None):
+        asked.append((info.key, namespace, labels, grace))
+        if "refused" in more:
+            raise errors.ApiError(more["refused"], "Forbidden", "cannot deletecollection")
+        return {}
+
+    theatre.api.delete_collection = delete_collection
+    for name in TWO:
+        theatre.stage.submit({**POD, "metadata": {"name": name}}, role="filler")
+        theatre.see("ADDED", "Pod", name)
+        theatre.later(1.0, "DELETED", "Pod", name)
+    before = len(theatre.api.asked)
+    assert theatre.stage.stack.run(5.0) == []
+    return asked, theatre.api.asked[before:]
+
+
+def test_what_is_of_one_kind_is_deleted_with_one_request(theatre):
+    """By the labels of the run, the scenario and the roles; pods get a second, as when each is deleted alone."""
+    together, alone = collected(theatre)
+    own = "gpucluster.dev/run=run-1,gpucluster.dev/scenario=play"
+    assert together == [("Pod", "ns", f"{own},gpucluster.dev/role in (filler)", 1)]
+    assert alone == []
+
+
+@pytest.mark.parametrize("code", [403, 405, 500])
+def test_who_may_not_delete_by_labels_deletes_each_alone(theatre, code):
+    """A refusal is remembered for the kind and is nothing left over; trouble is not."""
+    together, alone = collected(theatre, refused=code)
+    assert len(together) == 1
+    assert alone == [("delete", "Pod", "b"), ("delete", "Pod", "a")]
+    assert theatre.site.together.may(objects.POD) is (code == 500)
+
+
+def test_pods_of_a_role_that_a_job_has_too_are_deleted_alone(theatre):
+    """Labels of ours are on the Job's pods as well: these go with their Job."""
+    theatre.stage.submit(JOB, role="filler")
+    theatre.see("ADDED", VC, "g")
+    theatre.later(1.0, "DELETED", VC, "g")
+    together, alone = collected(theatre)
+    assert together == []
+    assert {name for _, _, name in alone} == {"a", "b", "g"}
 
 
 def test_slots_are_changed_with_a_note_before_each_request(theatre):
