@@ -15,6 +15,8 @@ from pytest_gpucluster.profile.model import Profile, ProviderName
 from pytest_gpucluster.profile.reading import Document, read_mapping
 
 BUILT_IN = tuple(defaults.BUILT_IN)
+OURS = ("default", "profile ", "add-on ")
+"""How the sources of leaves begin that no operator wrote."""
 REQUIRED = ("connection", "scheduler", "queue", "gpu_resource", "gpus_per_node")
 """Keys that the file of a cluster that exists must state; all else has a default."""
 
@@ -145,6 +147,7 @@ def _layers(
         layers.lay(own, f"profile {name}")
     for path, value, source in overrides:
         layers.put(path, value, source)
+    _leave_out_scheduler(layers)
     if "name" in layers.data:
         raise ProfileError(
             layers.source_of("name") or str(file), "name", "the name is that of the file: leave the key out"
@@ -152,6 +155,13 @@ def _layers(
     layers.put(("name",), name, "file name" if file else f"profile {name}")
     _anchor(layers, file)
     return layers
+
+
+def _leave_out_scheduler(layers: Layers) -> None:
+    """Take the scheduler out of further schedulers that are ours: whoever names another scheduler says no more."""
+    key = "further_schedulers"
+    if layers.sources.get(key, "").startswith(OURS):
+        layers.data[key] = [each for each in layers.data[key] if each != layers.data.get("scheduler")]
 
 
 def _addons(own: Mapping[str, Any], overrides: Sequence[Given]) -> list[str]:

@@ -260,6 +260,16 @@ def test_later_layers_win_and_each_leaf_knows_its_source(write):
     }
 
 
+@pytest.mark.parametrize("name", ["embedded", "kind", "host"])
+@pytest.mark.parametrize("scheduler", ["native", "volcano"])
+def test_further_schedulers_that_nobody_declared_leave_out_the_one_that_was(name, scheduler):
+    """Whoever names another scheduler for a built-in cluster has said all that there is to say."""
+    loaded = profile.load(name, cli=[f"scheduler={scheduler}"])
+    assert scheduler not in loaded.profile.further_schedulers
+    with pytest.raises(profile.ProfileError, match="must name another scheduler"):
+        profile.load(name, cli=["scheduler=native", "further_schedulers=[native]"])
+
+
 def test_vendor_facts_follow_the_gpu_resource(write):
     """Pods tolerate the taint of the declared GPU resource, wherever it was declared."""
     loaded = profile.load("prod-a", [write()], env={"GPUCLUSTER_GPU_RESOURCE": "amd.com/gpu"})
