@@ -179,7 +179,7 @@ class Lab:
         data = {
             key: value
             for key, value in self.profile.items()
-            if key not in {"name", "provider", "kind", "addons"} and value is not None
+            if key not in {"name", "provider", "kind", "addons", "host"} and value is not None
         }
         data["connection"] = {
             "kubeconfig": self.cluster.kubeconfig,
