@@ -42,6 +42,8 @@ def served(tmp_path_factory):
             "gpu_resource": "nvidia.com/gpu",
             "gpus_per_node": 8,
             "scheduler_period": 0.05,
+            # Beside other tests (harness.BUSY).
+            "bind_spread": 1.0,
             "images": {"python": "python"},
         }
         (folder / "there.yaml").write_text(yaml.safe_dump(written), encoding="utf-8")
