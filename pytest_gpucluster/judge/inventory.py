@@ -84,7 +84,7 @@ def _served(evidence: Evidence, given: terms.Given) -> Finding:
         return _part(Verdict.PASS, f"a scheduler looked at {seen.name}, which names {seen.scheduler}", key)
     for gang, pod in pods:
         ends = [t for t in (pod.deleting, pod.deleted) if t is not None]
-        end = min([evidence.end, *ends])
+        end = min([unserved.told_until(evidence, "Pod"), *ends])
         watched = not any(evidence.gaps(kind, pod.created, end) for kind in ("Pod", "Event"))
         if watched and terms.silent(evidence, given, pod.created, end):
             for_ = f"for {end - pod.created:.1f} s"
@@ -239,11 +239,8 @@ def phase_given(evidence: Evidence, given: terms.Given) -> Finding:
     seen = False
     for gang, group in waits:
         first = group.phases[0][0] if group.phases else None
-        end = (
-            first
-            if first is not None
-            else min(evidence.end, group.deleted if group.deleted is not None else evidence.end)
-        )
+        ends = [unserved.told_until(evidence, "PodGroup"), *([] if group.deleted is None else [group.deleted])]
+        end = min(ends) if first is None else first
         waited = end - group.created
         longest = max(longest, waited)
         seen = seen or first is not None

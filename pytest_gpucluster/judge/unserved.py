@@ -69,7 +69,7 @@ def _group_unseen(evidence: Evidence, given: terms.Given, gen: Generation) -> Si
     group = gen.group
     if group is None or group.native:
         return None
-    ends = [t for t in (group.deleted, gen.end, _told_until(evidence, "PodGroup")) if t is not None]
+    ends = [t for t in (group.deleted, gen.end, told_until(evidence, "PodGroup")) if t is not None]
     end = group.phases[0][0] if group.phases else min(ends)
     if not terms.silent(evidence, given, group.created, end):
         return None
@@ -88,7 +88,7 @@ def _group_unseen(evidence: Evidence, given: terms.Given, gen: Generation) -> Si
     )  # fmt: skip
 
 
-def _told_until(evidence: Evidence, kind: str) -> float:
+def told_until(evidence: Evidence, kind: str) -> float:
     """Return until when objects of a kind were told of.
 
     What kubectl printed carries no clock: how long it went on after the last line of a kind nobody knows, and what
@@ -104,7 +104,7 @@ def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Genera
     if gen.made is None or gen.first_bind is not None:
         return None
     gone = [t for pod in gen.members for t in (pod.deleting, pod.deleted) if t is not None]
-    end = min([gen.end, _told_until(evidence, "Pod"), *gone])
+    end = min([gen.end, told_until(evidence, "Pod"), *gone])
     limits = terms.of(evidence, given)
     seconds = end - gen.made
     if seconds < limits.window - EPSILON:

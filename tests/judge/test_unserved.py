@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.model import WATCH_TYPES
-from pytest_gpucluster.judge import unserved
+from pytest_gpucluster.judge import inventory, unserved
 from tests import recordings
 
 GIVEN = {"scheduler": "default-scheduler", "window": 0.5, "scheduler_period": 0.05}
@@ -108,6 +108,19 @@ def test_silence_in_what_kubectl_printed_ends_with_the_last_line_of_the_kind(
     """REF-008 on a dump: another kind that was printed later does not show that this one was still watched."""
     evidence = printed(tmp_path / "dump.json", without=without, later=later)
     finding = unserved.not_served_is_no_refusal(evidence, {})
+    assert finding.verdict == verdict, finding.observed
+
+
+@pytest.mark.parametrize(
+    ("later", "verdict"),
+    [
+        pytest.param("PodGroup", "fail", id="another-podgroup-was-printed-later"),
+        pytest.param("Pod", "inconclusive", id="only-pods-were-printed-later"),
+    ],
+)
+def test_a_scheduler_is_not_called_silent_for_time_that_nobody_watched(tmp_path, later, verdict):
+    """INV-001 on a dump: what kubectl printed later of another kind does not lengthen the wait for a phase."""
+    finding = inventory.phase_given(printed(tmp_path / "dump.json", later=later), {})
     assert finding.verdict == verdict, finding.observed
 
 
