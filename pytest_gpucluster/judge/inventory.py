@@ -239,7 +239,10 @@ def phase_given(evidence: Evidence, given: terms.Given) -> Finding:
     seen = False
     for gang, group in waits:
         first = group.phases[0][0] if group.phases else None
-        ends = [unserved.told_until(evidence, "PodGroup"), *([] if group.deleted is None else [group.deleted])]
+        ends = [
+            unserved.told_until(evidence, "PodGroup"),
+            *([] if group.deleted is None else [group.deleted]),
+        ]
         end = min(ends) if first is None else first
         waited = end - group.created
         longest = max(longest, waited)

@@ -163,7 +163,9 @@ def broken_off(evidence: Evidence, given: terms.Given, needs: Needs) -> tuple[st
         if not terms.plays(gang, meant)
         for pod in gang.pods
     }
-    alone = {uid for kind, _, uid in seen.members if kind == "Pod"} - {uid for _, _, uid in meant}
+    # The pods of a gang that we make ourselves, as Kubernetes' own is, have a role beside that of their PodGroup.
+    of_any = {pod.uid for gang in seen.gangs for pod in gang.pods}
+    alone = {uid for kind, _, uid in seen.members if kind == "Pod"} - of_any - {uid for _, _, uid in meant}
     resting = [
         *of_gangs.values(),
         *((pod, _spoke(evidence, pod)) for pod in pods.pods(evidence) if pod.uid in alone),

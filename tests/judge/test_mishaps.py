@@ -5,7 +5,8 @@ import functools
 
 import pytest
 
-from pytest_gpucluster.evidence import mutate
+from pytest_gpucluster.evidence import Evidence, gangs, mutate
+from pytest_gpucluster.judge import needed, needs
 from pytest_gpucluster.report import deciding
 from tests.defects import matrix
 
@@ -148,6 +149,22 @@ def test_what_only_looks_like_it_is_nothing(name, change):
     """Containers of others, ends that were asked for, words on what never ran."""
     finding = decided(name, change)
     assert finding.verdict == "pass", finding.observed
+
+
+@pytest.mark.parametrize("name", ["RDZV-004", "RDZV-009", "LIFE-004", "FAB-011"])
+def test_pods_that_we_make_ourselves_play_what_their_gang_plays(name):
+    """A gang of Kubernetes' own is a PodGroup and pods, each with a role: those that are meant to fail may."""
+    evidence = matrix.evidence(row(name).scenario.name)
+    roles = dict(evidence.given["roles"])
+    for gang in gangs.gangs(evidence):
+        played = next(
+            role for role, members in roles.items() if any(each["uid"] == gang.uid for each in members)
+        )
+        pods = [{"kind": "Pod", "name": pod.name, "uid": pod.uid} for pod in gang.pods]
+        roles[f"{played}-member"] = [*roles.get(f"{played}-member", []), *pods]
+    given = {**evidence.given, "roles": roles}
+    changed = Evidence(evidence.lines, header={**evidence.header, "given": given}, spans=evidence.spans)
+    assert needs.broken_off(changed, changed.given, needed.of(row(name).judge)) is None
 
 
 def test_a_member_that_had_succeeded_is_only_cleared_away():
