@@ -20,8 +20,8 @@ from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
 
-TOLD_BY_PODS = frozenset({"payload", "access"})
-"""Roles of what pods run, and of what lets them read the API: that it was there is told by what they print."""
+TOLD_BY_PODS = frozenset({"ConfigMap", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"})
+"""Kinds of what pods run, and of what lets them read the API: that it was there is told by what they print."""
 
 DECLARED = (
     "scheduler", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window", "bind_spread", "start_spread",
@@ -102,8 +102,9 @@ class Look:
 def look(evidence: Evidence, given: terms.Given, needs: Needs) -> Look:
     """Return what a row looks at."""
     played = terms.roles(evidence, given)
-    roles = [role for role in played if role not in TOLD_BY_PODS and (not needs.roles or role in needs.roles)]
-    members = tuple(dict.fromkeys(member for role in roles for member in played[role]))
+    roles = [role for role in played if not needs.roles or role in needs.roles]
+    made = dict.fromkeys(member for role in roles for member in played[role])
+    members = tuple(member for member in made if member[0] not in TOLD_BY_PODS)
     cast = tuple(gang for gang in gangs.gangs(evidence) if terms.plays(gang, members))
     begun = {str(note.data.get("uid")): note.t for note in evidence.notes("submitted")}
     starts = {uid: begun[uid] for _, _, uid in members if uid in begun}
@@ -168,7 +169,7 @@ def broken_off(evidence: Evidence, given: terms.Given, needs: Needs) -> tuple[st
     alone = {uid for kind, _, uid in seen.members if kind == "Pod"} - of_any - {uid for _, _, uid in meant}
     resting = [
         *of_gangs.values(),
-        *((pod, _spoke(evidence, pod)) for pod in pods.pods(evidence) if pod.uid in alone),
+        *((pod, _spoke(evidence, pod) or frozenset()) for pod in pods.pods(evidence) if pod.uid in alone),
     ]
     until = min((note.t for note in evidence.notes("end")), default=math.inf)
     for pod, own in resting:
@@ -285,6 +286,8 @@ def _counted(line: Line, kind: str) -> int:
 def _spoken_of(evidence: Evidence, seen: Look) -> Iterator[str]:
     """Say which object of a gang somebody speaks of that was never seen, though its kind was watched."""
     titles = {(gang.namespace, gang.name): gang for gang in seen.gangs}
+    # One watch is ahead of another: what an event speaks of may be told beyond the horizon, where lines are left out.
+    told_by = evidence.end - (terms.LATE if "horizon" in evidence.header else 0.0)
     watched = {span.kind for span in evidence.spans}
     for pod in (pod for gang in seen.gangs for pod in gang.pods):
         kind = names.NATIVE_POD_GROUP if pod.native_group else names.POD_GROUP
@@ -300,6 +303,8 @@ def _spoken_of(evidence: Evidence, seen: Look) -> Iterator[str]:
         space = str(about.get("namespace") or "")
         gang = titles.get((space, name))
         made = CREATED.search(str(line.object.get("message") or "")) if gang is not None else None
+        if line.t > told_by:
+            continue
         if gang is not None and made and made["pod"] not in {pod.name for pod in gang.pods}:
             yield f"{line.key} speaks of Pod/{made['pod']}, which was never seen"
         ours = any(space == at and name.startswith(f"{title}-") for at, title in titles)

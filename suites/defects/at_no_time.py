@@ -40,7 +40,10 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "moment.attempts-uncounted": {"LIFE-004": "fail"},
     "moment.resumed-twice": {"LIFE-009": "fail"},
     "moment.removed-late": {"LIFE-005": "fail"},
-    "moment.bound-late": dict.fromkeys(("GANG-002", "GANG-003", "GANG-005"), "fail"),
+    "moment.bound-late": {
+        **dict.fromkeys(("GANG-002", "GANG-003", "GANG-005"), "fail"),
+        "LIFE-014": "inconclusive",
+    },
     "moment.evicted-slowly": dict.fromkeys(("KUE-004", "KUE-005"), "fail"),
     "moment.gives-up-late": dict.fromkeys(("RDZV-003", "RDZV-004", "RDZV-008", "RDZV-009"), "fail"),
     "moment.completed-late": {"LIFE-001": "fail"},

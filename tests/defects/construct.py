@@ -6,6 +6,7 @@ and, for NET/IB, public ones. The header says that the evidence is constructed.
 """
 
 import dataclasses
+import datetime as dt
 import json
 import re
 import sys
@@ -317,6 +318,18 @@ def write(name: str, evidence: Evidence) -> None:
 UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b")
 
 
+STAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=(\.\d+)?Z)")
+
+
+def _moved(text: str, after: float) -> str:
+    """Return a text whose times are later: what objects say of themselves goes with when they were told of."""
+
+    def move(found: re.Match[str]) -> str:
+        return (dt.datetime.fromisoformat(found[0]) + dt.timedelta(seconds=int(after))).isoformat()
+
+    return STAMP.sub(move, text)
+
+
 def twin(evidence: Evidence, after: float) -> Evidence:
     """Return the same run once more: later, under another name, with uids of its own, in the role `contrast`."""
     lines = []
@@ -328,7 +341,7 @@ def twin(evidence: Evidence, after: float) -> Evidence:
             f'"name": "{BASE}"', f'"name": "{BASE}-off"'
         )
         text = text.replace('"subject"', '"contrast"').replace(f'"{BASE}"', f'"{BASE}-off"')
-        told = json.loads(text)
+        told = json.loads(_moved(text, after))
         lines.append({**told, "t": round(told["t"] + after, 6)})
     made = [ingest.make_line(float(o["t"]), o["type"], o, n) for n, o in enumerate(lines)]
     return Evidence(made, header=evidence.header, spans=evidence.spans)
