@@ -36,7 +36,7 @@ FLIPS = {
     "gang.never-bound": dict.fromkeys(HALF, "inconclusive"),
     "inventory.api-not-served": {"INV-001": "fail"},
     "member.failed": dict.fromkeys(("GANG-002", "GANG-004"), "inconclusive"),
-    "member.started-again": dict.fromkeys(("GANG-002", "GANG-004"), "inconclusive"),
+    "member.started-again": {"GANG-004": "inconclusive"},
     "moment.stray-bound": {**HALF, "REF-001": "fail"},
     "refusal.forget-control": {"GANG-004": "inconclusive", "REF-001": "inconclusive"},
     # The trap: the condition reads as before, and the policy promises nothing.
