@@ -12,7 +12,7 @@ from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Se
 _DONE = 50_000
 _FAULTS = 2_000
 _SHORT = 400
-_WATCH = ("atchdog", "dump signal", "ollective timeout", "eartbeat")
+_WATCH = ("atchdog", "dump signal", "ollective timeout", "eartbeat", "Timeout at NCCL work")
 _READ = 8192
 _NOBODY = Process("", -1)
 _QUOTED = "Last error:"
@@ -30,9 +30,11 @@ _LOUD = re.compile(
     r"|NCCL ERROR|\b(?:[Ff]atal error|FATAL|[Bb]us error|[Ss]egmentation fault|Test failure)\b"
     r"|\berror: |\bSignal: \w+ \(|^\W*(?:Killed|Aborted|Terminated)\W*$|\bCANCELLED\b"
     r"|\bLink (?:DOWN|down)\b|\b\w+Error:?\s*$"
+    r"|\bAssertion\b.*\bfailed\b"
+    r"|NCCL DIAG +\[(?!(?:OK|INFO|SKIP\w*|N/A)\])"
 )
 """What is loud: a line at level E or F, the last line of a Python exception, the words in which shells, launchers,
-kernels and libraries end something: an error, whatever it says."""
+kernels and libraries end something: an error, whatever it says; a check of NCCL's own diagnostics that is not well."""
 _LOADED = re.compile(
     r"NET/Plugin ?:? ?(?:Loaded net plugin (?P<name>.+?) \(v\d+\)|Plugin name set by env to (?P<env>\S+))"
     r"|Successfully loaded external (?:network )?plugin (?P<file>\S+)|P2P plugin (?:v\d+ )?(?P<p2p>\S+)"

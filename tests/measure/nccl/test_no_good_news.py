@@ -168,6 +168,30 @@ def test_who_aborted_a_communicator():
         ("a-0: Test timeout (30s) common.cu:400", "fail"),
         ("Memory access fault by GPU node-4 (Agent handle: 0x55) on address 0x7f.", "fail"),
         ("[rank1]:[F1005 09:33:21.1 ProcessGroupNCCL.cpp:1554] Heartbeat monitor timed out!", "fail"),
+        (
+            "[rank1]:[E1005 09:33:21.1 ProcessGroupNCCL.cpp:1537] [PG 0 Rank 1] Timeout at NCCL work: 12, last"
+            " enqueued NCCL work: 14, last completed NCCL work: 11.",
+            "fail",
+        ),
+        (
+            "[rank1]:[E1005 09:33:21.1 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank 1] Exception"
+            " (either an error or timeout) detected by watchdog at work: 12",
+            "fail",
+        ),
+        ("traceback : Signal 6 (SIGABRT) received by PID 211", "fail"),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "fail"),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+            "fail",
+        ),
+        ("/opt/run.sh: line 7:    12 Killed                  python train.py", "fail"),
+        ("/opt/run.sh: line 31:   412 Illegal instruction     python train.py", "fail"),
+        ("x/Indexing.cu:1553: block: [0,0,0], thread: [0,0,0] Assertion `at < size` failed.", "inconclusive"),
+        ("python: csrc/ring.cc:12: int main(): Assertion `x == 1' failed.", "inconclusive"),
+        ("a-1:12 NCCL DIAG [FAIL] ECC: 2 uncorrected volatile errors on rank 1", "inconclusive"),
+        ("a-1:12 NCCL DIAG [WARN] NVLink: 17 of 18 link(s) active", "inconclusive"),
+        ("a-1:12 NCCL DIAG [OK]   NVLink: found 18 link(s) per device, all active across 2 ranks", "pass"),
+        ("a-1:12 NCCL DIAG NCCL diagnostics completed in 0.7 ms across 2 ranks", "pass"),
         ("ValueError: batch of 3 is not divisible", "inconclusive"),
         ("[rank1]: torch._C._SpecialError: hm", "inconclusive"),
         ("E1005 09:23:20.411000 1 some/file.py:874] something is off", "inconclusive"),
