@@ -126,7 +126,8 @@ _ENDED = re.compile(
     r"|Segmentation fault|core dumped|Fatal Python error|Out of memory: Killed process|oom-kill"
     r"|Process received signal|terminate called after throwing|Bus error \(|died with <Signals"
     r"|(?:oom_kill|OOM[- ]kill\w*|oom-killer) event|OOM Killed|\bSIG(?:ABRT|BUS|FPE|ILL|KILL|SEGV)\) received by PID"
-    r"|: line \d{1,7}: +\d{1,10} (?:Killed|Aborted|Bus error|Illegal instruction|Floating point exception)\b"
+    r"|: line \d{1,7}: +\d{1,10} (?:Killed|Aborted|Bus error|Illegal instruction|Floating point exception)(?: {2,}\S|$)"
+    r"|MPI_ABORT was invoked on rank|processes exited with (?:non-zero|nonzero) status|exits with return code = -?[1-9]"
     r"|\bChildFailedError\b"
     r"|exited on signal|Root Cause \(first observed failure\)|oom_reaper|srun: error: .*(?:Killed|Exited|Aborted)"
 )

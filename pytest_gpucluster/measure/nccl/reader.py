@@ -23,6 +23,8 @@ _ROCM = re.compile(
 )
 _AMD = ("HIP", "ROC", "rccl", "RCCL", "hipify")
 """Words of which one stands in each such line."""
+_WELL = re.compile(r"\[(?:OK|INFO|SKIP\w*|N/A)\]|\W*NCCL Diag|\W*RAS Diag|\w+ diagnostics completed")
+"""What NCCL's own diagnostics print of a check that is well or was not made, and around their checks."""
 _KERNEL = re.compile(r"Kernel version: (?P<kernel>\S+)")
 _LOUD = re.compile(
     r"(?:^|[\s\]:])\[?[EF]\d{4} \d\d:\d\d:\d\d|\[E \w+\.cpp:\d+\]"
@@ -30,7 +32,8 @@ _LOUD = re.compile(
     r"|NCCL ERROR|\b(?:[Ff]atal error|FATAL|[Bb]us error|[Ss]egmentation fault|Test failure)\b"
     r"|\berror: |\bSignal: \w+ \(|^\W*(?:Killed|Aborted|Terminated)\W*$|\bCANCELLED\b"
     r"|\bLink (?:DOWN|down)\b|\b\w+Error:?\s*$"
-    r"|\bAssertion\b.*\bfailed\b"
+    r"|\bAssertion [`'\"].*\bfailed\b|\bAER: .*Uncorrect"
+    r"|(?:^|[\s\[|])(?:ERROR|CRITICAL)(?:[\]|:]| [-|] )"
     r"|NCCL DIAG +\[(?!(?:OK|INFO|SKIP\w*|N/A)\])"
 )
 """What is loud: a line at level E or F, the last line of a Python exception, the words in which shells, launchers,
@@ -198,7 +201,9 @@ class Reader:
         elif record.level not in {"INFO", "TRACE", "VERSION"} or (
             record.level == "INFO" and faults.odd(text[:_READ])
         ):
-            if not harmless.why(text):
+            if record.level == "DIAG" and _WELL.match(text):
+                pass
+            elif not harmless.why(text):
                 self._strange(process, record.where, text[:300], record.stamp)
             elif len(seen.noted) < 100:
                 seen.noted.add(text[:200])
