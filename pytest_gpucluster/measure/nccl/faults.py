@@ -81,7 +81,10 @@ ERRNO = {
 }  # fmt: skip
 """Words of the C library -> number."""
 _WATCHDOG = re.compile(r"Rank (?P<rank>\d{1,12})\] +Watchdog caught collective operation timeout")
-_WATCHDOG_ANY = re.compile(r"Watchdog caught collective operation timeout")
+_WATCHDOG_ANY = re.compile(
+    r"Watchdog caught collective operation timeout|Timeout at NCCL work: \d"
+    r"|Exception \(either an error or timeout\) detected by watchdog"
+)
 _DUMP = re.compile(r"dump signal due to a collective timeout|due to a collective timeout from +rank \d{1,12}")
 _HEARTBEAT = re.compile(r"watchdog got stuck for \d{1,12}|Heartbeat monitor timed out", re.IGNORECASE)
 _WORK = re.compile(
@@ -122,6 +125,10 @@ _ENDED = re.compile(
     r"|exited with (?:exit )?code (?P<exit>[1-9]\d{0,5})"
     r"|Segmentation fault|core dumped|Fatal Python error|Out of memory: Killed process|oom-kill"
     r"|Process received signal|terminate called after throwing|Bus error \(|died with <Signals"
+    r"|(?:oom_kill|OOM[- ]kill\w*|oom-killer) event|OOM Killed|\bSIG(?:ABRT|BUS|FPE|ILL|KILL|SEGV)\) received by PID"
+    r"|: line \d{1,7}: +\d{1,10} (?:Killed|Aborted|Bus error|Illegal instruction|Floating point exception)(?: {2,}\S|$)"
+    r"|MPI_ABORT was invoked on rank|processes exited with (?:non-zero|nonzero) status|exits with return code = -?[1-9]"
+    r"|\bChildFailedError\b"
     r"|exited on signal|Root Cause \(first observed failure\)|oom_reaper|srun: error: .*(?:Killed|Exited|Aborted)"
 )
 

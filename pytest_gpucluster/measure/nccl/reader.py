@@ -12,7 +12,7 @@ from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Se
 _DONE = 50_000
 _FAULTS = 2_000
 _SHORT = 400
-_WATCH = ("atchdog", "dump signal", "ollective timeout", "eartbeat")
+_WATCH = ("atchdog", "dump signal", "ollective timeout", "eartbeat", "Timeout at NCCL work")
 _READ = 8192
 _NOBODY = Process("", -1)
 _QUOTED = "Last error:"
@@ -23,6 +23,8 @@ _ROCM = re.compile(
 )
 _AMD = ("HIP", "ROC", "rccl", "RCCL", "hipify")
 """Words of which one stands in each such line."""
+_WELL = re.compile(r"\[(?:OK|INFO|SKIP\w*|N/A)\]|\W*NCCL Diag|\W*RAS Diag|\w+ diagnostics completed")
+"""What NCCL's own diagnostics print of a check that is well or was not made, and around their checks."""
 _KERNEL = re.compile(r"Kernel version: (?P<kernel>\S+)")
 _LOUD = re.compile(
     r"(?:^|[\s\]:])\[?[EF]\d{4} \d\d:\d\d:\d\d|\[E \w+\.cpp:\d+\]"
@@ -30,9 +32,12 @@ _LOUD = re.compile(
     r"|NCCL ERROR|\b(?:[Ff]atal error|FATAL|[Bb]us error|[Ss]egmentation fault|Test failure)\b"
     r"|\berror: |\bSignal: \w+ \(|^\W*(?:Killed|Aborted|Terminated)\W*$|\bCANCELLED\b"
     r"|\bLink (?:DOWN|down)\b|\b\w+Error:?\s*$"
+    r"|\bAssertion [`'\"].*\bfailed\b|\bAER: .*Uncorrect"
+    r"|(?:^|[\s\[|])(?:ERROR|CRITICAL)(?:[\]|:]| [-|] )"
+    r"|NCCL DIAG +\[(?!(?:OK|INFO|SKIP\w*|N/A)\])"
 )
 """What is loud: a line at level E or F, the last line of a Python exception, the words in which shells, launchers,
-kernels and libraries end something: an error, whatever it says."""
+kernels and libraries end something: an error, whatever it says; a check of NCCL's own diagnostics that is not well."""
 _LOADED = re.compile(
     r"NET/Plugin ?:? ?(?:Loaded net plugin (?P<name>.+?) \(v\d+\)|Plugin name set by env to (?P<env>\S+))"
     r"|Successfully loaded external (?:network )?plugin (?P<file>\S+)|P2P plugin (?:v\d+ )?(?P<p2p>\S+)"
@@ -196,7 +201,9 @@ class Reader:
         elif record.level not in {"INFO", "TRACE", "VERSION"} or (
             record.level == "INFO" and faults.odd(text[:_READ])
         ):
-            if not harmless.why(text):
+            if record.level == "DIAG" and _WELL.match(text):
+                pass
+            elif not harmless.why(text):
                 self._strange(process, record.where, text[:300], record.stamp)
             elif len(seen.noted) < 100:
                 seen.noted.add(text[:200])

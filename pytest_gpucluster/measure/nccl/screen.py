@@ -32,6 +32,7 @@ _CHATTER = re.compile(rb"(?:(?!NCCLINFO).)*NCCLINFO(?:AR|AG|RS|AA|B|R|S)(?:C\]?|
 _BARE = re.compile(
     rb"NCCL|WARN|ABORT|RCCL|#|(?:\.[A-Z\]]{0,8}){4}|(?:\.[A-Z\]]{0,8}){2}NA|C|\]$|[A-Z]E|IU|IA|AFINET|HINT"
     rb"|^\]{0,4}(?:T\.*|[AKPS]|E\]*)$|^\]{0,4}[EF]\.|^\]{0,4}L|GPU|PID|HIP|HSA|NVRM|X"
+    rb"|ERROR|CRITICAL|MPI|AER|\.L$|OOM|\]\]A|\.A[A-Z.]{0,12}\.$|^[.\]]{0,6}[ABFIK]\.*$"
 )
 """What a line without a record of NCCL must leave: words of PyTorch and of tables, rows of figures, a folded line."""
 
@@ -63,7 +64,9 @@ _WORDS = (
     "srun: error", "HIP version", "ROCm version", "Librccl", "Kernel version", "CUDA_ERROR", "out of memory",
     "operations have failed", "entire process down", "unhandled",
     "NCCL ERROR", "FATAL", "CANCELLED", "Bus error", "atal error", "Test failure", "Link DOWN", "Link down", "Signal: ",
-    "Killed", "Aborted", "Terminated",
+    "Killed", "Aborted", "Terminated", "Assertion", "oom_kill", "received by PID", "NCCL DIAG", "Timeout at NCCL",
+    "MPI_ABORT", "processes exited with", "exits with return code", "ERROR", "CRITICAL",
+    "AER: ", "Illegal instruction", "Floating point exception",
 )  # fmt: skip
 _TROUBLES = (
     "event", "flap", "catastrophic", "corrupt", "degraded", "hung", "stuck", "is down", "went down", "goes down",
