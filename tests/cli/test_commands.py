@@ -56,7 +56,7 @@ def test_describe_profile_shows_values_with_sources(call: Call) -> None:
     """Each leaf of the effective profile names its source."""
     _, out, _ = call("describe", "profile", "--set", "budgets.bind=31")
     line = next(line for line in out.splitlines() if line.startswith("budgets.bind "))
-    assert line.split(maxsplit=2)[1:] == ["31.0", "option --gpucluster-set"]
+    assert line.split(maxsplit=2)[1:] == ["31.0", "option --set"]
     assert json.loads(call("describe", "profile", "--json")[1])["profile"]["name"] == "embedded"
 
 
@@ -179,6 +179,10 @@ def test_verify_compares_the_digest_that_was_noted(call: Call, run: Path) -> Non
     status, out, _ = call("verify", run, "--digest", "0" * 64)
     assert status == 3
     assert f"differs: report.json: its SHA-256 is {digest}, not {'0' * 64}" in out
+    for slip in (digest[:-1], digest[:12], f"digest: {digest}", ""):
+        status, out, err = call("verify", run, "--digest", slip)
+        assert (status, out) == (2, "")
+        assert f"--digest {slip!r}: expected the 64 hexadecimal digits" in err
 
 
 def test_report_says_what_it_could_not_write(call: Call, run: Path) -> None:
