@@ -1,5 +1,6 @@
 """What the commands do, in this process and without a cluster."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -256,6 +257,29 @@ def test_cleanup_of_the_embedded_cluster_has_nothing_to_do(call: Call) -> None:
     status, out, _ = call("cleanup", "--cluster", "embedded", "--all-expired")
     assert status == 0
     assert "ends with its run" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--run", "20260101T0-x"], "nothing of run 20260101T0-x is there"),
+        (["--all-expired"], "nothing of ours"),
+    ],
+)
+def test_cleanup_that_finds_nothing_says_what_it_looked_for(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    """An id with a slip in it is not taken for a clean cluster."""
+    (tmp_path / "there.yaml").write_text(
+        "connection: {kubeconfig: k, context: c}\nscheduler: volcano\nqueue: q\ngpu_resource: nvidia.com/gpu\n"
+        "gpus_per_node: 8\n"
+    )
+    monkeypatch.setattr(cleanup, "connect", lambda *_args, **_more: None)
+    module = importlib.import_module("pytest_gpucluster.scenario.sweep")
+    monkeypatch.setattr(module, "sweep", lambda *_args, **_more: module.Swept((), (), ()))
+    status, out, _ = call("cleanup", "--cluster", "there", "--profiles", tmp_path, *words)
+    assert status == 0
+    assert out.startswith(said)
 
 
 def test_cleanup_takes_run_and_cluster_from_a_run_folder(call: Call, run: Path) -> None:
