@@ -12,7 +12,7 @@ COMMANDS = {
     "discover": "write a first profile from what a cluster shows of itself",
     "describe": "show requirements, planted defects or a cluster's profile",
     "judge": "decide a requirement on evidence of any origin",
-    "diagnose": "say what holds a Volcano Job up, and what to do about it",
+    "diagnose": "say what holds a job up, and what to do about it",
     "record": "run one scenario on a cluster and keep what happened as a recording",
     "report": "write the reports of a run from its journal",
     "verify": "reach every verdict of a run again from its files",

@@ -56,6 +56,13 @@ def _of_folder(options: Any) -> None:
     options.cluster = options.cluster or report["cluster"].get("name")
 
 
+def _nothing(run: str | None) -> str:
+    """Say what was looked for in vain: of an id with a slip in it nothing is ever there."""
+    if run is None:
+        return "nothing of ours is there"
+    return f"nothing of run {run} is there; --all-expired --dry-run shows what other runs left"
+
+
 def _sweep(kubeconfig: str, context: str, options: Any) -> int:
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.scenario.sweep import sweep
@@ -73,7 +80,7 @@ def _sweep(kubeconfig: str, context: str, options: Any) -> int:
     for item in swept.failed:
         common.say(f"not removed: {item}")
     if not (swept.removed or swept.kept or swept.failed):
-        common.say("nothing of ours is there")
+        common.say(_nothing(options.run))
     return 1 if swept.failed else 0
 
 
@@ -105,7 +112,7 @@ def _sweep_kind(options: Any, name: str | None) -> int:
                 engine.find().ask_kind("export", "kubeconfig", "--name", name, "--kubeconfig", file.name)
                 return max(status, _sweep(file.name, f"kind-{name}", options))
         if not due and not kept:
-            common.say("nothing of ours is there")
+            common.say(_nothing(options.run))
     except provider.ProviderError as error:
         raise common.CliError(str(error), status=3) from None
     return status

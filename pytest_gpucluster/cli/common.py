@@ -161,11 +161,14 @@ def load_profile(name: str, folders: Sequence[Path], overrides: Sequence[str] = 
     from pytest_gpucluster import profile
     from pytest_gpucluster.plain import folders as places
 
+    for folder in folders:
+        if not folder.is_dir():
+            raise CliError(f"no such folder: --profiles {str(folder)!r}")
     here = Path.cwd()
     named = [Path(part) for part in os.environ.get("GPUCLUSTER_PROFILES", "").split(os.pathsep) if part]
     search = tuple(dict.fromkeys([*folders, *named, *places.upwards(here, places.root_of(here))]))
     try:
-        return profile.load(name, search, os.environ, (), overrides)
+        return profile.load(name, search, os.environ, (), overrides, option="--set")
     except profile.ProfileError as error:
         raise CliError(str(error)) from None
 

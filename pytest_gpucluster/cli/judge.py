@@ -123,7 +123,7 @@ def _given(texts: Sequence[str]) -> dict[str, Any]:
         try:
             parsed = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise common.CliError(f"--given {text!r}: the value is no YAML") from None
+            raise common.CliError(f"--given {text!r}: the value is not valid YAML") from None
         _put(told, key.split("."), parsed, text)
     return told
 

@@ -203,6 +203,8 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
     values = nccl.verdict.values(found)
     yield f"{decision.verdict.upper()}: {redact.clean(_headline(found, decision))}"
     yield f"asked: {nccl.verdict.question(found)}"
+    if found.given.nodes is None and found.nnodes == 1:
+        yield "       NCCL counts one node here: if the job has one machine, say so with --nodes 1"
     yield ""
     yield "facts"
     for title, text in _facts(found, values):
@@ -345,7 +347,7 @@ def _cases(path: Path) -> "list[nccl.cases.Case]":
     except UnicodeDecodeError:
         raise common.CliError(f"judge nccl: {str(path)!r} is no text in UTF-8") from None
     except yaml.YAMLError as error:
-        raise common.CliError(f"judge nccl: {str(path)!r} is no YAML: {error}") from None
+        raise common.CliError(f"judge nccl: {str(path)!r} is not valid YAML: {error}") from None
     except RecursionError:
         raise common.CliError(
             f"judge nccl: {str(path)!r} is no YAML of cases: it is nested too deep"

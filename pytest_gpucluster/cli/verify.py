@@ -1,5 +1,6 @@
 """`gpucluster verify`: reach every verdict of a run again from its files alone."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ A file that is missing, changed or added and a verdict that is not reached again
 site's own are decided again by their module, named with --module; plain tests of a site are asserted, and not decided
 again.
 """
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -32,8 +34,10 @@ def run(arguments: Sequence[str]) -> int:
     from pytest_gpucluster.report import record, verify, write
 
     if not any((folder / name).exists() for name in (record.JOURNAL, record.REPORT, write.SUMS)):
+        raise common.CliError(f"{folder} is no folder of a run: it has no {record.JOURNAL}")
+    if options.digest is not None and not _SHA256.fullmatch(options.digest):
         raise common.CliError(
-            f"{folder / record.JOURNAL}: cannot be read: No such file or directory: {folder} is no folder of a run"
+            f"--digest {options.digest!r}: expected the 64 hexadecimal digits of the line `digest`"
         )
     try:
         found = verify.verify(folder, registry=common.registry(options.module), digest=options.digest)

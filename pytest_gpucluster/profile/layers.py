@@ -84,7 +84,7 @@ def from_environment(env: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], 
     """Yield path, value and source of each leaf that a `GPUCLUSTER_*` variable sets.
 
     Raises:
-        ProfileError: when a value is no YAML.
+        ProfileError: when a value is not valid YAML.
     """
     for name in sorted(env):
         rest = name.removeprefix(ENV_PREFIX)
@@ -99,7 +99,7 @@ def from_texts(texts: Iterable[str], where: str) -> Iterator[tuple[tuple[str, ..
     """Yield path, value and source of each `PATH=VALUE`.
 
     Raises:
-        ProfileError: without `=`, or when the value is no YAML.
+        ProfileError: without `=`, or when the value is not valid YAML.
     """
     for text in texts:
         path, equals, value = text.partition("=")

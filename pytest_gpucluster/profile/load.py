@@ -73,6 +73,7 @@ def load(
     cli: Iterable[str] = (),
     *,
     given: Iterable[Given] = (),
+    option: str = "--gpucluster-set",
 ) -> LoadedProfile:
     """Load the profile `name`.
 
@@ -83,8 +84,9 @@ def load(
         search: folders, the first that has the file wins.
         env: the environment; only `GPUCLUSTER_*` is read. Leaves are written `GPUCLUSTER_BUDGETS__BIND`.
         ini: `PATH=VALUE` texts of the ini setting `gpucluster_set`.
-        cli: `PATH=VALUE` texts of the option `--gpucluster-set`.
+        cli: `PATH=VALUE` texts of the option.
         given: leaves that options of their own set.
+        option: the option as it was typed; errors and sources name it.
 
     Raises:
         ProfileError: unknown name, unreadable file, unknown key, value of the wrong type, missing key.
@@ -94,7 +96,7 @@ def load(
         *from_environment(env or {}),
         *from_texts(ini, "ini gpucluster_set"),
         *given,
-        *from_texts(cli, "option --gpucluster-set"),
+        *from_texts(cli, f"option {option}"),
     ]
     layers = _layers(name, file, document, overrides)
     if file is not None and layers.data.get("provider") not in defaults.MADE:
@@ -200,10 +202,12 @@ def _find(name: str, search: Sequence[Path]) -> tuple[Path, Document]:
             if path.is_file():
                 return path, _read(path)
     places = ", ".join(str(folder) for folder in search) or "nowhere"
+    # Whoever gives the path of a file means the profile of that name.
+    word = Path(name).stem if Path(name).suffix in SUFFIXES else Path(name).name
     raise ProfileError(
         "--cluster",
         "",
-        f"unknown cluster {name!r}{names.did_you_mean(name, known_names(search))}; searched: {places}",
+        f"unknown cluster {name!r}{names.did_you_mean(word, known_names(search))}; searched: {places}",
     )
 
 

@@ -40,6 +40,9 @@ def _float(_loader: yaml.SafeLoader, node: yaml.Node) -> float:
 
 _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 
+_KEY = "while scanning a simple key"
+"""Context of the YAML reader's error about a key that no colon follows."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Document:
@@ -53,7 +56,7 @@ def read_mapping(text: str, where: str) -> Document:
     """Read a YAML document that must be a mapping with text keys.
 
     Raises:
-        ProfileError: no YAML, no mapping, a key twice or a key that is no text; the line is in `where`.
+        ProfileError: not valid YAML, no mapping, a key twice or a key that is no text; the line is in `where`.
     """
     loader = _Loader(text)
     try:
@@ -66,10 +69,16 @@ def read_mapping(text: str, where: str) -> Document:
     except RecursionError:
         raise ProfileError(where, "", "not valid YAML: nested too deep") from None
     except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ProfileError(f"{where}{line}", "", f"no YAML: {error.problem or error.context}") from None
+        mark = error.problem_mark
+        if error.context == _KEY and error.context_mark is not None:
+            # A key without its colon is noticed at the next key, and stands where it began.
+            mark = error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise ProfileError(
+            f"{where}{line}", "", f"not valid YAML: {error.problem or error.context}"
+        ) from None
     except yaml.YAMLError as error:
-        raise ProfileError(where, "", f"no YAML: {' '.join(str(error).split())}") from None
+        raise ProfileError(where, "", f"not valid YAML: {' '.join(str(error).split())}") from None
     finally:
         loader.dispose()
     if not isinstance(data, dict):
@@ -81,7 +90,7 @@ def read_value(text: str, where: str, path: str) -> Any:
     """Read one value as it stands after `=` in an override.
 
     Raises:
-        ProfileError: when it is no YAML.
+        ProfileError: when it is not valid YAML.
     """
     loader = _Loader(text)
     try:
@@ -94,7 +103,7 @@ def read_value(text: str, where: str, path: str) -> Any:
         raise ProfileError(where, path, "not valid YAML: nested too deep") from None
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or str(error)
-        raise ProfileError(where, path, f"no YAML: {problem}", value=text) from None
+        raise ProfileError(where, path, f"not valid YAML: {problem}", value=text) from None
     finally:
         loader.dispose()
 

@@ -1,7 +1,7 @@
 """Whether any node of a cluster that exists offers the declared GPU resource."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_gpucluster.kube import connection, errors, objects, retry
 from pytest_gpucluster.plain import names
@@ -19,7 +19,8 @@ class Offered(NamedTuple):
 
     Attributes:
         note: why it could not be asked, in one line.
-        problem: that no node offers the resource, where it is declared, and what the nodes offer.
+        problem: that no node offers the resource, or some do and none is declared to; where that stands, and what
+            the nodes offer.
     """
 
     note: str = ""
@@ -32,7 +33,7 @@ def ask(loaded: "LoadedProfile") -> Offered:
     Any name is good that a node offers: renamed, shared, a MIG profile, another vendor's.
     """
     profile = loaded.profile
-    if profile.provider != EXISTING or profile.gpus_per_node == 0:
+    if profile.provider != EXISTING:
         return Offered()
 
     declared = profile.connection
@@ -48,12 +49,27 @@ def ask(loaded: "LoadedProfile") -> Offered:
         return Offered(
             f"the nodes could not be read, so whether one offers {profile.gpu_resource} is not known: {text}"
         )
+    if profile.gpus_per_node == 0:
+        return _none_declared(loaded, nodes)
     offered = gpu_nodes.named(nodes)
     if profile.gpu_resource in offered:
         return Offered()
     where = loaded.sources.get("gpu_resource") or str(loaded.file or profile.name)
     said = _said(profile.gpu_resource, offered, len(nodes))
     return Offered(problem=f"{where}: gpu_resource = {profile.gpu_resource!r}: no node offers it{said}")
+
+
+def _none_declared(loaded: "LoadedProfile", nodes: Sequence[Mapping[str, Any]]) -> Offered:
+    """Compare the declaration that no node has GPUs: where some have, rows would not apply that must be decided."""
+    resource = loaded.profile.gpu_resource
+    having = sum(
+        ((node.get("status") or {}).get("capacity") or {}).get(resource, "0") != "0" for node in nodes
+    )
+    if not having:
+        return Offered()
+    where = loaded.sources.get("gpus_per_node") or str(loaded.file or loaded.profile.name)
+    said = f"says that no node has GPUs, and {having} of {len(nodes)} offer {resource}"
+    return Offered(problem=f"{where}: gpus_per_node = 0: {said}")
 
 
 def _said(name: str, offered: Mapping[str, int], nodes: int) -> str:

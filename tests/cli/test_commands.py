@@ -1,5 +1,6 @@
 """What the commands do, in this process and without a cluster."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_describe_profile_shows_values_with_sources(call: Call) -> None:
     """Each leaf of the effective profile names its source."""
     _, out, _ = call("describe", "profile", "--set", "budgets.bind=31")
     line = next(line for line in out.splitlines() if line.startswith("budgets.bind "))
-    assert line.split(maxsplit=2)[1:] == ["31.0", "option --gpucluster-set"]
+    assert line.split(maxsplit=2)[1:] == ["31.0", "option --set"]
     assert json.loads(call("describe", "profile", "--json")[1])["profile"]["name"] == "embedded"
 
 
@@ -179,6 +180,10 @@ def test_verify_compares_the_digest_that_was_noted(call: Call, run: Path) -> Non
     status, out, _ = call("verify", run, "--digest", "0" * 64)
     assert status == 3
     assert f"differs: report.json: its SHA-256 is {digest}, not {'0' * 64}" in out
+    for slip in (digest[:-1], digest[:12], f"digest: {digest}", ""):
+        status, out, err = call("verify", run, "--digest", slip)
+        assert (status, out) == (2, "")
+        assert f"--digest {slip!r}: expected the 64 hexadecimal digits" in err
 
 
 def test_report_says_what_it_could_not_write(call: Call, run: Path) -> None:
@@ -252,6 +257,29 @@ def test_cleanup_of_the_embedded_cluster_has_nothing_to_do(call: Call) -> None:
     status, out, _ = call("cleanup", "--cluster", "embedded", "--all-expired")
     assert status == 0
     assert "ends with its run" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--run", "20260101T0-x"], "nothing of run 20260101T0-x is there"),
+        (["--all-expired"], "nothing of ours"),
+    ],
+)
+def test_cleanup_that_finds_nothing_says_what_it_looked_for(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    """An id with a slip in it is not taken for a clean cluster."""
+    (tmp_path / "there.yaml").write_text(
+        "connection: {kubeconfig: k, context: c}\nscheduler: volcano\nqueue: q\ngpu_resource: nvidia.com/gpu\n"
+        "gpus_per_node: 8\n"
+    )
+    monkeypatch.setattr(cleanup, "connect", lambda *_args, **_more: None)
+    module = importlib.import_module("pytest_gpucluster.scenario.sweep")
+    monkeypatch.setattr(module, "sweep", lambda *_args, **_more: module.Swept((), (), ()))
+    status, out, _ = call("cleanup", "--cluster", "there", "--profiles", tmp_path, *words)
+    assert status == 0
+    assert out.startswith(said)
 
 
 def test_cleanup_takes_run_and_cluster_from_a_run_folder(call: Call, run: Path) -> None:

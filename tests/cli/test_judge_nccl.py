@@ -46,6 +46,19 @@ def test_what_was_not_told_is_no_pass(call: Call, tmp_path: Path) -> None:
     assert "tell both: --ranks N --nodes M" in out
 
 
+@pytest.mark.parametrize(
+    ("log", "told", "hinted"),
+    [("one", (), True), ("one", ("--nodes", 1), False), ("two", (), False)],
+)
+def test_a_log_of_one_node_says_which_option_is_missing(
+    call: Call, log: str, told: tuple[object, ...], hinted: bool
+) -> None:
+    """Whoever reads the log of a single machine without --nodes learns why its adapters were asked for."""
+    paths = [logs.ONE_NODE] if log == "one" else logs.TWO_PODS
+    _, out, _ = call("judge", "nccl", *paths, *told)
+    assert ("say so with --nodes 1" in out) is hinted
+
+
 def test_json(call: Call) -> None:
     """Facts, connections and advice as data."""
     status, out, _ = call("judge", "nccl", *logs.TWO_PODS, "--ranks", 4, "--nodes", 2, "--json")
@@ -185,7 +198,7 @@ def test_a_case_with_a_difference(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a: [", "is no YAML"),
+        ("a: [", "is not valid YAML"),
         ("a: 1", "expected a list of cases, found a mapping"),
         ("", "expected a list of cases, found nothing"),
         ("- {id: x, lines: []}", "case 'x': 'expect' is missing"),

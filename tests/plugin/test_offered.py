@@ -83,6 +83,24 @@ def test_a_name_that_no_node_offers_ends_the_run_before_the_first_row(there: Any
     assert project.log == []
 
 
+def test_no_gpus_declared_where_nodes_have_some_ends_the_run(there: Any) -> None:
+    """Rows about GPUs would not apply, and the answer be yes without them."""
+    project = there("amd.com/gpu", gpus=0)
+    result = project.run("--cluster=there")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [each for each in result.stderr.lines if each.startswith("ERROR: ")]
+    assert line.endswith(
+        "there.yaml:5: gpus_per_node = 0: says that no node has GPUs, and 1 of 3 offer amd.com/gpu"
+    )
+    assert project.log == []
+
+
+@pytest.mark.parametrize("amounts", [{}, {"nvidia.com/gpu": "0"}])
+def test_no_gpus_declared_and_none_there_is_good(there: Any, amounts: dict[str, str]) -> None:
+    """A cluster of CPUs; a node goes on naming the resource after its device plugin went."""
+    assert there("nvidia.com/gpu", (node(**amounts),), gpus=0).run("--cluster=there").ret == 0
+
+
 @pytest.mark.parametrize(("nodes", "count"), [((), "0 nodes"), ((node(),), "1 node")])
 def test_nodes_without_any_device_are_told(there: Any, nodes: Any, count: str) -> None:
     """Nothing is offered at all: the plugin is asked for, not the spelling."""
@@ -102,8 +120,8 @@ def test_nodes_that_cannot_be_read_are_told(there: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("more", [("--gpucluster-plan",), ()], ids=["plan", "no GPUs"])
-def test_nobody_is_asked_who_need_not_be(there: Any, more: tuple[str, ...]) -> None:
-    """A plan sends no request, and a cluster without GPUs offers none."""
-    project = there("nvidia.com/gpu", AssertionError("asked"), gpus=8 if more else 0)
-    assert project.run("--cluster=there", *more).ret == 0
+def test_a_plan_asks_nobody(there: Any) -> None:
+    """A plan sends no request."""
+    assert (
+        there("nvidia.com/gpu", AssertionError("asked")).run("--cluster=there", "--gpucluster-plan").ret == 0
+    )

@@ -375,7 +375,8 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
         ("7: 1\n", "a key must be a text: quote it"),
         ("waivers: [{id: GANG-1, reason: r, owner: o, expires: 2027-01-01}]\n", "waivers.0.id = 'GANG-1':"),
         ("waivers: [{id: GANG-001, reason: r, owner: o, expires: soon}]\n", "waivers.0.expires = 'soon':"),
-        ("a: [\n", "prod-a.yaml:9: no YAML:"),
+        ("numa\n# a remark\nkueue: {}\n", "prod-a.yaml:8: not valid YAML: could not find expected ':'"),
+        ("a: [\n", "prod-a.yaml:9: not valid YAML:"),
         (
             "further_schedulers: [nativ]\n",
             "further_schedulers.0 = 'nativ': is not known; did you mean 'native'?",
@@ -389,7 +390,7 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
         ("numa: {policy: single-numa}\n", "numa.policy = 'single-numa':"),
         ("numa: {nodes: 0}\n", "numa.nodes = 0:"),
         ("numa: {cpus: half}\n", "numa.cpus = 'half':"),
-        ("a: !!python/object:os.system x\n", "no YAML:"),
+        ("a: !!python/object:os.system x\n", "not valid YAML:"),
         (
             "fabric: {intra_node: NVL}\n",
             "prod-a.yaml:8: fabric.intra_node = 'NVL': is not known; did you mean",

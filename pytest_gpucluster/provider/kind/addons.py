@@ -185,7 +185,9 @@ def _objects(where: str, source: str, text: bytes) -> list[Obj]:
     try:
         documents = [each for each in yaml.safe_load_all(text) if each]
     except yaml.YAMLError as error:
-        raise ProviderError(f"{where}.source: {source} is no YAML: {' '.join(str(error).split())}") from None
+        raise ProviderError(
+            f"{where}.source: {source} is not valid YAML: {' '.join(str(error).split())}"
+        ) from None
     found: list[Obj] = []
     for document in documents:
         listed = (

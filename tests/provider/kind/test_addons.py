@@ -107,7 +107,7 @@ def test_what_is_wrong_with_a_source_is_one_line(folder, source, sha256, told):
     ("text", "told"),
     [
         ("", "holds no Kubernetes objects"),
-        ("a: [", "is no YAML"),
+        ("a: [", "is not valid YAML"),
         ("kind: Pod\n", "without kind or metadata.name"),
     ],
 )
