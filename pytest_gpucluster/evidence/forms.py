@@ -92,12 +92,9 @@ def doubt(word: Word, world: int | None) -> str:
     return ""
 
 
-def _not_finite(value: object) -> Iterator[float]:
-    if isinstance(value, float) and not math.isfinite(value):
-        yield value
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for each in inner:
-        yield from _not_finite(each)
+def _not_finite(told: Mapping[str, object]) -> Iterator[float]:
+    """Yield what a fact says of itself that is no figure; lists of measured figures are judged one by one."""
+    yield from (value for value in told.values() if isinstance(value, float) and not math.isfinite(value))
 
 
 def _has(value: object, path: list[str]) -> bool:
