@@ -1,6 +1,7 @@
 """What the payloads always write of a fact: a line that lacks a part of it was cut, whatever a judge reads of it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 
 from pytest_gpucluster.evidence.payload import Word
 
@@ -65,6 +66,35 @@ that is null is there. Who speaks (`pod`, `container`, `run`, `attempt`, `t`) is
 def lacks(word: Word) -> str:
     """Return the first part that a fact should have and has not, or "" for a whole one and one of no known form."""
     return next((part for part in FORMS.get(word.event, ()) if not _has(word.data, part.split("."))), "")
+
+
+SUMS = ("sum", "reduced", "wired")
+"""Events that tell a sum over all ranks, in which rank r gave r + 1."""
+
+
+def doubt(word: Word, world: int | None) -> str:
+    """Return why a fact is not what a payload of a healthy member says, "" where nothing speaks against it.
+
+    Args:
+        word: the fact.
+        world: how many ranks were asked for, None where that is not known.
+    """
+    said = str(word.data.get("pod") or word.pod)
+    if said != word.pod:
+        return f"says that it is of {said}"
+    odd = next(_not_finite(word.data), None)
+    if odd is not None:
+        return f"has {odd} as a figure"
+    told = word.data.get("expected")
+    size = word.number("world") or world
+    if word.event in SUMS and size and told is not None and told != size * (size + 1) / 2:
+        return f"says that {told} is the sum of {size} ranks"
+    return ""
+
+
+def _not_finite(told: Mapping[str, object]) -> Iterator[float]:
+    """Yield what a fact says of itself that is no figure; lists of measured figures are judged one by one."""
+    yield from (value for value in told.values() if isinstance(value, float) and not math.isfinite(value))
 
 
 def _has(value: object, path: list[str]) -> bool:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence import fields, identities
 from pytest_gpucluster.evidence.model import PROVEN, WATCH_TYPES, Line, Span
 
 LATE = 4.0
@@ -55,6 +55,7 @@ def check(header: Mapping[str, Any], lines: Sequence[Line], spans: Sequence[Span
         or _disguised(header, lines)
         or _cut(header, lines, spans)
         or _disorder(lines)
+        or identities.contradiction(lines, spans if proven(header) else ())
     )
     if damage:
         return Sound((), damage)

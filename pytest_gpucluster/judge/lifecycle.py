@@ -284,10 +284,9 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
 
 
 def _longest(one: Ended) -> float:
-    return max(
-        (min(t for t in (p.deleting, p.deleted, p.finished) if t is not None) - one.t for p in one.others),
-        default=0.0,
-    )
+    """Return how long it took until the last of the others was asked to go, or went; those that stayed have none."""
+    ends = ([t for t in (p.deleting, p.deleted, p.finished) if t is not None] for p in one.others)
+    return max((min(times) - one.t for times in ends if times), default=0.0)
 
 
 @terms.judge

@@ -207,9 +207,9 @@ def lacking(evidence: Evidence, given: terms.Given, needs: Needs) -> str:
             text
             for text in (
                 *_record(evidence, given, needs),
-                *_objects(evidence, seen, needs),
+                *_objects(evidence, given, seen, needs),
                 *_watches(evidence, seen, needs),
-                *_facts(evidence, seen, needs),
+                *_facts(evidence, given, seen, needs),
             )
         ),
         "",
@@ -256,8 +256,13 @@ def _answers(evidence: Evidence) -> Iterator[str]:
             yield f"{kind} was {word} {noted[kind]} times, and so answered {asked[taken][kind]} times"
 
 
-def _objects(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
+def _objects(evidence: Evidence, given: terms.Given, seen: Look, needs: Needs) -> Iterator[str]:
     """Say what should have been seen and was not."""
+    asked = terms.count(given, "min_member")
+    for gang in terms.cast(evidence, {**given, "min_member": None}, "subject") or ():
+        stated = [said.value for said in gang.job.minimums] if gang.job and gang.kind == names.VC_JOB else []
+        if asked is not None and stated and asked not in stated:
+            yield f"{gang.title} has minAvailable {stated[-1]}, and was submitted with {asked}"
     for kind, name, uid in seen.members:
         if uid and not evidence.history(uid):
             yield f"{kind}/{name} was submitted and never seen"
@@ -327,16 +332,17 @@ def _watches(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
             yield f"the watch of {kind} had a gap of {end - start:.2f} s from t={start:.2f} s"
 
 
-def _facts(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
+def _facts(evidence: Evidence, given: terms.Given, seen: Look, needs: Needs) -> Iterator[str]:
     """Say what payloads should have told: whole lines, and as much of each member as of its fellows."""
     if not (needs.facts or needs.some):
         return
     yield from _logs(evidence, seen)
-    words = payload.words(evidence)
+    words, size = payload.words(evidence), terms.count(given, "world")
     for word in (word for event in (*needs.facts, *needs.some) for word in words.of(event)):
-        part = forms.lacks(word) if word.uid in seen.pods else ""
-        if part:
-            yield f"{word.pod}: its fact `{word.event}` lacks `{part}`"
+        if word.uid in seen.pods:
+            part, doubt = forms.lacks(word), forms.doubt(word, size)
+            if part or doubt:
+                yield f"{word.pod}: its fact `{word.event}` {doubt or f'lacks `{part}`'}"
     for gang in seen.gangs:
         ran = [pod for pod in gang.pods if pod.running is not None or pod.exit_codes]
         for event in needs.facts:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import needed, needs
+from pytest_gpucluster.judge import needed, needs, placed
 from pytest_gpucluster.requirement import Cause, Finding, Requirement, Verdict
 
 MEMBER_FAILED = Cause(
@@ -46,7 +46,8 @@ def _with_what_it_needs(
 ) -> Finding:
     """Return a pass as undecided where something that the row needs was not seen, and any other finding as it is.
 
-    So is one that rests on a member which did not come to the end that the row expects.
+    So is one that rests on a member which did not come to the end that the row expects, or which another scheduler
+    placed than the one that its Job names.
     """
     if finding.verdict is not Verdict.PASS:
         return finding
@@ -59,6 +60,16 @@ def _with_what_it_needs(
             verdict=Verdict.INCONCLUSIVE,
             observed=f"a member did not come to the end that this row rests on: {text}; else: {finding.observed}",
             causes=(MEMBER_FAILED,),
+            evidence=(key, *finding.evidence),
+        )
+    elsewhere = placed.elsewhere(evidence, told, wants)
+    if elsewhere is not None:
+        text, key = elsewhere
+        return dataclasses.replace(
+            finding,
+            verdict=Verdict.INCONCLUSIVE,
+            observed=f"{text}; else: {finding.observed}",
+            causes=(placed.CHANGED,),
             evidence=(key, *finding.evidence),
         )
     lack = needs.lacking(evidence, told, wants)
