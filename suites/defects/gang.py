@@ -77,7 +77,11 @@ MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
     "gang.short-unsaid": {"GANG-009": "fail"},
     "gang.not-healed-unsaid": {"GANG-010": "fail"},
     "gang.role-starts-alone": {"GANG-005": "fail"},
-    "gang.minimum-not-defaulted": {"REF-006": "fail", "REF-009": "inconclusive", "GANG-006": "fail"},
+    "gang.minimum-not-defaulted": {
+        "REF-006": "fail",
+        "GANG-006": "fail",
+        **dict.fromkeys(("GANG-003", "GANG-005", "REF-009"), "inconclusive"),
+    },
     "gang.drop-a-barrier-line": {"GANG-001": "inconclusive", "RDZV-004": "fail"},
     "gang.barrier-of-fewer": {"GANG-001": "fail"},
 }
