@@ -1,5 +1,6 @@
 """`gpucluster judge`: decide one requirement on evidence of any origin."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
         evidence = ingest.read(options.streams)
     except errors.EvidenceError as error:
         raise common.CliError(str(error)) from None
+    _check("", told, evidence.given)
     given = _merged(evidence.given, told)
     try:
         finding = deciding.decide(requirement, evidence, given)
@@ -135,6 +137,48 @@ def _put(told: dict[str, Any], path: list[str], value: Any, text: str) -> None:
             raise common.CliError(f"--given {text!r}: {key!r} already has a value that is no mapping")
         told = inner
     told[path[-1]] = value
+
+
+NUMBERS = frozenset(
+    {
+        "window",
+        "scheduler_period",
+        "bind_spread",
+        "start_spread",
+        "recovery",
+        "members",
+        "min_member",
+        "total",
+        "world",
+    }
+)
+"""What judges reckon with, also if the evidence does not tell it."""
+
+
+def _check(path: str, above: dict[str, Any], below: Any) -> None:
+    """Refuse a value of another kind than the one in whose place it stands, and a number that measures nothing."""
+    known = below if isinstance(below, Mapping) else {}
+    for key, value in above.items():
+        name, before = f"{path}{key}", known.get(key)
+        if isinstance(value, dict) and isinstance(before, Mapping):
+            _check(f"{name}.", value, before)
+            continue
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and not (math.isfinite(value) and value > 0) and value != before:
+            raise common.CliError(f"--given {name}={value}: a number above 0 is needed")
+        wanted = _kind(1) if before is None and name in NUMBERS else _kind(before)
+        if (before is not None or name in NUMBERS) and _kind(value) != wanted:
+            raise common.CliError(f"--given {name}: {wanted} is needed, this is {_kind(value)}: {value!r}")
+
+
+def _kind(value: object) -> str:
+    """Return what a value is, as an error line names it."""
+    if isinstance(value, bool):
+        return "true or false"
+    kinds: tuple[tuple[Any, str], ...] = (
+        (int | float, "a number"), (str, "a text"), (Mapping, "a mapping"), (list | tuple, "a list"),
+    )  # fmt: skip
+    return next((word for kind, word in kinds if isinstance(value, kind)), "nothing")
 
 
 def _merged(below: Any, above: dict[str, Any]) -> dict[str, Any]:

@@ -89,6 +89,26 @@ def test_judge_takes_what_it_is_told_over_the_header(call: Call, run: Path) -> N
     assert "3 of 7 members were bound" in out
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("window=-1", "--given window=-1: a number above 0 is needed"),
+        ("window=.nan", "--given window=nan: a number above 0 is needed"),
+        ("window=nan", "--given window: a number is needed, this is a text: 'nan'"),
+        ("window.a=3", "--given window: a number is needed, this is a mapping"),
+        ("min_member=0", "--given min_member=0: a number above 0 is needed"),
+        ("n=[1]", "--given n: a number is needed, this is a list"),
+        ("n=true", "--given n: a number is needed, this is true or false"),
+    ],
+)
+def test_judge_is_told_nothing_that_measures_nothing(call: Call, run: Path, given: str, line: str) -> None:
+    """A window of -1 s is no window, and every gang held through it."""
+    path = run / "evidence" / "gang-scarce.jsonl"
+    status, out, err = call("judge", path, "--requirement", "GANG-002", "--given", given)
+    assert (status, out) == (2, "")
+    assert line in err
+
+
 def test_judge_prints_json(call: Call, run: Path) -> None:
     """The finding as plain data, with what became of the presuppositions."""
     path = run / "evidence" / "gang-scarce.jsonl"
