@@ -35,7 +35,7 @@ _RING_DUMP = re.compile(
 )
 """`Channel 00/24 : 0 1 2 3`, and `Ring 00 : 3 -> 0 -> 1`: a rank between its neighbours."""
 _CHANNEL_START = re.compile(
-    r"(?:Channel|Ring|Coll|CollNet) \d{1,12}(?:/\d{1,12})? ?(?::|$)|C(?:h(?:a(?:n(?:n(?:el?)?)?)?)?)?$"
+    r"(?i:(?:Channel|Ring|Coll|CollNet) \d{1,12}(?:/\d{1,12})? ?(?::|$))|C(?:h(?:a(?:n(?:n(?:el?)?)?)?)?)?$"
 )
 
 
