@@ -111,10 +111,6 @@ def unread(facts: Facts) -> Iterator[Reason]:
         yield unseen(text, (advice.STRIPPED,))
     if seen.torn:
         yield unseen(f"{_lines(seen.torn)} of NCCL cannot be read", (advice.TORN,))
-    beyond = sorted({(m.comm.rank, m.comm.nranks) for m in seen.members if m.comm.rank >= m.comm.nranks})
-    if beyond:
-        rank, size = beyond[0]
-        yield unseen(f"rank {rank} of a communicator of {size}: ranks are counted from 0", (advice.TORN,))
     if figures.torn:
         yield unseen(f"{_lines(figures.torn)} of the test's table cannot be read", (advice.TORN,))
     if figures.odd:
