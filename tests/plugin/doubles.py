@@ -104,7 +104,13 @@ class Fake:
                     # In slices: a signal that comes just before one long sleep is seen only after it.
                     for _ in range(1200):
                         time.sleep(0.05)
-                header = {"type": "HEADER", "schema": 1, "scenario": scenario.name, "clock": "receipt"}
+                header = {
+                    "type": "HEADER",
+                    "schema": 2,
+                    "scenario": scenario.name,
+                    "clock": "receipt",
+                    "lines": 0,
+                }
                 path.write_text(
                     json.dumps({**header, "given": {}, **scenario.header}) + "\n", encoding="utf-8"
                 )
