@@ -175,7 +175,9 @@ def load_profile(name: str, folders: Sequence[Path], overrides: Sequence[str] = 
 
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, in the plural where it is not one."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    from pytest_gpucluster.plain import plurals
+
+    return plurals.count(count, noun)
 
 
 def say(text: str = "") -> None:

@@ -166,8 +166,8 @@ def _check(path: str, above: dict[str, Any], below: Any) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and not (math.isfinite(value) and value > 0) and value != before:
             raise common.CliError(f"--given {name}={value}: a number above 0 is needed")
-        wanted = _kind(1) if before is None and name in NUMBERS else _kind(before)
-        if (before is not None or name in NUMBERS) and _kind(value) != wanted:
+        wanted = _kind(before) if before is not None else _kind(1) if name in NUMBERS else ""
+        if wanted and _kind(value) != wanted:
             raise common.CliError(f"--given {name}: {wanted} is needed, this is {_kind(value)}: {value!r}")
 
 

@@ -147,7 +147,6 @@ def _write(evidence: Path, out: Path) -> None:
     import yaml
 
     from pytest_gpucluster.evidence import recording
-    from pytest_gpucluster.judge import say
 
     with evidence.open(encoding="utf-8") as file:
         made = recording.normalised(json.loads(line) for line in file)
@@ -159,5 +158,5 @@ def _write(evidence: Path, out: Path) -> None:
     }
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")
-    events, answers = say.count(len(made.events), "event"), say.count(len(made.responses), "answer")
+    events, answers = common.counted(len(made.events), "event"), common.counted(len(made.responses), "answer")
     common.say(f"recorded  {out} ({events}, {answers})")

@@ -6,6 +6,7 @@ from pytest_gpucluster.cli import collecting
 from pytest_gpucluster.cli.collecting import EVENT, GROUP, JOB, POD, Collected, Collector, Obj
 from pytest_gpucluster.diagnose import owning
 from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.pods import ANNOTATION_GROUP
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.kube.objects import Objects
 from pytest_gpucluster.plain import names
@@ -237,11 +238,9 @@ def _group_of(obj: Obj, pods: Sequence[Obj]) -> bool:
     if obj.get("kind") != "PodGroup":
         return False
     native = obj.get("apiVersion") == NATIVE.api_version
-    path = ("spec", "schedulingGroup", "podGroupName") if native else ("metadata", "annotations")
-    named = {
-        fields.text(pod, *path)
+    path = (
+        ("spec", "schedulingGroup", "podGroupName")
         if native
-        else str(fields.sub(pod, *path).get("scheduling.k8s.io/group-name") or "")
-        for pod in pods
-    }
-    return fields.text(obj, "metadata", "name") in named
+        else ("metadata", "annotations", ANNOTATION_GROUP)
+    )
+    return fields.text(obj, "metadata", "name") in {fields.text(pod, *path) for pod in pods}

@@ -15,7 +15,7 @@ class Level:
     Attributes:
         name: the queue's name.
         below: the names of the queues under it, and its own: what they use counts here too.
-        title: how a sentence calls it: `its queue small`, or `queue team, above its queue small,`.
+        title: how a sentence calls it: `its queue small`, or `queue team above its queue small`.
     """
 
     name: str

@@ -97,11 +97,11 @@ def views(evidence: Evidence, given: Mapping[str, Any]) -> tuple[View, ...]:
 
 def _telling(pod: PodStory, told: set[str], resource: str) -> list[fields.Object]:
     """Return the containers of a pod that are to tell: what admission put beside them, without a GPU, is not asked."""
-    own = [str(one.get("name")) for one in containers.own(pod.last)]
+    own = containers.own_names(pod.last)
     return [
         one
         for one in fields.containers(pod.last)
-        if str(one.get("name")) in (*own, *told) or numa.asked_by(one, resource) > 0
+        if str(one.get("name")) in own | told or numa.asked_by(one, resource) > 0
     ]
 
 

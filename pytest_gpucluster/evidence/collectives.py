@@ -179,12 +179,13 @@ def _rank(life: list[Word], pod: PodStory | None) -> Rank:
         failed=last("failed"),
         first=_first([w for w in life if w.event == "measured"]),
         done=last("done") is not None,
-        lasted=_lasted(life[0], last("pairs") or last("measured")),
+        lasted=lasted(life[0], last("pairs") or last("measured")),
         problems=(*problems, *more, *found),
     )
 
 
-def _lasted(first: Word, figures: Word | None) -> float | None:
+def lasted(first: Word | None, figures: Word | None) -> float | None:
+    """Return the seconds from one word of a rank to another, by the clock of its machine; None where it tells none."""
     begun, told = (
         samples.number(word.data.get("t")) if word is not None else None for word in (first, figures)
     )

@@ -51,7 +51,17 @@ def own(pod: fields.Object, part: str = "containers") -> list[fields.Object]:
     every = fields.items(pod, "spec", part)
     if any(_marked(one) for each in PARTS for one in fields.items(pod, "spec", each)):
         return [one for one in every if _marked(one)]
-    return [one for one in every if not PROXY.search(f"{one.get('name')} {one.get('image') or ''}")]
+    return [one for one in every if not is_proxy(one)]
+
+
+def own_names(pod: fields.Object) -> frozenset[str]:
+    """Return the names of the regular containers that a pod's author asked for."""
+    return frozenset(str(one.get("name")) for one in own(pod))
+
+
+def is_proxy(container: fields.Object) -> bool:
+    """Report whether a container is the proxy of a mesh, by its name or its image."""
+    return PROXY.search(f"{container.get('name')} {container.get('image') or ''}") is not None
 
 
 def _marked(container: fields.Object) -> bool:

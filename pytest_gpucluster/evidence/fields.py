@@ -78,12 +78,17 @@ def requested(pod: Object, resource: str) -> Fraction:
     return total
 
 
-def quantity(value: object) -> Fraction:
-    """Return a quantity, 0 for what is none."""
+def amount(value: object) -> Fraction | None:
+    """Return a quantity, None for what is none."""
     try:
         return quantities.parse_quantity(value)  # type: ignore[arg-type]
     except quantities.QuantityError:
-        return Fraction(0)
+        return None
+
+
+def quantity(value: object) -> Fraction:
+    """Return a quantity, 0 for what is none."""
+    return amount(value) or Fraction(0)
 
 
 def resources(pod: Object) -> tuple[str, ...]:

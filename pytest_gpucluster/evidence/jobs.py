@@ -267,7 +267,7 @@ def in_place(evidence: Evidence, gang: Gang) -> tuple[InPlace, ...]:
     found = []
     for pod in gang.pods:
         best: InPlace | None = None
-        asked = {str(one.get("name")) for one in containers.own(pod.last)}
+        asked = containers.own_names(pod.last)
         for line in evidence.history(pod.uid):
             for status in fields.items(line.object, "status", "containerStatuses"):
                 if asked and str(status.get("name")) not in asked:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import fields, gpu_names
 from pytest_gpucluster.evidence.model import EVERY_KIND, Evidence, Line
-from pytest_gpucluster.plain import names, quantities
+from pytest_gpucluster.plain import names
 
 POOL_LABELS = (
     "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool",
@@ -234,11 +234,8 @@ def _whole(value: object) -> int | None:
     """Return a number of devices, None for what is none: Kubernetes takes whole numbers alone."""
     if isinstance(value, str) and value.isdecimal():
         return int(value)
-    try:
-        amount = quantities.parse_quantity(value)  # type: ignore[arg-type]
-    except quantities.QuantityError:
-        return None
-    return int(amount) if amount >= 0 and amount.denominator == 1 else None
+    amount = fields.amount(value)
+    return int(amount) if amount is not None and amount >= 0 and amount.denominator == 1 else None
 
 
 def listed(evidence: Evidence, kind: str) -> bool:

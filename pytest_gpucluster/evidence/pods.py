@@ -111,7 +111,7 @@ class PodStory:
     def exit_codes(self) -> tuple[tuple[str, int], ...]:
         """Return (container, exit code) of the containers that ran to an end, without what was put beside them."""
         found = []
-        asked = {str(one.get("name")) for one in containers.own(self.last)}
+        asked = containers.own_names(self.last)
         for status in fields.items(self.last, "status", "containerStatuses"):
             if asked and str(status.get("name")) not in asked:
                 continue

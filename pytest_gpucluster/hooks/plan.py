@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.hooks import budget, state, waivers
 from pytest_gpucluster.hooks.collection import cost
-from pytest_gpucluster.plain import components
+from pytest_gpucluster.plain import components, plurals
 from pytest_gpucluster.plain.names import SLOT_PREFIX
 from pytest_gpucluster.requirement import REGISTRY, Requirement
 
@@ -32,10 +32,10 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     costs += [
         (case["needs"]["gpus"] * case["needs"]["seconds"], case["needs"]["seconds"]) for case in own.values()
     ]
-    beside = f" and {len(own)} test{'s' if len(own) != 1 else ''} of the site's own" if own else ""
+    beside = f" and {plurals.count(len(own), 'test')} of the site's own" if own else ""
     yield (
-        f"cluster {profile.name} ({profile.provider}): {_count(len(requirements), 'requirement')} from "
-        f"{_count(len(by_scenario), 'scenario')}{beside}, about {sum(c[1] for c in costs):.0f} s, "
+        f"cluster {profile.name} ({profile.provider}): {plurals.count(len(requirements), 'requirement')} from "
+        f"{plurals.count(len(by_scenario), 'scenario')}{beside}, about {sum(c[1] for c in costs):.0f} s, "
         f"{sum(c[0] for c in costs):.0f} GPU-seconds"
     )
     for name, group in by_scenario.items():
@@ -53,16 +53,12 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     yield "Nothing was run, and no cluster was touched."
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
-
-
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
     needs = case["needs"]
     known = bool(needs["declared"])
     words = [*needs["capabilities"]]
     words += [
-        f"{needs[what]} {noun}{'s' if needs[what] != 1 else ''}"
+        plurals.count(needs[what], noun)
         for what, noun in (("nodes", "GPU node"), ("gpus", "GPU"))
         if needs[what]
     ]
@@ -93,9 +89,7 @@ def _altogether(scenarios: Sequence[Any], profile: Any) -> Iterator[str]:
         effects.append(f"holds at most {gpus} {profile.gpu_resource} at the same time")
     slots = max((each.slot_nodes for each in needs), default=0)
     if slots:
-        effects.append(
-            f"changes the status of at most {slots} node{'s' if slots != 1 else ''} for each scenario"
-        )
+        effects.append(f"changes the status of at most {plurals.count(slots, 'node')} for each scenario")
     made = dict.fromkeys(kind for each in needs for kind in _made_outside(each))
     if made:
         effects.append(f"makes and removes outside its namespace: {', '.join(made)}")
@@ -143,7 +137,7 @@ def _placed(permission: str, profile: Any) -> str:
 def _needs(needs: Any, profile: Any) -> str:
     if needs is None:
         return "not declared"
-    parts = [f"{needs.nodes} node{'s' if needs.nodes != 1 else ''}"]
+    parts = [plurals.count(needs.nodes, "node")]
     if needs.gpus:
         parts.append(f"{needs.gpus} {profile.gpu_resource}")
     if needs.slot_nodes:
@@ -164,7 +158,7 @@ def _effect(needs: Any, profile: Any) -> str:
             f"{needs.gpu_seconds / needs.gpus:.0f} s"
         )
     if getattr(needs, "slot_nodes", 0):
-        nodes = f"{needs.slot_nodes} node{'s' if needs.slot_nodes != 1 else ''}"
+        nodes = plurals.count(needs.slot_nodes, "node")
         effects.append(
             f"adds a resource below {SLOT_PREFIX} to the status of {nodes}, which no other pod asks for"
         )

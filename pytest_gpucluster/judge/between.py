@@ -56,11 +56,7 @@ def _mesh(evidence: Evidence, pods: list[PodStory], port: str) -> Cause | None:
 def proxies(pod: PodStory) -> list[str]:
     """Return the names of a pod's containers that are proxies of a service mesh."""
     found = [*fields.containers(pod.last), *fields.items(pod.last, "spec", "initContainers")]
-    return [
-        str(c.get("name"))
-        for c in found
-        if containers.PROXY.search(f"{c.get('name')} {c.get('image') or ''}")
-    ]
+    return [str(c.get("name")) for c in found if containers.is_proxy(c)]
 
 
 def _asks(evidence: Evidence, namespace: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ Every rank must end by itself: a hang is a fail, and so is an end that leaves on
 
 import math
 
-from pytest_gpucluster.evidence import payload
+from pytest_gpucluster.evidence import collectives
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.model import Evidence
@@ -132,9 +132,9 @@ def _impossible(rank: Rank, bound: float) -> str:
         return f"{rank.where} tells a bound of {rank.stalled.data.get('bound')!r} s, {bound:g} s were set"
     if waited < own * 0.99:
         return f"{rank.where} says that it waited for {waited:g} s, and it waits for {own:g} s"
-    begun, told = (samples.number(word.data.get("t")) for word in (rank.word, rank.stalled))
-    if begun is not None and told is not None and begun > payload.EPOCH and waited > told - begun + SLACK:
-        return f"{rank.where} says that it waited for {waited:g} s, {told - begun:.3g} s after it began"
+    ran = collectives.lasted(rank.word, rank.stalled)
+    if ran is not None and waited > ran + SLACK:
+        return f"{rank.where} says that it waited for {waited:g} s, {ran:.3g} s after it began"
     return ""
 
 

@@ -31,7 +31,9 @@ class Promise:
 def unread(line: Line, promised: Iterable[Promise], found: Iterable[Machine]) -> list[str]:
     """Return what is no amount: of the queue's own fields, and of what nodes offer of the resources promised."""
     own = [
-        f"{field} {resource}={value}" for field, resource, value in _amounts(line) if not _is_amount(value)
+        f"{field} {resource}={value}"
+        for field, resource, value in _amounts(line)
+        if fields.amount(value) is None
     ]
     wanted = {promise.resource for promise in promised}
     nodes = [
@@ -64,7 +66,7 @@ def _amounts(line: Line) -> Iterator[tuple[str, str, object]]:
 
 def promises(line: Line) -> Iterator[Promise]:
     """Yield what a queue promises, as far as it can be read."""
-    readable = [(f, r, v) for f, r, v in _amounts(line) if _is_amount(v)]
+    readable = [(f, r, v) for f, r, v in _amounts(line) if fields.amount(v) is not None]
     if line.kind == "Queue":
         yield from (Promise(field, resource, fields.quantity(v), str(v)) for field, resource, v in readable)
         return
@@ -73,11 +75,3 @@ def promises(line: Line) -> Iterator[Promise]:
         sums[resource] = sums.get(resource, Fraction(0)) + fields.quantity(value)
     for resource, amount in sums.items():
         yield Promise("nominalQuota", resource, amount, quantities.format_quantity(amount))
-
-
-def _is_amount(value: object) -> bool:
-    try:
-        quantities.parse_quantity(value)  # type: ignore[arg-type]
-    except quantities.QuantityError:
-        return False
-    return True

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence import gangs, owners, schedulers
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import terms
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, plurals
 from pytest_gpucluster.plain import schedulers as known
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Refusal, Verdict
 
@@ -105,7 +105,7 @@ def listed(parts: Sequence[str], limit: int = MANY) -> str:
 
 def count(number: int, one: str, many: str = "") -> str:
     """Return `1 pod`, `2 pods`; `many` where the plural is not made with an s."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return plurals.count(number, one, many)
 
 
 def places(pods: Iterable[Any], limit: int = MANY) -> tuple[str, ...]:

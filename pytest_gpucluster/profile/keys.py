@@ -52,11 +52,9 @@ def wanted(path: Sequence[str]) -> str:
     if not _is_model(above) or path[-1] not in above.model_fields:
         return "a value, or no key"
     text = str(above.model_fields[path[-1]].description or "a value").partition(";")[0]
-    return (
-        text
-        if text.partition(" ")[0][1:].lower() != text.partition(" ")[0][1:]
-        else text[:1].lower() + text[1:]
-    )
+    first = text.partition(" ")[0]
+    # A name such as NCCL keeps its letters.
+    return text[:1].lower() + text[1:] if first[1:] == first[1:].lower() else text
 
 
 def misspelt(missing: str, present: Mapping[str, Any], path: Sequence[str]) -> str | None:

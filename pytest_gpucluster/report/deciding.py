@@ -41,6 +41,13 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
     )
 
 
+_OF_MEMBERS = (
+    (needs.broken_off, "a member did not come to the end that this row rests on: ", MEMBER_FAILED),
+    (placed.elsewhere, "", placed.CHANGED),
+)
+"""What must not be so of any member on which a row rests: question, how its answer is told, and the cause."""
+
+
 def _with_what_it_needs(
     requirement: Requirement, evidence: Evidence, told: Mapping[str, Any], finding: Finding
 ) -> Finding:
@@ -52,26 +59,17 @@ def _with_what_it_needs(
     if finding.verdict is not Verdict.PASS:
         return finding
     wants = needed.of(requirement.judge)
-    befell = needs.broken_off(evidence, told, wants)
-    if befell is not None:
-        text, key = befell
-        return dataclasses.replace(
-            finding,
-            verdict=Verdict.INCONCLUSIVE,
-            observed=f"a member did not come to the end that this row rests on: {text}; else: {finding.observed}",
-            causes=(MEMBER_FAILED,),
-            evidence=(key, *finding.evidence),
-        )
-    elsewhere = placed.elsewhere(evidence, told, wants)
-    if elsewhere is not None:
-        text, key = elsewhere
-        return dataclasses.replace(
-            finding,
-            verdict=Verdict.INCONCLUSIVE,
-            observed=f"{text}; else: {finding.observed}",
-            causes=(placed.CHANGED,),
-            evidence=(key, *finding.evidence),
-        )
+    for question, words, cause in _OF_MEMBERS:
+        found = question(evidence, told, wants)
+        if found is not None:
+            text, key = found
+            return dataclasses.replace(
+                finding,
+                verdict=Verdict.INCONCLUSIVE,
+                observed=f"{words}{text}; else: {finding.observed}",
+                causes=(cause,),
+                evidence=(key, *finding.evidence),
+            )
     lack = needs.lacking(evidence, told, wants)
     if not lack:
         return finding

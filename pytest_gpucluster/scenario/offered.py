@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_gpucluster.kube import connection, errors, objects, retry
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, plurals
 from pytest_gpucluster.scenario import gpu_nodes
 
 if TYPE_CHECKING:
@@ -33,11 +33,8 @@ def ask(loaded: "LoadedProfile") -> Offered:
     Any name is good that a node offers: renamed, shared, a MIG profile, another vendor's.
     """
     profile = loaded.profile
-    if profile.provider != EXISTING:
-        return Offered()
-
     declared = profile.connection
-    if declared is None:
+    if profile.provider != EXISTING or declared is None:
         return Offered()
     # Rows have more patience; here nobody knows yet whether the cluster answers at all.
     limits = retry.Limits(read=5.0, attempts=2, total=10.0)
@@ -73,7 +70,7 @@ def _none_declared(loaded: "LoadedProfile", nodes: Sequence[Mapping[str, Any]]) 
 
 
 def _said(name: str, offered: Mapping[str, int], nodes: int) -> str:
-    count = f"{nodes} node{'' if nodes == 1 else 's'}"
+    count = plurals.count(nodes, "node")
     if not offered:
         return f" (the cluster has {count}, and none offers any device: does the device plugin run?)"
     near = names.nearest(name, offered)

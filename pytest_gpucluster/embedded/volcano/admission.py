@@ -13,7 +13,7 @@ IMPLIED_PLUGINS = {
 """Plugins that the webhook adds for others."""
 
 
-TASK_NAME = names.DEFAULT_QUEUE
+TASK_NAME = "default"
 """What the name of a task without one begins with; its number follows."""
 
 
