@@ -106,7 +106,7 @@ def obtain(
             started, pipes = (source or _provider(loaded, keep=keep)).start(
                 loaded, run_folder, defects=defects, owner_pid=owner
             )
-            _write(run_folder, started)
+            _record(run_folder, started, pipes)
     except filelock.Timeout:
         raise ProviderError(
             f"another process of this run did not start the cluster within {limit:.0f} s"
@@ -175,6 +175,16 @@ def _provider(loaded: LoadedProfile, *, keep: bool = False) -> Provider:
             return KindProvider(keep=keep)
         case "host":
             return HostProvider()
+
+
+def _record(run_folder: Path, started: Started, pipes: Sequence[processes.Pipe]) -> None:
+    """Write down what was started; what is not written is known to nobody, so it ends here."""
+    try:
+        _write(run_folder, started)
+    except BaseException:
+        for pipe in reversed(pipes):
+            processes.end_now(pipe)
+        raise
 
 
 def _write(run_folder: Path, started: Started) -> None:

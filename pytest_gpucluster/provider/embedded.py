@@ -200,8 +200,8 @@ class _Start:
             self._log(role),
             limit=READY_LIMIT,
             held=self.owner_pid == os.getpid(),
+            begun=self.pipes,
         )
-        self.pipes.append(launched.pipe)
         self.running.append(launched.running)
         return launched
 

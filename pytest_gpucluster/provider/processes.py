@@ -13,9 +13,11 @@ import json
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from pytest_gpucluster.provider.protocol import ProviderError, Running
@@ -65,6 +67,7 @@ def launch(
     *,
     limit: float,
     held: bool,
+    begun: list[Pipe] | None = None,
 ) -> Launched:
     """Start a process, give it its configuration, wait for its ready line.
 
@@ -76,6 +79,7 @@ def launch(
         limit: seconds until it must be ready.
         held: its input is held open by this process, whose end ends it. Otherwise it holds its own input open and
             ends with `owner_pid` or on SIGTERM, since the starting process may end earlier.
+        begun: takes the pipe as soon as there is a process, so that whatever interrupts its start can end it.
 
     Raises:
         ProviderError: it does not start, says an error, ends, or is not ready in time.
@@ -85,8 +89,12 @@ def launch(
     answer, answered = os.pipe()
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, answer)
-        pipe = _spawn(role, command, log, (source, sink, answered), held=held)
-        stack.enter_context(_ended_on_error(pipe))
+        # An interrupt between the start of a process and its entry here would leave one that nobody ends.
+        with _interrupts_deferred():
+            pipe = _spawn(role, command, log, (source, sink, answered), held=held)
+            stack.enter_context(_ended_on_error(pipe))
+            if begun is not None:
+                begun.append(pipe)
         with contextlib.suppress(BrokenPipeError):
             os.write(sink, json.dumps(config).encode() + b"\n")
         ready = _ready_line(role, answer, log, limit)
@@ -116,6 +124,29 @@ def _spawn(role: str, command: Sequence[str], log: Path, ends: tuple[int, int, i
         for descriptor in (source, answered, errors):
             os.close(descriptor)
     return Pipe(Running(role, pid, born(pid) or 0, str(log)), sink)
+
+
+@contextlib.contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Let what SIGINT and SIGTERM do in this process happen at the end of the block."""
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        came.append(number)
+
+    handlers: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(signal.getsignal(number)):
+                handlers[number] = signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for each in came:
+            signal.raise_signal(each)
 
 
 @contextlib.contextmanager

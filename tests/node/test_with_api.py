@@ -86,9 +86,10 @@ class Cluster:
 
     @contextmanager
     def lines(self, path: str, seconds: float) -> Iterator[Iterable[bytes]]:
-        """Read an answer that goes on line by line; it ends when the time is over."""
+        """Read an answer that goes on line by line; it ends when the time is over, however long each line takes."""
         connection = UnixConnection(self.socket)
         connection.request("GET", path)
+        connection.sock.settimeout(None)
         answer = connection.getresponse()
         timer = threading.Timer(seconds, connection.sock.shutdown, [2])
         timer.start()

@@ -16,7 +16,7 @@ import yaml
 
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.node import sandbox
-from pytest_gpucluster.provider import configs, embedded, processes, sockets
+from pytest_gpucluster.provider import choose, configs, embedded, processes, sockets
 
 PATIENCE = 60.0
 
@@ -248,3 +248,18 @@ def test_torch_is_an_image_only_where_it_is_installed(loaded, tmp_path, monkeypa
         told = cluster.facts.get("torch_problem", "")
         assert ("pip install pytest-gpucluster[torch]" in told) is not there
     assert configs.node_config(loaded, tmp_path, tmp_path, [], 1)["images"]["python"] == [sys.executable]
+
+
+def test_an_interrupt_before_the_cluster_is_written_down_ends_it(loaded, tmp_path, monkeypatch):
+    """What the run's folder does not name can be ended by nobody else."""
+    started = []
+
+    def interrupted(_folder, what):
+        started.extend(what.running)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(choose, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        provider.obtain(loaded, tmp_path)
+    (control,) = started
+    assert not _alive(control)

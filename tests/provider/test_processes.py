@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -116,6 +117,30 @@ def test_a_program_that_does_not_exist_is_told(tmp_path):
     """A program that cannot be started is an error, not a traceback of the operating system."""
     with pytest.raises(ProviderError, match=r"the helper did not start: .*No such file"):
         processes.launch("helper", ("/no/such",), {}, tmp_path / "log", limit=1.0, held=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("held", [True, False])
+def test_an_interrupt_while_a_process_is_started_leaves_none(launch, monkeypatch, number, held):
+    """A signal that comes between the system call and the note of the process still ends it, and is not lost."""
+    pids = []
+    spawn = os.posix_spawn
+
+    def interrupted(*args, **options):
+        pids.append(spawn(*args, **options))
+        signal.raise_signal(number)
+        return pids[-1]
+
+    monkeypatch.setattr(os, "posix_spawn", interrupted)
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            launch(POLITE, held=held)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    (pid,) = pids
+    assert processes.born(pid) is None
 
 
 def _open_descriptors():
