@@ -222,3 +222,30 @@ def test_the_scheduler_ends_whenever_it_is_told_to():
 
     for moment in (0.05, 1.0, 1.05, 1.1, 2.0, 2.05, 3.05):
         run_virtually(one(moment))
+
+
+def test_a_job_of_the_same_name_gets_its_pods_when_those_of_the_last_are_gone():
+    """Made again while pods of its predecessor are still ending, a Job is not left without pods."""
+
+    def pins(cluster, finalizers):
+        for pod in cluster.pods().values():
+            pinned = {**pod, "metadata": {**pod["metadata"], "finalizers": finalizers}}
+            cluster.store.update("Pod", pinned)
+
+    def owners(cluster):
+        return {pod["metadata"]["ownerReferences"][0]["uid"] for pod in cluster.pods().values()}
+
+    async def story(cluster):
+        first = cluster.submit()["metadata"]["uid"]
+        await asyncio.sleep(2)
+        pins(cluster, ["test/still-ending"])
+        cluster.store.delete(JOB, "n", "j")
+        await asyncio.sleep(1)
+        second = cluster.submit()["metadata"]["uid"]
+        await asyncio.sleep(5)
+        beside = owners(cluster)
+        pins(cluster, [])
+        await asyncio.sleep(5)
+        return beside == {first}, owners(cluster) == {second}, len(cluster.pods())
+
+    assert run(story) == (True, True, 2)

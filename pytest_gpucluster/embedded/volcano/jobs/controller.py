@@ -96,7 +96,15 @@ class JobController:
             version=int(version) if version is not None else None,
         )
         self._delays.news(happened)
+        if kind == "DELETED":
+            self._make_way(namespace_of(pod), owner)
         self._react(namespace_of(pod), owner["name"], happened)
+
+    def _make_way(self, namespace: str, owner: Obj) -> None:
+        """Let a Job whose pods could not be made beside those of an earlier one of its name try again."""
+        job = self._store.find(names.JOB, namespace, owner["name"])
+        if job is not None and uid_of(job) != owner["uid"]:
+            self._react(namespace, owner["name"], Happening(job_uid=uid_of(job)))
 
     def _pod_event(self, pod: Obj, owner: Obj, before: str | None, phase: str) -> str:
         if before == phase:
