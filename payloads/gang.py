@@ -11,6 +11,7 @@ used.
 """
 
 import argparse
+import contextlib
 import errno
 import json
 import os
@@ -82,8 +83,12 @@ def resolve(name: str, within: float) -> list[str]:
         return found
 
 
-def lead(port: int, members: int, within: float) -> list[str]:
-    """Collect the other members' names, then tell everybody the full list."""
+def lead(port: int, members: int, within: float, stack: contextlib.ExitStack) -> list[str]:
+    """Collect the other members' names, then tell everybody the full list.
+
+    The stack closes the connections only when each member has closed its own, which it does once it has said what it
+    knows, or after `within` seconds: a master that ends may end the whole job.
+    """
     me = socket.gethostname()
     with socket.create_server(("0.0.0.0", port)) as server:  # noqa: S104 - the pod's own address
         say("listening", port=port)
@@ -101,8 +106,19 @@ def lead(port: int, members: int, within: float) -> list[str]:
         names = sorted([me, *(name for name, _ in joined)])
         for _, connection in joined:
             connection.sendall((json.dumps(names) + "\n").encode())
-            connection.close()
+    stack.callback(await_end, [connection for _, connection in joined], within)
     return names
+
+
+def await_end(connections: list[socket.socket], within: float) -> None:
+    """Wait until the other side has closed each connection, `within` seconds at most for all."""
+    ends = time.monotonic() + within
+    for connection in connections:
+        connection.settimeout(max(ends - time.monotonic(), 0.001))
+        # Whoever is slow, or died, is not waited for; what it did not say is missing from its log.
+        with contextlib.suppress(OSError):
+            connection.recv(1)
+        connection.close()
 
 
 def connect(address: str, port: int, within: float) -> tuple["socket.socket | None", str]:
@@ -128,8 +144,10 @@ def connect(address: str, port: int, within: float) -> tuple["socket.socket | No
         return connection, ""
 
 
-def join(address: str, port: int, within: float) -> list[str]:
+def join(address: str, port: int, within: float, stack: contextlib.ExitStack) -> list[str]:
     """Tell the master our name and wait for the full list; a connection that is cut is opened again.
+
+    The stack closes the one over which the list came.
 
     Raises:
         OSError: when no connection, or none that lasts, comes about in time.
@@ -140,17 +158,19 @@ def join(address: str, port: int, within: float) -> list[str]:
         if connection is None:
             raise OSError(f"no connection to {address}:{port} within {within:g} s: {error}")
         try:
-            with connection:
-                connection.settimeout(within)
-                connection.sendall(f"{socket.gethostname()}\n".encode())
-                names = json.loads(connection.makefile().readline())
-            return [str(name) for name in names]
+            connection.settimeout(within)
+            connection.sendall(f"{socket.gethostname()}\n".encode())
+            names = [str(name) for name in json.loads(connection.makefile().readline())]
         except (OSError, ValueError) as failure:
+            connection.close()
             if time.monotonic() > ends:
                 to = f"{address}:{port}"
                 say("connected", to=to, ok=False, kind="reset", error=f"taken, then: {failure}")
                 raise OSError(f"{to} took the connection and did not answer: {failure}") from failure
             time.sleep(0.1)
+        else:
+            stack.callback(connection.close)
+            return names
 
 
 def meet(master: str, port: int, members: int, within: float, late: float, *, may_lead: bool = True) -> int:
@@ -165,16 +185,17 @@ def meet(master: str, port: int, members: int, within: float, late: float, *, ma
     addresses = resolve(master, within)
     names: list[str] = []
     error = "" if addresses else f"{master} does not resolve within {within:g} s"
-    try:
-        if leads:
-            ended.wait(late)
-            names = lead(port, members, within)
-        elif addresses:
-            names = join(addresses[0], port, within)
-    except OSError as failure:
-        error = f"{master}:{port}: {failure}"
-    whole = len(names) == members
-    say("barrier", world=members, members=names, ok=whole, **({"error": error} if error else {}))
+    with contextlib.ExitStack() as stack:
+        try:
+            if leads:
+                ended.wait(late)
+                names = lead(port, members, within, stack)
+            elif addresses:
+                names = join(addresses[0], port, within, stack)
+        except OSError as failure:
+            error = f"{master}:{port}: {failure}"
+        whole = len(names) == members
+        say("barrier", world=members, members=names, ok=whole, **({"error": error} if error else {}))
     if not whole:
         return 5
     if not leads:

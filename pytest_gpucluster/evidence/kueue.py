@@ -115,7 +115,7 @@ class Held:
         suspended: (t, spec.suspend, key), one per change.
         asks: resource -> what all its pods ask for together; the most that it ever asked for.
         fresh: its first line is that of a Job which was just made, so that what it shows is how it was stored.
-        versions: key of a line -> its version, by which lines of different kinds are put in order.
+        versions: key of a line -> its versions, by which lines of different kinds are put in order.
     """
 
     gang: Gang
@@ -124,7 +124,7 @@ class Held:
     suspended: tuple[tuple[float, bool, str], ...]
     asks: Mapping[str, Fraction]
     fresh: bool
-    versions: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    versions: Mapping[str, order.Versions] = dataclasses.field(default_factory=dict)
 
     @property
     def created(self) -> float:
@@ -166,14 +166,15 @@ class Held:
         if t >= one.end + SKEW or t < one.start - SKEW:
             return False
         if one.seen and mine is not None and begins is not None and t < one.start + SKEW:
-            if mine < begins:
-                return False
+            early = order.before(mine, begins)
+            if early is not False:
+                return None if early is None else False
         elif t < one.start:
             return None
         if t < one.end and (mine is None or ends is None or t < one.end - SKEW):
             return True
         # Whoever makes pods may be at work still while the quota is given back.
-        return True if mine is not None and ends is not None and mine < ends else None
+        return True if order.before(mine, ends) else None
 
     @property
     def loose(self) -> tuple[float, bool, str] | None:

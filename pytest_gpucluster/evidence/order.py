@@ -5,8 +5,8 @@ events are kept in one store, which counts its changes through.
 """
 
 import bisect
-from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.model import Evidence, Line
@@ -20,15 +20,33 @@ def version(line: Line) -> int | None:
     return fields.number(line.object, "metadata", "resourceVersion")
 
 
-def versions(evidence: Evidence) -> Mapping[str, int]:
-    """Return key of a line -> its version, for all kinds but events; empty where versions order nothing.
+class Versions(NamedTuple):
+    """The versions of the lines that bear one key: more than one if an object was told of twice in a millisecond.
 
-    Of two lines with one key neither is told.
+    Attributes:
+        lowest: the first of them.
+        highest: the last.
     """
+
+    lowest: int
+    highest: int
+
+
+def before(one: Versions | None, other: Versions | None) -> bool | None:
+    """Report whether one thing came before another; None if a version is missing or the two overlap."""
+    if one is None or other is None:
+        return None
+    if one.highest < other.lowest:
+        return True
+    return False if one.lowest > other.highest else None
+
+
+def versions(evidence: Evidence) -> Mapping[str, Versions]:
+    """Return key of a line -> the versions told under it, for all kinds but events; empty if versions order nothing."""
     return evidence.derived(_versions)
 
 
-def _versions(evidence: Evidence) -> Mapping[str, int]:
+def _versions(evidence: Evidence) -> Mapping[str, Versions]:
     told = [
         (line, number)
         for line in evidence.lines
@@ -36,8 +54,11 @@ def _versions(evidence: Evidence) -> Mapping[str, int]:
     ]
     if not _counted_through([(line.t, number) for line, number in told if line.type == "MODIFIED"]):
         return {}
-    often = Counter(line.key for line, _ in told)
-    return {line.key: number for line, number in told if often[line.key] == 1}
+    found: dict[str, Versions] = {}
+    for line, number in told:
+        known = found.get(line.key, Versions(number, number))
+        found[line.key] = Versions(min(known.lowest, number), max(known.highest, number))
+    return found
 
 
 def _counted_through(changes: list[tuple[float, int]]) -> bool:

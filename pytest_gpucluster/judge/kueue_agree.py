@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, jobs, kueue, quota
+from pytest_gpucluster.evidence import fields, jobs, kueue, order, quota
 from pytest_gpucluster.evidence.kueue import SKEW, Held, Workload
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
@@ -169,7 +169,7 @@ def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
         return False
     released = [one for one in job.reserved if pod.bound < one.end < min(left[0], end)]
     gone = job.versions.get(left[1])
-    return gone is not None and any(job.versions.get(one.ended, gone) < gone for one in released)
+    return any(order.before(job.versions.get(one.ended), gone) for one in released)
 
 
 def _alone(job: Held, pod: PodStory, end: float) -> float:
