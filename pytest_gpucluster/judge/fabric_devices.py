@@ -102,11 +102,11 @@ def _seen(told: Told, world: int) -> tuple[str, list[Rank], Cause] | None:
         text = f"rank {twice[0].rank} of a world of {world} is there {numbers[twice[0].rank]} times"
         return text, twice, UNPLACED
     devices = Counter(_identity(rank) for rank in told.ranks if rank.says("uuid"))
-    shared = [r for r in told.ranks if r.says("uuid") and devices[_identity(r)] > 1]
-    if shared:
-        same = [r for r in shared if _identity(r) == _identity(shared[0])]
+    doubled = [r for r in told.ranks if r.says("uuid") and devices[_identity(r)] > 1]
+    if doubled:
+        same = [r for r in doubled if _identity(r) == _identity(doubled[0])]
         listed = say.listed([r.where for r in same])
-        return f"{listed} are on one device, {shared[0].says('uuid')}", shared, SHARED
+        return f"{listed} are on one device, {doubled[0].says('uuid')}", doubled, SHARED
     foreign = [rank for rank in told.ranks if _foreign(rank)]
     if foreign:
         text = f"{foreign[0].where} has {foreign[0].says('uuid')}, which its pod was not given"

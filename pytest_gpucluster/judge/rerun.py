@@ -73,17 +73,17 @@ def not_run_again(evidence: Evidence, given: terms.Given) -> Finding:
     """
     known = terms.roles(evidence, given)
     everyone = [g for g in terms.everyone(evidence) if g.kind in (names.VC_JOB, names.BATCH_JOB)]
-    subjects = [g for g in everyone if terms.plays(g, known.get("subject", ()))] or everyone
+    judged = [g for g in everyone if terms.plays(g, known.get("subject", ()))] or everyone
     beside = [g for g in everyone if terms.plays(g, known.get("contrast", ()))]
-    subjects = [g for g in subjects if g not in beside]
-    found = [one for gang in subjects for one in gone_members(evidence, gang)]
+    judged = [g for g in judged if g not in beside]
+    found = [one for gang in judged for one in gone_members(evidence, gang)]
     if not found:
         text = (
             terms.nothing(evidence, "Job")
-            if not subjects
-            else (f"no member of {subjects[0].title} that had succeeded was taken away while the Job went on")
+            if not judged
+            else (f"no member of {judged[0].title} that had succeeded was taken away while the Job went on")
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, subjects[0] if subjects else None)
+        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, judged[0] if judged else None)
     finding = several.together([_judged(evidence, given, one) for one in found], REQUIRED, every=True)
     return _with_contrast(evidence, beside, finding)
 

@@ -89,9 +89,9 @@ def decide(
             else:
                 parts.append(_judged(one, gang, required))
         return together(parts, required, every=True)
-    subjects = terms.cast(evidence, given, "subject")
-    if subjects:
-        everyone = tuple(gang for gang in subjects if gang.kind in kinds)
+    judged = terms.cast(evidence, given, "subject")
+    if judged:
+        everyone = tuple(gang for gang in judged if gang.kind in kinds)
     if not everyone:
         return say.finding(Verdict.INCONCLUSIVE, required, terms.nothing(evidence, "Job"))
     return together([_judged(one, gang, required) for gang in everyone], required, every=False)
