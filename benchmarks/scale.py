@@ -216,7 +216,7 @@ def measure_parsing(url: str) -> dict[str, Any]:
 
 def measure_nodes(url: str) -> dict[str, Any]:
     """Run the scenario `inventory` and decide its rows."""
-    from pytest_gpucluster.report import deciding
+    from pytest_gpucluster.report import decisions
     from pytest_gpucluster.report.suites import load_suites
     from pytest_gpucluster.requirement import REGISTRY
 
@@ -225,7 +225,7 @@ def measure_nodes(url: str) -> dict[str, Any]:
     began = time.monotonic()
     with session(url) as running:
         evidence = running.evidence(rows[0].scenario)
-        verdicts = {row.id: str(deciding.decide(row, evidence).verdict) for row in rows}
+        verdicts = {row.id: str(decisions.decide(row, evidence).verdict) for row in rows}
         seconds = time.monotonic() - began
     return {"seconds": seconds, "verdicts": verdicts, "requests": running.requests["total"]}
 

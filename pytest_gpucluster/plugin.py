@@ -36,7 +36,7 @@ from pytest_gpucluster.hooks.reporting import (
     pytest_runtest_makereport,
     pytest_terminal_summary,
 )
-from pytest_gpucluster.hooks.running import (
+from pytest_gpucluster.hooks.runtest import (
     pytest_runtest_call,
     pytest_runtest_setup,
     pytest_runtest_teardown,

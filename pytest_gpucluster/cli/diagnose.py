@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpucluster.cli import common
 
 if TYPE_CHECKING:
-    from pytest_gpucluster.cli.collecting import Collected, Collector
+    from pytest_gpucluster.cli.job_snapshot import Collected, Collector
     from pytest_gpucluster.diagnose import Diagnosis, Judge
     from pytest_gpucluster.evidence import Evidence
     from pytest_gpucluster.kube.connection import Connection
@@ -150,7 +150,7 @@ def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
 
 
 def _of_cluster(options: Any, key: str, name: str) -> int:
-    from pytest_gpucluster.cli import collecting, following, relating
+    from pytest_gpucluster.cli import diagnose_follow, job_snapshot, relating
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.kube.objects import Objects
     from pytest_gpucluster.plain import names
@@ -161,7 +161,7 @@ def _of_cluster(options: Any, key: str, name: str) -> int:
         connection = _connect(config, options.context)
         api = Objects(connection)
         collector = (
-            collecting.Collector(api, namespace, name)
+            job_snapshot.Collector(api, namespace, name)
             if key == names.VC_JOB
             else relating.Related(api, namespace, name, key)
         )
@@ -169,10 +169,12 @@ def _of_cluster(options: Any, key: str, name: str) -> int:
         _exists(collector, collected)
         judges = _judges()
         if options.follow:
-            last, collected = following.follow(collector, collected, judges, lambda one: _show(one, options))
+            last, collected = diagnose_follow.follow(
+                collector, collected, judges, lambda one: _show(one, options)
+            )
             found = [last]
         else:
-            found = following.look(collector, collected, judges)
+            found = diagnose_follow.look(collector, collected, judges)
     except errors.GpuClusterError as error:
         raise common.CliError(str(error), status=3) from None
     if options.save:
@@ -220,7 +222,7 @@ def _namespace(config: Path, context: str | None) -> str:
 
 def _exists(collector: "Collector", collected: "Collected") -> None:
     """Refuse to diagnose a job that is known not to exist."""
-    from pytest_gpucluster.cli.collecting import JOB, near
+    from pytest_gpucluster.cli.job_snapshot import JOB, near
 
     if collector.absent:
         raise common.CliError(collector.absent)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpucluster.cli import common
 
 if TYPE_CHECKING:
-    from pytest_gpucluster.cli.surveying import Survey
+    from pytest_gpucluster.cli.cluster_survey import Survey
 
 DESCRIPTION = """Write a first profile of a cluster to standard output. Nothing on the cluster is changed.
 
@@ -38,10 +38,10 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     kubeconfig = _kubeconfig(options.kubeconfig)
     context = _context(kubeconfig, options.context)
-    from pytest_gpucluster.cli import drafting
+    from pytest_gpucluster.cli import profile_draft
 
     # All of it before the first line is written: a profile that breaks off half-way would look like one.
-    text = drafting.draft(_survey(kubeconfig, context), kubeconfig, context)
+    text = profile_draft.draft(_survey(kubeconfig, context), kubeconfig, context)
     common.say(text.rstrip("\n"))
     return 0
 
@@ -81,7 +81,7 @@ def _context(kubeconfig: Path, stated: str | None) -> str:
 
 
 def _survey(kubeconfig: Path, context: str) -> "Survey":
-    from pytest_gpucluster.cli.surveying import Surveyor
+    from pytest_gpucluster.cli.cluster_survey import Surveyor
     from pytest_gpucluster.kube import connection, errors
 
     try:

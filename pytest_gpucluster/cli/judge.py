@@ -37,9 +37,9 @@ Example: gpucluster judge runs/1/evidence/gang-scarce.jsonl --requirement GANG-0
 def run(arguments: Sequence[str]) -> int:
     """Run the command; of a job's logs, the one that reads them."""
     if arguments and arguments[0] == "nccl":
-        from pytest_gpucluster.cli import judging_nccl
+        from pytest_gpucluster.cli import judge_nccl
 
-        return judging_nccl.run(arguments[1:])
+        return judge_nccl.run(arguments[1:])
     parser = common.Parser("judge", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("streams", metavar="STREAM", nargs="+", type=Path, help="file or folder of evidence")
     parser.add_argument("--requirement", metavar="ID", required=True, help="row to decide, such as GANG-002")
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
     from pytest_gpucluster.evidence import errors, ingest
     from pytest_gpucluster.plain import redact
-    from pytest_gpucluster.report import deciding, text
+    from pytest_gpucluster.report import decisions, text
 
     try:
         evidence = ingest.read(options.streams)
@@ -71,8 +71,8 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
     _check("", told, evidence.given)
     given = _merged(evidence.given, told)
     try:
-        finding = deciding.decide(requirement, evidence, given)
-        states = deciding.presupposed(requirement, evidence, given)
+        finding = decisions.decide(requirement, evidence, given)
+        states = decisions.presupposed(requirement, evidence, given)
     except (KeyError, TypeError, ValueError) as error:
         raise common.CliError(
             f"{requirement.id} cannot be decided on this evidence with what it was told "

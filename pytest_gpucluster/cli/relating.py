@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gpucluster.cli import collecting
-from pytest_gpucluster.cli.collecting import EVENT, GROUP, JOB, POD, Collected, Collector, Obj
+from pytest_gpucluster.cli import job_snapshot
+from pytest_gpucluster.cli.job_snapshot import EVENT, GROUP, JOB, POD, Collected, Collector, Obj
 from pytest_gpucluster.diagnose import owning
 from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.pods import ANNOTATION_GROUP
@@ -95,7 +95,7 @@ class Related(Collector):
         self._grow(there, pods)
         self.found.objects += [obj for obj in there if _uid(obj) not in self._related]
         self.found.objects += [obj for obj in self._related.values() if obj.get("kind") != "Pod"]
-        self.found.objects += [pod if self.own(pod) else collecting.slim(pod) for pod in pods]
+        self.found.objects += [pod if self.own(pod) else job_snapshot.slim(pod) for pod in pods]
         self._elsewhere()
         self._beside()
         return self.found
@@ -139,7 +139,7 @@ class Related(Collector):
             self.found.looked[info.key] = len(known)
             named = [obj for obj in known if obj["metadata"]["name"] == self.name]
             if not named:
-                near = collecting.near(self.name, sorted(str(obj["metadata"]["name"]) for obj in known))
+                near = job_snapshot.near(self.name, sorted(str(obj["metadata"]["name"]) for obj in known))
                 self.absent = f"no {self.kind} {self.name!r} in namespace {self.namespace!r}{near}"
             return named[0] if named else None
         served = " or ".join(info.api_version for info in SUBJECTS[self.key])
@@ -223,9 +223,9 @@ class Related(Collector):
 
     def _elsewhere(self) -> None:
         """Take the pods of other namespaces, for the room that they hold."""
-        others = self._list(POD, None, fields=collecting.UNFINISHED) or []
+        others = self._list(POD, None, fields=job_snapshot.UNFINISHED) or []
         self.found.objects += [
-            collecting.slim(pod) for pod in others if pod["metadata"].get("namespace") != self.namespace
+            job_snapshot.slim(pod) for pod in others if pod["metadata"].get("namespace") != self.namespace
         ]
 
 

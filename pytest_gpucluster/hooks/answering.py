@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.hooks import ending, state
+from pytest_gpucluster.hooks import finish, state
 
 NAME = "gpucluster-answer"
 """Name of the plugin that is there from the end of a run on."""
@@ -19,7 +19,7 @@ _COLOURS: Mapping[str, Mapping[str, bool]] = {"yes": {"green": True}, "no": {"re
 class Answer:
     """Says the answer after all that pytest and other plugins say, directly above pytest's line of counts."""
 
-    def __init__(self, ended: ending.Ended) -> None:
+    def __init__(self, ended: finish.Ended) -> None:
         """Take what the run came to."""
         self._ended = ended
 
@@ -44,7 +44,7 @@ class Answer:
         return result
 
 
-def _head(ended: ending.Ended, cut: int) -> str:
+def _head(ended: finish.Ended, cut: int) -> str:
     if ended.word == "undecided" and cut:
         rows = "1 row was" if cut == 1 else f"{cut} rows were"
         return f"Undecided: {rows} cut off by the budget of GPU-seconds"

@@ -14,8 +14,17 @@ import pytest
 
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
-from pytest_gpucluster.hooks import backend, full, naming, settings, signs, site_tests, state, waivers
-from pytest_gpucluster.report import deciding, record, seal, suites, text, whole
+from pytest_gpucluster.hooks import (
+    backend,
+    disk_full,
+    run_folder,
+    settings,
+    signals,
+    site_tests,
+    state,
+    waivers,
+)
+from pytest_gpucluster.report import decisions, record, seal, suites, text, whole
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
 if TYPE_CHECKING:
@@ -84,7 +93,7 @@ class Run:
             problem = Finding(Verdict.ENVIRONMENT, required="a cluster that answers", observed=_line(error))
             return problem, []
         evidence = self._evidence(source, requirement.scenario)
-        return deciding.decide(requirement, evidence), deciding.presupposed(requirement, evidence)
+        return decisions.decide(requirement, evidence), decisions.presupposed(requirement, evidence)
 
     def scenario_evidence(self, scenario: Any) -> "Evidence":
         """Return the evidence of a scenario, which runs once per run, whoever asks first.
@@ -174,7 +183,7 @@ class Run:
         self._begun = True
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.worker != MAIN:
-            self._announced = signs.announce(self.folder, self.worker)
+            self._announced = signals.announce(self.folder, self.worker)
         with filelock.FileLock(self.folder / BEGIN_LOCK, timeout=BEGIN_LIMIT):
             if self.begun:
                 return
@@ -202,7 +211,7 @@ class Run:
         if self.settings.keep and self.loaded.profile.provider == "existing":
             # On purpose, and all the same something that is not as the run found it.
             left = [*left, f"all that {self.worker} made: kept on purpose (--gpucluster-keep)"]
-        with full.telling(self.journal.path, left):
+        with disk_full.telling(self.journal.path, left):
             self.journal.cleanup(left, _more(source.requests(), self._told))
         return left
 
@@ -344,7 +353,7 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
             owner_pid=given["owner_pid"],
             worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
         )
-    return Run(told, loaded, naming.new_folder(told))
+    return Run(told, loaded, run_folder.new_folder(told))
 
 
 def _check_unchanged(run: Path, *, gate: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpucluster.hooks import full, needs, settings, state
+from pytest_gpucluster.hooks import disk_full, needs, settings, state
 from pytest_gpucluster.requirement import AREAS, Level, Verdict
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class SiteTests:
             (name, value) for name, value in item.user_properties if name != state.VERDICT_PROPERTY
         ]
         with _explained(item, case):
-            with full.ending_the_run(run.folder):
+            with disk_full.ending_the_run(run.folder):
                 run.begin(state.selection_of(item.config))
             check_needs(run, case)
             return (yield)
@@ -229,12 +229,12 @@ class SiteTests:
 def _explained(item: pytest.Item, case: SiteCase) -> Generator[None]:
     """Turn trouble of the cluster and what does not apply into what rows make of them."""
     from pytest_gpucluster.provider import ProviderError
-    from pytest_gpucluster.scenario import outcome
+    from pytest_gpucluster.scenario import evidence_header
 
     try:
         yield
     except Exception as error:
-        verdict = "environment" if isinstance(error, ProviderError) else outcome.verdict_of(error)
+        verdict = "environment" if isinstance(error, ProviderError) else evidence_header.verdict_of(error)
         if verdict is None:
             raise
         text = " ".join(str(error).split())
@@ -286,7 +286,7 @@ def _note(case: SiteCase, report: pytest.TestReport, error: BaseException | None
 
 def _record(run: "Run", case: SiteCase) -> None:
     """Write into the journal what became of a test."""
-    with full.ending_the_run(run.folder):
+    with disk_full.ending_the_run(run.folder):
         run.journal.site_test(
             case.nodeid,
             case.outcome or "passed",

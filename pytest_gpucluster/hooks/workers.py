@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.hooks import ending, settings, signs, state
+from pytest_gpucluster.hooks import finish, settings, signals, state
 
 INPUT = "gpucluster"
 OUTPUT = "gpucluster"
@@ -66,13 +66,13 @@ class Controller:
 
     def pytest_sessionstart(self) -> None:
         """Let SIGTERM interrupt a run of ours; any other run keeps its default."""
-        signs.interrupt_on_sigterm(self.config, self._pass_on)
+        signals.interrupt_on_sigterm(self.config, self._pass_on)
 
     def _pass_on(self) -> bool:
         if self.folder is None or not self.folder.exists():
             return False
         # SIGTERM reaches the controller only; workers clean up their own namespaces.
-        signs.pass_on(self.folder)
+        signals.pass_on(self.folder)
         return True
 
     @pytest.hookimpl(optionalhook=True)
@@ -85,10 +85,10 @@ class Controller:
             node.workerinput[INPUT]["args"] = [*self.config.args]
 
     def _name_folder(self) -> Path:
-        from pytest_gpucluster.hooks import naming
+        from pytest_gpucluster.hooks import run_folder
 
         try:
-            return naming.new_folder(settings.resolve(self.config))
+            return run_folder.new_folder(settings.resolve(self.config))
         except pytest.UsageError:
             # A worker that collects a requirement tells it; a foreign run must not care.
             return self.config.rootpath / "reports" / "unnamed"
@@ -114,16 +114,16 @@ class Controller:
             return
         if self.folder is not None and self.folder.exists():
             left = self._after_a_crash(self.folder)
-            ending.end(session, self.folder, exit_status=int(exitstatus), left_overs=left)
+            finish.end(session, self.folder, exit_status=int(exitstatus), left_overs=left)
 
     def _after_a_crash(self, folder: Path) -> list[str]:
         """Clean up for a worker that could not; what it kept on purpose stays."""
         if not self.crashed or settings.resolve(self.config).keep:
             return []
-        from pytest_gpucluster.hooks import crashed, full
+        from pytest_gpucluster.hooks import crashed, disk_full
         from pytest_gpucluster.report import record
 
         left = crashed.sweep(folder)
-        with full.telling(folder / record.JOURNAL, left):
+        with disk_full.telling(folder / record.JOURNAL, left):
             record.Journal(folder / record.JOURNAL).cleanup(left)
         return left

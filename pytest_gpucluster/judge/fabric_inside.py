@@ -5,7 +5,7 @@ from collections import Counter
 from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
 from pytest_gpucluster.judge.fabric_ground import Ground
-from pytest_gpucluster.measure.nccl import shapes
+from pytest_gpucluster.measure.nccl import line_patterns
 from pytest_gpucluster.measure.nccl.facts import Path
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -50,7 +50,7 @@ def on_declared_path(evidence: Evidence, given: terms.Given) -> Finding:
     if worse:
         ranks = sorted({path.rank for path in worse})
         seen = say.listed(
-            sorted({path.name if path.kind == shapes.INTRA else f"NET/{path.name}" for path in worse})
+            sorted({path.name if path.kind == line_patterns.INTRA else f"NET/{path.name}" for path in worse})
         )
         text = f"ranks {say.listed([str(rank) for rank in ranks])} reach others on their node over {seen}"
         net = any(_kind(path) == "NET" for path in worse)
@@ -75,7 +75,7 @@ def on_declared_path(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _kind(path: Path) -> str:
     """Return what a connection is."""
-    if path.kind != shapes.INTRA:
+    if path.kind != line_patterns.INTRA:
         return "NET"
     return "SHM" if path.name.startswith("SHM") or "shared memory" in path.name else "P2P"
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.node import config, defects, limits, relay, sandbox
+from pytest_gpucluster.node import config, defects, limits, port_relay, sandbox
 
 EPILOG = """\
 keys of the configuration line:
@@ -68,7 +68,7 @@ def _outside() -> int:
     try:
         parsed = config.parse(line.decode())
         raw = json.loads(line)
-        upstream = None if parsed.api_socket else relay.Upstream.from_config(raw)
+        upstream = None if parsed.api_socket else port_relay.Upstream.from_config(raw)
     except ValueError as error:
         return _refuse(str(error))
     refusal = sandbox.probe()
@@ -77,7 +77,7 @@ def _outside() -> int:
     with ExitStack() as stack:
         if upstream is not None:
             socket = parsed.state_dir / "api.relay"
-            stack.enter_context(relay.Relay(socket, upstream))
+            stack.enter_context(port_relay.Relay(socket, upstream))
             raw |= {"api_socket": str(socket), "api_url": f"http://{upstream.host}{upstream.path}"}
         if any(spec.hardware is not None for spec in parsed.nodes):
             limits.raise_limits()

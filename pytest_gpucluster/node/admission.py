@@ -6,8 +6,8 @@ from typing import Any
 
 from pytest_gpucluster.node import topology
 from pytest_gpucluster.node.cpus import CpuManager
+from pytest_gpucluster.node.device_env import Handing
 from pytest_gpucluster.node.devices import AdmissionError, Device, DeviceManager
-from pytest_gpucluster.node.handing import Handing
 from pytest_gpucluster.node.hardware import Shown
 from pytest_gpucluster.plain.quantities import parse_quantity
 

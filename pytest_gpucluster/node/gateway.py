@@ -3,7 +3,7 @@
 import asyncio
 from typing import Self
 
-from pytest_gpucluster.node.relay import copy
+from pytest_gpucluster.node.port_relay import copy
 
 PORT = 443
 

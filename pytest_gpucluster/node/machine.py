@@ -8,8 +8,8 @@ from pytest_gpucluster.node import defects
 from pytest_gpucluster.node.admission import Admission
 from pytest_gpucluster.node.config import AgentConfig, NodeSpec
 from pytest_gpucluster.node.cpus import CpuManager
+from pytest_gpucluster.node.device_env import Handing
 from pytest_gpucluster.node.devices import Device, DeviceManager, node_devices, of_machine
-from pytest_gpucluster.node.handing import Handing
 
 _POLICIES = {
     defects.TOPOLOGY_NONE: "none",

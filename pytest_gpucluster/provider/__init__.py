@@ -1,6 +1,7 @@
 """Where a cluster comes from: the embedded one or one that exists."""
 
-from pytest_gpucluster.provider.choose import (
+from pytest_gpucluster.provider.defects import check_defects, known_defects
+from pytest_gpucluster.provider.obtain import (
     CLUSTER_FILE,
     Held,
     attach,
@@ -10,7 +11,6 @@ from pytest_gpucluster.provider.choose import (
     stop,
     verify,
 )
-from pytest_gpucluster.provider.defects import check_defects, known_defects
 from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, Provider, ProviderError
 
 __all__ = [

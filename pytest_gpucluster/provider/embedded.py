@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from pytest_gpucluster.profile import LoadedProfile
-from pytest_gpucluster.provider import configs, power, processes, sockets
 from pytest_gpucluster.provider import defects as planting
+from pytest_gpucluster.provider import embedded_config, power, processes, sockets
 from pytest_gpucluster.provider.protocol import PODS_RUN, REBOOT, Cluster, ProviderError, Running, Started
 
 CONTROL_PLANE = ("-m", "pytest_gpucluster.embedded")
@@ -49,7 +49,7 @@ class EmbeddedProvider:
 
     def __init__(
         self,
-        nodes: int = configs.NODE_COUNT,
+        nodes: int = embedded_config.NODE_COUNT,
         tokens: Sequence[Mapping[str, Any]] = (),
         *,
         tls: bool = False,
@@ -91,7 +91,11 @@ class EmbeddedProvider:
         """
         folder = sockets.new_folder(owner_pid)
         begun = _Start(loaded, run_folder.absolute(), folder, planting.split(defects), owner_pid)
-        begun.nodes, begun.tokens, begun.tls = self._nodes, configs.new_tokens(self._tokens), self._tls
+        begun.nodes, begun.tokens, begun.tls = (
+            self._nodes,
+            embedded_config.new_tokens(self._tokens),
+            self._tls,
+        )
         begun.made, begun.facts, begun.switchable = self._made, self._facts, self._switchable
         try:
             started = begun.run()
@@ -119,18 +123,18 @@ class _Start:
         self.folder = folder
         self.planted = planted
         self.owner_pid = owner_pid
-        self.nodes = configs.NODE_COUNT
+        self.nodes = embedded_config.NODE_COUNT
         self.tls = False
         self.made: Nodes | None = None
         self.facts: Mapping[str, Any] = {}
         self.switchable = False
-        self.tokens = configs.new_tokens()
+        self.tokens = embedded_config.new_tokens()
         self.pipes: list[processes.Pipe] = []
         self.running: list[Running] = []
 
     def run(self) -> Started:
         kubeconfig = self.run_folder / "kubeconfig"
-        config = configs.control_plane_config(
+        config = embedded_config.control_plane_config(
             self.loaded, self.folder, self.planted["control plane"], self.owner_pid, self.tokens
         )
         further = {"tls": self.tls, "switchable": self.switchable}
@@ -148,7 +152,7 @@ class _Start:
         )
         facts: dict[str, Any] = {
             "url": url,
-            "versions": {"kubernetes": configs.VERSION, **control.ready.get("versions", {})},
+            "versions": {"kubernetes": embedded_config.VERSION, **control.ready.get("versions", {})},
             "nodes": [],
             **planting.fact(name for names in self.planted.values() for name in names),
             **self.facts,
@@ -159,7 +163,7 @@ class _Start:
             facts |= power.by_socket(str(self.folder / "nodes" / KUBELET_SOCKET))
         else:
             facts["pods_run_problem"] = problem
-        images = configs.image_table(self.loaded)
+        images = embedded_config.image_table(self.loaded)
         if "torch" not in images:
             facts["torch_problem"] = (
                 "torch is not installed in this interpreter: pip install pytest-gpucluster[torch]"
@@ -178,7 +182,7 @@ class _Start:
     def _start_nodes(self, url: str) -> list[dict[str, Any]]:
         state = self.folder / "nodes"
         state.mkdir()
-        config = configs.node_config(
+        config = embedded_config.node_config(
             self.loaded, self.folder, state, self.planted["nodes"], self.owner_pid, count=self.nodes
         )
         config["api_token"] = self.tokens.nodes

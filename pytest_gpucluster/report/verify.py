@@ -11,7 +11,7 @@ import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.model import SCHEMA as EVIDENCE_SCHEMA
 from pytest_gpucluster.plain import redact
-from pytest_gpucluster.report import deciding, modules, record, scope, seal, suites, whole, write
+from pytest_gpucluster.report import decisions, modules, record, scope, seal, suites, whole, write
 from pytest_gpucluster.requirement import (
     DeclarationError,
     Finding,
@@ -203,7 +203,7 @@ class _Check:
         if is_site(row_id) and _function(declared.where) != _function(row["where"]):
             self.notes.append(f"{row_id}: recorded of {row['where']}, decided again by {declared.where}")
         try:
-            finding = deciding.decide(declared, evidence)
+            finding = decisions.decide(declared, evidence)
         except Exception as error:  # noqa: BLE001 - a judge that breaks on a changed file is one line, not the end
             self.problems.append(f"{row_id}: the judge failed: {type(error).__name__}: {error}")
             return

@@ -26,8 +26,8 @@ From a script, without pytest (profile and cluster are what `pytest_gpucluster.p
     print([line.data["line"] for line in evidence.logs()], session.requests, session.left_overs)
 """
 
-from pytest_gpucluster.scenario.absent import NotApplicable
 from pytest_gpucluster.scenario.live import Live
+from pytest_gpucluster.scenario.not_applicable import NotApplicable
 from pytest_gpucluster.scenario.openstage import OpenStage, StageStands, Unmet
 from pytest_gpucluster.scenario.session import Session
 from pytest_gpucluster.scenario.slots import SlotPool

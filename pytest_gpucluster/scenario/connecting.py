@@ -8,10 +8,10 @@ from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names, times
+from pytest_gpucluster.scenario import cluster_lease, proofs, spec, together, watches
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
-from pytest_gpucluster.scenario import proofs, spec, together, turns, watches
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import store as stores
 
@@ -49,7 +49,7 @@ class Connecting:
         self._home: namespaces.Namespace | None = None
         self._watches = watches.Watches()
         self._prover: proofs.Prover | None = None
-        self._turn: turns.Turn | None = None
+        self._turn: cluster_lease.Turn | None = None
         self._occupied: errors.EnvironmentProblem | None = None
         self._rights = rights.Rights(None)
         self._refused: errors.EnvironmentProblem | None = None
@@ -81,12 +81,12 @@ class Connecting:
         Raises:
             EnvironmentProblem: another run holds it; remembered, so that it is waited for once.
         """
-        if self._turn is None or not turns.disturbs(scenario):
+        if self._turn is None or not cluster_lease.disturbs(scenario):
             return
         if self._occupied is not None:
             raise self._occupied
         try:
-            wanted = turns.permissions(str(getattr(self._profile, "lease_namespace", "default")))
+            wanted = cluster_lease.permissions(str(getattr(self._profile, "lease_namespace", "default")))
             self._check_rights(wanted, "the Lease by which runs take turns")
             self._turn.take(float(dict(self._profile.budgets).get("lease", TURN_SECONDS)), self._say)
         except errors.EnvironmentProblem as problem:
@@ -135,7 +135,7 @@ class Connecting:
             given=lent,
         )
         self._home = home
-        self._turn = turns.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
+        self._turn = cluster_lease.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
         self._prover = proofs.Prover(
             api,
             log,

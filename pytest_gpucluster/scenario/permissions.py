@@ -8,7 +8,7 @@ from pytest_gpucluster.kube import kinds, objects
 from pytest_gpucluster.kube import permissions as kube
 from pytest_gpucluster.kube.permissions import Permission
 from pytest_gpucluster.plain import components
-from pytest_gpucluster.scenario import proofs, spec, turns
+from pytest_gpucluster.scenario import cluster_lease, proofs, spec
 from pytest_gpucluster.scenario.submit import INERT
 
 RBAC = "rbac.authorization.k8s.io"
@@ -117,8 +117,8 @@ def of_run(
     found = of_session(namespace)
     for scenario in scenarios:
         found |= of_scenario(scenario, profile, namespace=namespace)
-        if turns.disturbs(scenario):
-            found |= turns.permissions(profile.lease_namespace)
+        if cluster_lease.disturbs(scenario):
+            found |= cluster_lease.permissions(profile.lease_namespace)
     return found
 
 

@@ -12,7 +12,16 @@ from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.provider import defects
 from pytest_gpucluster.provider.protocol import PODS_RUN
-from pytest_gpucluster.scenario import absent, connecting, openstage, outcome, slots, spec, stage, turns
+from pytest_gpucluster.scenario import (
+    cluster_lease,
+    connecting,
+    evidence_header,
+    not_applicable,
+    openstage,
+    slots,
+    spec,
+    stage,
+)
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
@@ -134,7 +143,9 @@ class Session(connecting.Connecting):
             site = self._open()
             self._take_turn(scenario)
         except errors.EnvironmentProblem as error:
-            return slices.Slice(self._header(scenario, {}, outcome.problem("environment", error)), (), ())
+            return slices.Slice(
+                self._header(scenario, {}, evidence_header.problem("environment", error)), (), ()
+            )
         self._check_nested(scenario)
         with self._holding(scenario):
             playing = _Playing(site, scenario, site.log.mark(), self._asked())
@@ -169,7 +180,7 @@ class Session(connecting.Connecting):
                 yield made
                 made.finish()
             except Exception as error:
-                problem = outcome.problem_of(error)
+                problem = evidence_header.problem_of(error)
                 raise
             finally:
                 self._standing = None
@@ -218,11 +229,16 @@ class Session(connecting.Connecting):
         site, scenario, before = playing.site, playing.scenario, playing.asked
         if site.log.unwritable is not None:
             raise site.log.unwritable  # no evidence is better than one with holes that nobody sees
-        if problem is None and self._turn is not None and self._turn.lost and turns.disturbs(scenario):
+        if (
+            problem is None
+            and self._turn is not None
+            and self._turn.lost
+            and cluster_lease.disturbs(scenario)
+        ):
             # Somebody else may have been on the cluster at the same time.
-            problem = outcome.problem("environment", self._turn.lost)
+            problem = evidence_header.problem("environment", self._turn.lost)
         asked = {k: n - before.get(k, 0) for k, n in self._asked().items() if n > before.get(k, 0)}
-        header = self._header(scenario, outcome.given(made), problem, asked)
+        header = self._header(scenario, evidence_header.given(made), problem, asked)
         return self._freeze(site, scenario, made, playing.first, header)
 
     def _asked(self) -> Mapping[str, int]:
@@ -240,7 +256,7 @@ class Session(connecting.Connecting):
         except Exception as error:
             if isinstance(error, OSError) and site.log.unwritable is None:
                 raise
-            problem = outcome.problem_of(error)
+            problem = evidence_header.problem_of(error)
         finally:
             made.leave()
             self._clean(site, scenario, made)
@@ -305,7 +321,7 @@ class Session(connecting.Connecting):
             **defects.fact(getattr(self._cluster, "facts", {}).get(defects.FACT, ())),
         }
         where = (self._profile, self._cluster, self.namespace or "")
-        return outcome.header(scenario.name, where, source, given, problem)
+        return evidence_header.header(scenario.name, where, source, given, problem)
 
     def _begin(self, site: sites.Site, scenario: spec.Scenario) -> None:
         """Watch what a scenario needs; a kind that the API does not serve is recorded, and has no coverage.
@@ -317,11 +333,11 @@ class Session(connecting.Connecting):
                 will ask for is not permitted.
         """
         if scenario.needs.kueue and getattr(self._profile, "kueue", None) is None:
-            raise absent.NotApplicable("the profile does not declare Kueue (key kueue)")
+            raise not_applicable.NotApplicable("the profile does not declare Kueue (key kueue)")
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
             if getattr(self._profile, "nodes", "") == "simulated":
-                raise absent.NotApplicable(
+                raise not_applicable.NotApplicable(
                     "the profile says nodes: simulated, and this row needs pods that run"
                 )
             raise errors.EnvironmentProblem(

@@ -8,16 +8,16 @@ from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import (
     accounts,
-    acts,
     cleanup,
+    disruptions,
     gangs,
+    kueue_queues,
     live,
     priorities,
-    queues,
-    quotas,
-    reading,
+    queries,
     slots,
     submit,
+    volcano_queues,
     waiting,
 )
 from pytest_gpucluster.scenario import site as sites
@@ -51,8 +51,8 @@ class Stage(waiting.Waiting):
             (kind, site.profile.queue) for kind in ("Queue", "ClusterQueue", "LocalQueue")
         }
         self._submitter = submit.Submitter(site, name, self.stack)
-        self._acts = acts.Acts(site, name)
-        self._asker = reading.Reader(site, name)
+        self._acts = disruptions.Acts(site, name)
+        self._asker = queries.Reader(site, name)
 
     @property
     def handles(self) -> list[Handle]:
@@ -137,11 +137,11 @@ class Stage(waiting.Waiting):
             capability: resource -> the most that its gangs may hold together.
             weight: its share against other queues.
         """
-        name = queues.name_of(self.name, self._site.run_id, suffix)
-        made = self.submit(queues.manifest(name, capability=capability, weight=weight), role="queue")
+        name = volcano_queues.name_of(self.name, self._site.run_id, suffix)
+        made = self.submit(volcano_queues.manifest(name, capability=capability, weight=weight), role="queue")
         self.context.add(("Queue", name))
         if made.ok:
-            self.wait(f"queue {name} is Open", queue_is(name, queues.OPEN), budget="start")
+            self.wait(f"queue {name} is Open", queue_is(name, volcano_queues.OPEN), budget="start")
         return made
 
     def cluster_queue(
@@ -151,7 +151,7 @@ class Stage(waiting.Waiting):
         teams: Sequence[str] = ("team",),
         suffix: str = "",
         cohort: str = "",
-    ) -> quotas.Quota:
+    ) -> kueue_queues.Quota:
         """Make a ClusterQueue of Kueue of our own with its flavor and LocalQueues; wait until they are Active.
 
         Args:
@@ -160,18 +160,18 @@ class Stage(waiting.Waiting):
             suffix: what tells two of one scenario apart.
             cohort: queues of one cohort borrow from each other.
         """
-        name = queues.name_of(self.name, self._site.run_id, suffix)
+        name = volcano_queues.name_of(self.name, self._site.run_id, suffix)
         local = {team: names.safe_name(self.name, *([suffix] if suffix else []), team) for team in teams}
-        wanted = quotas.manifests(name, tuple(local.values()), quota, cohort=cohort)
+        wanted = kueue_queues.manifests(name, tuple(local.values()), quota, cohort=cohort)
         made = [self.submit(one, role="queue") for one in wanted]
-        found = quotas.Quota(name, local, ok=all(one.ok for one in made), handle=made[1])
+        found = kueue_queues.Quota(name, local, ok=all(one.ok for one in made), handle=made[1])
         if found.ok:
-            ready = quotas.active(name, tuple(local.values()))
+            ready = kueue_queues.active(name, tuple(local.values()))
             there = self.wait(f"ClusterQueue {name} is Active", ready, budget="start")
             found = dataclasses.replace(found, ok=there)
         return found
 
-    def stop_queue(self, queue: quotas.Quota, policy: str) -> bool:
+    def stop_queue(self, queue: kueue_queues.Quota, policy: str) -> bool:
         """Set a ClusterQueue's stopPolicy: `Hold`, `HoldAndDrain` (evicts what was admitted) or `None`.
 
         Returns:
@@ -193,12 +193,12 @@ class Stage(waiting.Waiting):
         """
         if not self._acts.command(handle, "CloseQueue"):
             try:
-                queues.write_closed(self._site, handle.name)
+                volcano_queues.write_closed(self._site, handle.name)
             except errors.ApiError as error:
                 if error.denied:
                     raise errors.EnvironmentProblem(str(error)) from error
                 raise
-        shut = queue_is(handle.name, queues.CLOSING, queues.CLOSED)
+        shut = queue_is(handle.name, volcano_queues.CLOSING, volcano_queues.CLOSED)
         return self.wait(f"queue {handle.name} is closed", shut, budget="start")
 
     def priority(self, value: int) -> Handle:
@@ -399,4 +399,4 @@ class Stage(waiting.Waiting):
 
 def queue_is(name: str, *states: str) -> Predicate:
     """Report whether a queue is in one of some states."""
-    return lambda view: queues.state_of(view.get("Queue", name)) in states
+    return lambda view: volcano_queues.state_of(view.get("Queue", name)) in states

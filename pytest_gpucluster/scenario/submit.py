@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import cleanup, live, queues
+from pytest_gpucluster.scenario import cleanup, live, volcano_queues
 from pytest_gpucluster.scenario import site as sites
 
 Obj = dict[str, Any]
@@ -186,8 +186,8 @@ class Submitter:
         def act() -> None:
             if self._going(uid):
                 return
-            if info.key == queues.QUEUE.key:
-                queues.remove(self._site, name)
+            if info.key == volcano_queues.QUEUE.key:
+                volcano_queues.remove(self._site, name)
             else:
                 self._site.api.delete(info, name, space, grace=grace)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster import profile
-from pytest_gpucluster.cli import drafting
+from pytest_gpucluster.cli import profile_draft
 from pytest_gpucluster.profile.reading import read_mapping
 
 NODES = "/api/v1/nodes"
@@ -119,7 +119,7 @@ def test_what_can_be_seen_is_filled_in_and_loads(discover, tmp_path):
     )  # fmt: skip
     assert found.connection.context == "kubernetes-admin@1e3"
     assert found.connection.kubeconfig == str(tmp_path / "kubeconfig")
-    assert drafting.OPEN not in text.partition("connection:")[2]
+    assert profile_draft.OPEN not in text.partition("connection:")[2]
     assert found.versions == {}
     assert found.bind_spread is None
     assert "observed: kubernetes 1.34.1, 1.34.2; volcano 1.14.4" in text
@@ -167,7 +167,7 @@ def test_what_cannot_be_seen_is_left_open_and_named(  # noqa: PLR0917 (fixtures 
     with pytest.raises(profile.ProfileError, match=rf"{key}( = '')?: is empty"):
         load(text, tmp_path)
     comment = " ".join(text.partition(f"\n{key}:")[0].replace("\n#", "").split())
-    assert f"{drafting.OPEN}:" in comment
+    assert f"{profile_draft.OPEN}:" in comment
     assert said in comment
     if answer == 403:
         assert (
@@ -228,4 +228,4 @@ def test_mistakes_are_one_line_and_write_no_profile(api, call, tmp_path, monkeyp
 )
 def test_a_text_is_read_back_as_it_was(text):
     """Names of contexts and paths may hold anything."""
-    assert read_mapping(f"key: {drafting.scalar(text)}\n", "x").data == {"key": text}
+    assert read_mapping(f"key: {profile_draft.scalar(text)}\n", "x").data == {"key": text}

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from pytest_gpucluster import profile
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from tests.defects import matrix
 
 MEASURING = ("MFU-001", "MFU-002", "FAB-006")
@@ -18,7 +18,7 @@ def report():
     rows = []
     for row in matrix.rows():
         if row.id in MEASURING:
-            finding = deciding.decide(row, matrix.evidence(row.scenario.name))
+            finding = decisions.decide(row, matrix.evidence(row.scenario.name))
             rows.append({"id": row.id, "verdict": str(finding.verdict), "finding": finding.as_dict()})
     return {"run": {"id": "r1", "started": "2026-11-28T10:00:00Z"}, "requirements": rows}
 

@@ -11,7 +11,7 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster.evidence import ingest
 from pytest_gpucluster.evidence.model import SCHEMA
-from pytest_gpucluster.report import deciding, record, suites, write
+from pytest_gpucluster.report import decisions, record, suites, write
 from pytest_gpucluster.requirement import REGISTRY
 from tests.cli.conftest import Call
 from tests.report import sample
@@ -62,7 +62,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         evidence_schema=SCHEMA,
     )  # fmt: skip
     journal.requirement(
-        row, deciding.decide(row, ingest.read(evidence)), evidence=evidence,
+        row, decisions.decide(row, ingest.read(evidence)), evidence=evidence,
         nodeid="checks/test_own_rack.py::test_own_rack",
     )  # fmt: skip
     journal.site_test("checks/test_own.py::test_x", "passed", title="x")

@@ -11,7 +11,7 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.profile.defects import declared
 from pytest_gpucluster.provider import defects, switching
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import Finding, Requirement
 from pytest_gpucluster.scenario import RunStore, Session
 
@@ -74,7 +74,7 @@ class Lab:
         session.check_clean()
         for each in evidence.values():
             assert each.header["source"].get(defects.FACT, []) == wanted
-        return {row.id: deciding.decide(row, evidence[row.scenario.name]) for row in rows}
+        return {row.id: decisions.decide(row, evidence[row.scenario.name]) for row in rows}
 
     def _session(self, cluster: provider.Cluster, wanted: Sequence[str]) -> Session:
         self._runs += 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_gpucluster.evidence import Evidence, Line, mutate, read
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import REGISTRY, Requirement
 
@@ -35,7 +35,7 @@ def on_embedded(row: Requirement) -> str:
         return "pass"
     if not (RECORDED / name).is_file():
         return "not_applicable"
-    return str(deciding.decide(row, read(RECORDED / name)).verdict)
+    return str(decisions.decide(row, read(RECORDED / name)).verdict)
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def evidence(scenario: str) -> Evidence:
 @functools.cache
 def baseline() -> Mapping[str, str]:
     """Return the verdict of each row on the evidence as it was recorded."""
-    return {row.id: str(deciding.decide(row, evidence(row.scenario.name)).verdict) for row in rows()}
+    return {row.id: str(decisions.decide(row, evidence(row.scenario.name)).verdict) for row in rows()}
 
 
 def untouched(before: Evidence, after: Evidence) -> bool:
@@ -81,7 +81,7 @@ def flips_of(mutant: str) -> Mapping[str, str]:
             changed[name] = act(evidence(name))
         if untouched(evidence(name), changed[name]):
             continue
-        verdict = str(deciding.decide(row, changed[name]).verdict)
+        verdict = str(decisions.decide(row, changed[name]).verdict)
         if verdict != baseline()[row.id]:
             found[row.id] = verdict
     return found

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, containers, fields, mutate
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from suites.scenarios import numa
 from tests.defects import matrix
 
@@ -56,7 +56,7 @@ def test_what_admission_adds_changes_no_verdict(variant):
         after = injected(before, part, *added)
         for row in matrix.rows():
             if row.scenario.name == scenario:
-                finding = deciding.decide(row, after)
+                finding = decisions.decide(row, after)
                 if str(finding.verdict) != matrix.baseline()[row.id]:
                     changed[row.id] = f"{finding.verdict}: {finding.observed[:160]}"
     assert changed == {}

@@ -8,7 +8,7 @@ import functools
 import pytest
 
 from pytest_gpucluster.evidence import mutate, read
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from tests.defects import matrix
 
 pytestmark = pytest.mark.xdist_group("recordings")
@@ -63,7 +63,7 @@ def rows():
 def test_every_row_passes_on_the_recorded_evidence():
     """The table starts from a run in which all is well."""
     found = {
-        name: str(deciding.decide(row, evidence(SCENARIOS[name])).verdict) for name, row in rows().items()
+        name: str(decisions.decide(row, evidence(SCENARIOS[name])).verdict) for name, row in rows().items()
     }
     assert found == dict.fromkeys(SCENARIOS, "pass")
 
@@ -77,7 +77,7 @@ def test_a_mutant_flips_exactly_its_rows(mutant):
         before = evidence(SCENARIOS[name])
         after = act(before)
         if not matrix.untouched(before, after):
-            verdict = str(deciding.decide(row, after).verdict)
+            verdict = str(decisions.decide(row, after).verdict)
             if verdict != "pass":
                 found[name] = verdict
     assert found == FLIPS.get(mutant, {})

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pytest_gpucluster.judge import needed, needs
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from tests import amount
 from tests.defects import matrix, pieces, reading
 
@@ -38,7 +38,7 @@ def test_no_row_passes_without_a_piece_that_it_needs(scenario):
         green += [
             f"{row.id} without {piece.sort} {piece.what}"
             for row in judging
-            if deciding.decide(row, less).verdict == "pass"
+            if decisions.decide(row, less).verdict == "pass"
         ]
     assert green == []
 

@@ -14,7 +14,7 @@ from pytest_gpucluster.kube import connection, objects
 from pytest_gpucluster.kube import permissions as kube
 from pytest_gpucluster.kube.permissions import Permission
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.scenario import RunStore, Session, permissions, sweep
 from suites.scenarios.inventory import inventory
@@ -231,7 +231,7 @@ def test_what_one_row_alone_reads_costs_that_row_alone(served, grant, tmp_path, 
     with Session(cluster, told, RunStore(tmp_path / "run-less3")) as session:
         evidence = session.evidence(inventory)
     rows = {each.id: each for each in load_suites() if each.scenario.name == "inventory"}
-    found = {name: deciding.decide(each, evidence) for name, each in rows.items()}
+    found = {name: decisions.decide(each, evidence) for name, each in rows.items()}
     assert {name for name, finding in found.items() if finding.verdict != "pass"} == {row}
     assert found[row].verdict == "environment"
     verb, resource, *place = less.split(" ", 2)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pytest_gpucluster.evidence import ingest, recording
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 
 EMBEDDED = pathlib.Path(__file__).parents[2] / "fixtures" / "recorded" / "embedded"
 NAMES = sorted(path.stem for path in EMBEDDED.glob("*.jsonl"))
@@ -53,7 +53,7 @@ def test_judges_decide_the_same(name, tmp_path):
     assert rows
     ours, theirs = ingest.read(EMBEDDED / f"{name}.jsonl"), ingest.read(tmp_path)
     for row in rows:
-        found = [deciding.decide(row, each, dict(each.given)).verdict for each in (ours, theirs)]
+        found = [decisions.decide(row, each, dict(each.given)).verdict for each in (ours, theirs)]
         assert found[0] == found[1], row.id
 
 

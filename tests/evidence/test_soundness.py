@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 
 from pytest_gpucluster.evidence import EvidenceError, ingest
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from tests import amount, recordings
 
@@ -63,7 +63,7 @@ def verdict(lines):
     """Decide the row on lines as they stand in a file; what cannot be read is said in one line."""
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     try:
-        finding = deciding.decide(ROW, ingest.of_lines(texts, "x.jsonl"))
+        finding = decisions.decide(ROW, ingest.of_lines(texts, "x.jsonl"))
     except EvidenceError as error:
         return "unreadable" if "\n" not in str(error) else "told in several lines"
     assert "\n" not in finding.observed

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pytest_gpucluster.evidence import ingest
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from tests import recordings
 
@@ -17,7 +17,7 @@ def verdict(row, scenario, change):
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     made = change(copy.deepcopy(lines))
     evidence = ingest.of_lines([json.dumps(line) for line in made], "x.jsonl")
-    return str(deciding.decide(load_suites().get(row), evidence).verdict)
+    return str(decisions.decide(load_suites().get(row), evidence).verdict)
 
 
 def pods(change, when=bool):

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from pytest_gpucluster.evidence import ingest
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from tests.defects import matrix
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "evidence"
@@ -19,7 +19,7 @@ def decided(run):
     evidence = ingest.read(FOLDER / run / "evidence" / "collectives.jsonl")
     report = json.loads((FOLDER / run / "report.json").read_text(encoding="utf-8"))
     told = {row["id"]: row["verdict"] for row in report["requirements"] if row["id"] in ROWS}
-    return {row: str(deciding.decide(ROWS[row], evidence).verdict) for row in told}, told
+    return {row: str(decisions.decide(ROWS[row], evidence).verdict) for row in told}, told
 
 
 @pytest.mark.parametrize("run", [NVLINK, SOCKETS])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_gpucluster.judge import late_names, names_resolve, presupposed
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
 from tests.defects import matrix
@@ -79,7 +79,7 @@ def evidence(*groups, end=100.0):
 def decided(row, seen):
     """Return the verdict of a row, presuppositions included."""
     assert matrix.rows()
-    return str(deciding.decide(REGISTRY.get(row), seen, {}).verdict)
+    return str(decisions.decide(REGISTRY.get(row), seen, {}).verdict)
 
 
 MASTER = pod("w-1", (0, "Pending"), (1, "Running"))

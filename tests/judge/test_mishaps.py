@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpucluster.evidence import Evidence, gangs, mutate
 from pytest_gpucluster.judge import needed, needs
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from tests.defects import matrix
 
 # One worker reads the recordings, once.
@@ -34,7 +34,7 @@ def decided(name, change):
     changed = mutate.each(
         evidence, lambda ln: ln.kind == "Pod" and "worker" in ln.name and ln.type != "DELETED", act
     )
-    return deciding.decide(row(name), changed)
+    return decisions.decide(row(name), changed)
 
 
 def status(obj, **more):
@@ -190,7 +190,7 @@ def test_a_payload_that_says_so_itself_is_believed(event, more, text):
     )
     said = 'GPUCONF1 {"event": "%s"%s}' % (event, "".join(f', "{k}": "{v}"' for k, v in more.items()))  # noqa: UP031
     more_lines = (*evidence.lines, dataclasses.replace(line, data={**line.data, "line": said}))
-    finding = deciding.decide(row("MFU-004"), mutate.with_lines(evidence, more_lines))
+    finding = decisions.decide(row("MFU-004"), mutate.with_lines(evidence, more_lines))
     if text:
         assert finding.verdict == "inconclusive"
         assert text in finding.observed

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_gpucluster.evidence import held, numa, read
 from pytest_gpucluster.judge import aligned, kubelets
 from pytest_gpucluster.judge import numa as terms
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
 from tests.defects import matrix
@@ -30,7 +30,7 @@ def stream(name):
 def verdicts(evidence, **told):
     """Return what each row says, presuppositions included."""
     assert matrix.rows()
-    return {row: str(deciding.decide(REGISTRY.get(row), evidence, told).verdict) for row in ROWS}
+    return {row: str(decisions.decide(REGISTRY.get(row), evidence, told).verdict) for row in ROWS}
 
 
 SINGLE, RESTRICTED, BEST, ONE, NEWER = (

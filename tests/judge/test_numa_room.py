@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_gpucluster.judge import aligned
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests.defects import matrix
 from tests.judge.test_numa import DECLARED, REJECTED, evidence, lines, machine, says
@@ -18,7 +18,7 @@ SMALL = {**DECLARED, "gpus_per_node": 4}
 def decided(row, seen, told=DECLARED):
     """Return the finding of a row, presuppositions included."""
     assert matrix.rows()
-    return deciding.decide(REGISTRY.get(row), seen, told)
+    return decisions.decide(REGISTRY.get(row), seen, told)
 
 
 def turned_away(name, gpus, reason, message="", *, t=0.0, node="n1"):

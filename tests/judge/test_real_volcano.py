@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpucluster.evidence import mutate, read
 from pytest_gpucluster.evidence.mutate import base
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 from tests.defects import matrix
@@ -20,7 +20,7 @@ def test_how_long_a_gang_may_take_to_be_bound_does_not_excuse_what_preemption_le
     _, act = mutate.MUTANTS["refusal.take-below-minimum"]
     evidence = act(matrix.evidence("priorities"))
     given = {**evidence.given, "spread": spread, "bind_spread": spread}
-    assert deciding.decide(ROWS["REF-006"], evidence, given).verdict is Verdict.FAIL
+    assert decisions.decide(ROWS["REF-006"], evidence, given).verdict is Verdict.FAIL
 
 
 def test_who_was_refused_at_enqueue_was_not_passed_over():
@@ -58,7 +58,7 @@ def test_a_create_that_was_refused_is_said(code):
         {"t": 0.3, "type": "NOTE", "note": "end"},
     ]  # fmt: skip
     evidence = recordings.evidence_of(lines, header={"given": {"subject": "healthy"}})
-    finding = deciding.decide(ROWS["GANG-001"], evidence)
+    finding = decisions.decide(ROWS["GANG-001"], evidence)
     assert finding.verdict is not Verdict.PASS
     assert f"answered {code}" in finding.observed
     assert "Closing" in finding.observed

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from pytest_gpucluster.judge import inventory, unserved
-from pytest_gpucluster.report import deciding
+from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
 from tests.defects import matrix
@@ -179,7 +179,7 @@ OWN = 'admission webhook "validatejob.volcano.sh" denied the request: {}'
 def test_who_refused_the_dry_run(code, message, verdict, cause):
     """A queue, a policy of the site, a permission: only the admission's own fault speaks against it."""
     assert matrix.rows()
-    finding = deciding.decide(REGISTRY.get("INV-001"), evidence(answers(code, message)))
+    finding = decisions.decide(REGISTRY.get("INV-001"), evidence(answers(code, message)))
     assert finding.verdict == verdict, finding.observed
     assert finding.causes[0] is cause
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpucluster.node.relay import Upstream
+from pytest_gpucluster.node.port_relay import Upstream
 from tests.node.fake_api import FakeApi
 from tests.node.harness import PODS
 

@@ -16,7 +16,7 @@ import yaml
 
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.node import sandbox
-from pytest_gpucluster.provider import choose, configs, embedded, processes, sockets
+from pytest_gpucluster.provider import embedded, embedded_config, obtain, processes, sockets
 
 PATIENCE = 60.0
 
@@ -228,8 +228,8 @@ def test_defects_reach_the_half_that_plants_them(loaded, tmp_path):
     """Defects of the control plane and of the nodes go each to its process."""
     owner = os.getpid()
     state = tmp_path
-    assert configs.control_plane_config(loaded, state, ["gang.x"], owner)["defects"] == ["gang.x"]
-    assert configs.node_config(loaded, state, state, ["node.slow-start"], owner)["defects"] == [
+    assert embedded_config.control_plane_config(loaded, state, ["gang.x"], owner)["defects"] == ["gang.x"]
+    assert embedded_config.node_config(loaded, state, state, ["node.slow-start"], owner)["defects"] == [
         "node.slow-start"
     ]
 
@@ -247,7 +247,9 @@ def test_torch_is_an_image_only_where_it_is_installed(loaded, tmp_path, monkeypa
         assert ("torch" in cluster.images) is there
         told = cluster.facts.get("torch_problem", "")
         assert ("pip install pytest-gpucluster[torch]" in told) is not there
-    assert configs.node_config(loaded, tmp_path, tmp_path, [], 1)["images"]["python"] == [sys.executable]
+    assert embedded_config.node_config(loaded, tmp_path, tmp_path, [], 1)["images"]["python"] == [
+        sys.executable
+    ]
 
 
 def test_an_interrupt_before_the_cluster_is_written_down_ends_it(loaded, tmp_path, monkeypatch):
@@ -258,7 +260,7 @@ def test_an_interrupt_before_the_cluster_is_written_down_ends_it(loaded, tmp_pat
         started.extend(what.running)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(choose, "_write", interrupted)
+    monkeypatch.setattr(obtain, "_write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         provider.obtain(loaded, tmp_path)
     (control,) = started

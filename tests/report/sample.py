@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.model import SCHEMA
-from pytest_gpucluster.report import deciding, record, text
+from pytest_gpucluster.report import decisions, record, text
 from pytest_gpucluster.requirement import (
     Cause,
     Finding,
@@ -374,7 +374,7 @@ def make_run(folder: Path, *, partial: bool = True, end: bool = True, clock: Clo
             continue
         path = files[declared.scenario.name]
         evidence = read(path)
-        finding = deciding.decide(declared, evidence)
+        finding = decisions.decide(declared, evidence)
         shown = (
             ""
             if finding.verdict is Verdict.PASS
@@ -383,7 +383,7 @@ def make_run(folder: Path, *, partial: bool = True, end: bool = True, clock: Clo
         journal.requirement(
             declared,
             finding,
-            presupposed=deciding.presupposed(declared, evidence),
+            presupposed=decisions.presupposed(declared, evidence),
             seconds=0.012,
             evidence=path,
             nodeid=nodeid(declared),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpucluster.report import deciding, text
+from pytest_gpucluster.report import decisions, text
 from pytest_gpucluster.requirement import Finding, Number, Refusal, Requirement, Verdict
 from tests.report import sample
 
@@ -15,7 +15,7 @@ def violation(tmp_path: Path) -> tuple[Requirement, Finding]:
     """Return a row with the finding that it is violated."""
     row = sample.make_suite().registry.get("GANG-002")
     path = sample.write_evidence(tmp_path / "x.jsonl", sample.evidence_lines("gang-scarce", partial=True))
-    return row, deciding.decide(row, sample.read(path))
+    return row, decisions.decide(row, sample.read(path))
 
 
 def test_the_text_is_as_it_was(tmp_path: Path, golden: Callable[[str, str], None]) -> None:

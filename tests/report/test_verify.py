@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pytest_gpucluster
-from pytest_gpucluster.report import deciding, record, seal, verify, write
+from pytest_gpucluster.report import decisions, record, seal, verify, write
 from pytest_gpucluster.requirement import Finding, Registry, Verdict
 from tests.report import sample
 
@@ -214,7 +214,7 @@ def test_a_record_of_an_older_version_is_verified(tmp_path: Path) -> None:
         tmp_path / "evidence" / "x.jsonl", [{**lines[0], "schema": 1}, *lines[1:]]
     )
     row = suite.registry.get("GANG-001")
-    journal.requirement(row, deciding.decide(row, sample.read(evidence)), evidence=evidence)
+    journal.requirement(row, decisions.decide(row, sample.read(evidence)), evidence=evidence)
     journal.write("run-end", exit_status=0, interrupted=False)
     write.write_all(tmp_path)
 
@@ -257,7 +257,7 @@ def test_a_problem_of_the_scenario_is_decided_again(tmp_path: Path) -> None:
         lines = sample.evidence_lines("gang-scarce", partial=partial)
         lines[0]["problem"] = problem
         path = sample.write_evidence(tmp_path / f"{partial}.jsonl", lines)
-        assert deciding.decide(row, sample.read(path)).verdict is verdict
+        assert decisions.decide(row, sample.read(path)).verdict is verdict
 
 
 def test_a_journal_of_which_no_page_can_be_made_is_a_difference(

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from pytest_gpucluster.kube import errors
-from pytest_gpucluster.scenario import Needs, RunStore, Scenario, Session, permissions, quotas
+from pytest_gpucluster.scenario import Needs, RunStore, Scenario, Session, kueue_queues, permissions
 
 from .conftest import make_profile
 
@@ -52,7 +52,7 @@ def test_a_condition_that_is_there_and_false_is_not_enough(theatre):
     assert not quota.ok
     assert theatre.notes()[-1]["what"] == f"ClusterQueue {NAME} is Active"
     assert theatre.api.created[1]["spec"]["cohortName"] == "one"
-    assert not quotas.is_active(None)
+    assert not kueue_queues.is_active(None)
 
 
 def test_what_is_refused_is_not_waited_for(theatre):

@@ -4,7 +4,7 @@ import threading
 import time
 
 from pytest_gpucluster.kube import connection, objects
-from pytest_gpucluster.scenario import Needs, RunStore, Scenario, Session, sweep, turns
+from pytest_gpucluster.scenario import Needs, RunStore, Scenario, Session, cluster_lease, sweep
 
 from . import conftest
 from .test_session import play_slots, slots_scenario
@@ -16,7 +16,9 @@ def lease_of(cluster):
     found = objects.Objects(opened).list(objects.table_row("Lease"), "default")
     opened.close()
     return [
-        each["spec"]["holderIdentity"].split()[0] for each in found if each["metadata"]["name"] == turns.NAME
+        each["spec"]["holderIdentity"].split()[0]
+        for each in found
+        if each["metadata"]["name"] == cluster_lease.NAME
     ]
 
 
@@ -87,11 +89,11 @@ def test_workers_of_one_run_share_the_lease(cluster, profile, tmp_path):
 
 def test_a_lease_that_was_lost_makes_what_ran_environment(cluster, profile, tmp_path, monkeypatch):
     """Renewal finds that somebody removed it: what ran since may have been disturbed."""
-    monkeypatch.setattr(turns.leases, "RENEW", 0.05)
+    monkeypatch.setattr(cluster_lease.leases, "RENEW", 0.05)
 
     def play(stage):
         opened = connection.Connection.at(cluster.url)
-        objects.Objects(opened).delete(objects.table_row("Lease"), turns.NAME, "default")
+        objects.Objects(opened).delete(objects.table_row("Lease"), cluster_lease.NAME, "default")
         opened.close()
         end = time.monotonic() + 10
         while not session._turn.lost and time.monotonic() < end:
@@ -109,8 +111,10 @@ def test_cleanup_removes_the_lease_of_a_killed_run(cluster, profile, tmp_path):
     api = objects.Objects(opened)
 
     def leave(run, duration):
-        terms = turns.leases.Terms("default", turns.NAME, run, {"gpucluster.dev/run": run}, duration=duration)
-        turns.leases.Lease(api, terms).take(1.0)
+        terms = cluster_lease.leases.Terms(
+            "default", cluster_lease.NAME, run, {"gpucluster.dev/run": run}, duration=duration
+        )
+        cluster_lease.leases.Lease(api, terms).take(1.0)
 
     leave("run-dead1", 600)
     assert sweep(opened).failed == ()
@@ -120,7 +124,7 @@ def test_cleanup_removes_the_lease_of_a_killed_run(cluster, profile, tmp_path):
     assert lease_of(cluster) == []
     leave("run-dead2", 600)
     old = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
-    api.patch(objects.table_row("Lease"), turns.NAME, old, "default")
+    api.patch(objects.table_row("Lease"), cluster_lease.NAME, old, "default")
     assert any("Lease/gpucluster" in line for line in sweep(opened).removed)
     assert lease_of(cluster) == []
     opened.close()

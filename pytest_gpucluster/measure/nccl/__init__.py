@@ -8,11 +8,20 @@ found = draw(reader.seen, Given(ranks=16, nodes=2))
 verdict.decide(found).verdict
 """
 
-from pytest_gpucluster.measure.nccl import advice, cases, facts, failing, faults, networks, shapes, verdict
-from pytest_gpucluster.measure.nccl.drawing import draw
+from pytest_gpucluster.measure.nccl import (
+    advice,
+    cases,
+    facts,
+    failing,
+    faults,
+    line_patterns,
+    networks,
+    verdict,
+)
+from pytest_gpucluster.measure.nccl.fact_extraction import draw
 from pytest_gpucluster.measure.nccl.facts import Facts, Given
+from pytest_gpucluster.measure.nccl.observations import Seen
 from pytest_gpucluster.measure.nccl.reader import Reader, read
-from pytest_gpucluster.measure.nccl.seen import Seen
 
 __all__ = [
     "Facts",

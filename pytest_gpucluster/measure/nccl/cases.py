@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.measure.nccl import facts, networks, verdict
-from pytest_gpucluster.measure.nccl.drawing import draw
+from pytest_gpucluster.measure.nccl.fact_extraction import draw
 from pytest_gpucluster.measure.nccl.reader import Reader
 from pytest_gpucluster.plain import names
 

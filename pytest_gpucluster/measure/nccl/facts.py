@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.measure.nccl import faults, networks, table
-from pytest_gpucluster.measure.nccl.seen import Seen
+from pytest_gpucluster.measure.nccl.observations import Seen
 from pytest_gpucluster.measure.nccl.troubles import Told
 
 INTRA_NODE = "intra_node"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from pytest_gpucluster.measure.nccl import advice, faults, remedies
 from pytest_gpucluster.measure.nccl.facts import Facts
+from pytest_gpucluster.measure.nccl.observations import Member
 from pytest_gpucluster.measure.nccl.reasons import Reason, few, listed, unseen, wrong
-from pytest_gpucluster.measure.nccl.seen import Member
 from pytest_gpucluster.measure.nccl.troubles import Told
 
 RESULTS = {

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.measure.nccl import advice, failing, networks, shapes
+from pytest_gpucluster.measure.nccl import advice, failing, line_patterns, networks
 from pytest_gpucluster.measure.nccl.facts import Facts
 from pytest_gpucluster.measure.nccl.reasons import MANY, Reason, few, listed, unseen
 from pytest_gpucluster.measure.nccl.reasons import networks as named
@@ -30,7 +30,7 @@ def _connections(facts: Facts) -> Iterator[Reason]:
 
 def _inside(facts: Facts) -> Iterator[Reason]:
     """Return what is not seen of ranks that are all on one node."""
-    inside = [path for path in facts.paths if path.kind == shapes.INTRA]
+    inside = [path for path in facts.paths if path.kind == line_patterns.INTRA]
     slow = sorted({path.rank for path in inside if path.name.startswith("SHM")})
     if slow:
         text = f"over shared memory of the host, not from GPU to GPU: {listed(slow, facts)}"
@@ -93,7 +93,7 @@ def _other_nodes(facts: Facts, nodes: int, seen: int) -> Iterator[Reason]:
 
 def why_no_connection(facts: Facts) -> str:
     """Return what is there in place of a connection over a network."""
-    inside = [path for path in facts.paths if path.kind == shapes.INTRA]
+    inside = [path for path in facts.paths if path.kind == line_patterns.INTRA]
     if facts.nnodes == 1 or inside:
         return "no connection over a network is seen: what is seen stays inside one node or NVLink domain"
     if facts.net:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_gpucluster.measure.nccl import faults, harmless, launchers, records, shapes
+from pytest_gpucluster.measure.nccl import faults, harmless, launchers, line_patterns, records
+from pytest_gpucluster.measure.nccl.line_filter import Screen
+from pytest_gpucluster.measure.nccl.observations import First, Link, Member, Process, Seen, Trouble
 from pytest_gpucluster.measure.nccl.records import Read, Record
-from pytest_gpucluster.measure.nccl.screen import Screen
-from pytest_gpucluster.measure.nccl.seen import First, Link, Member, Process, Seen, Trouble
 
 _DONE = 50_000
 _FAULTS = 2_000
@@ -126,7 +126,7 @@ class Reader:
         seen, text = self.seen, read.text
         if whole and self._quotes(text):
             return
-        found = shapes.version(text) if "ersion" in text or "nccl-library" in text else None
+        found = line_patterns.version(text) if "ersion" in text or "nccl-library" in text else None
         if found:
             seen.versions.add(found)
         watched = faults.watchdog(text[:_READ]) if any(word in text for word in _WATCH) else None
@@ -220,26 +220,26 @@ class Reader:
 
     def _connection(self, process: Process, record: Record, text: str) -> bool:
         seen = self.seen
-        if not shapes.looks_like_channel(text):
+        if not line_patterns.looks_like_channel(text):
             return False
-        channel = shapes.channel(text, clean=record.clean)
+        channel = line_patterns.channel(text, clean=record.clean)
         if channel is not None:
             seen.put(_any(seen.links), Link(process, record.device, channel))
             return True
-        if shapes.is_ring_dump(text):
+        if line_patterns.is_ring_dump(text):
             return True
         seen.torn += 1
         return True
 
     def _communicator(self, process: Process, record: Record, text: str) -> bool:
         seen = self.seen
-        timed = shapes.timings(text)
+        timed = line_patterns.timings(text)
         if timed:
             seen.put(_any(seen.timings), (process, *timed))
             return True
-        if not shapes.looks_like_comm(text):
+        if not line_patterns.looks_like_comm(text):
             return False
-        comm = shapes.comm(text)
+        comm = line_patterns.comm(text)
         if comm is not None:
             seen.put(_any(seen.members), Member(process, record.device, comm))
             if comm.phase == "ABORT":
@@ -250,21 +250,21 @@ class Reader:
 
     def _network(self, process: Process, record: Record, text: str) -> None:
         seen = self.seen
-        text, comm, nranks = shapes.rccl_tail(text)
+        text, comm, nranks = line_patterns.rccl_tail(text)
         if comm:
             seen.put(_any(seen.timings), (process, -1, nranks))
-        network = shapes.selected(text)
+        network = line_patterns.selected(text)
         if network is not None:
             seen.put(_any(seen.selected if record.clean else seen.half_selected), (process, network))
             return
-        setting = shapes.setting(text)
+        setting = line_patterns.setting(text)
         if setting is not None:
             if record.clean:
                 seen.put(_any(seen.settings), (process, *setting))
                 if setting[0] == "NCCL_IB_DISABLE" and setting[1].strip() not in {"", "0"}:
                     self._fault(process, faults.Fault("ib_disabled_by_env", f"NCCL_IB_DISABLE={setting[1]}"))
             return
-        listed = shapes.using_list(text)
+        listed = line_patterns.using_list(text)
         if listed is not None:
             if listed[1]:
                 seen.put(_any(seen.lists), (process, *listed))
@@ -274,27 +274,27 @@ class Reader:
     def _device(self, process: Process, text: str) -> None:
         seen = self.seen
         if "ersion" in text or "nccl-library" in text:
-            version = shapes.version(text)
+            version = line_patterns.version(text)
             if version:
                 seen.versions.add(version)
         if "rovider" in text:
-            provider = shapes.provider(text)
+            provider = line_patterns.provider(text)
             if provider:
                 seen.put(_any(seen.providers), (process, provider))
         if "GPU Direct RDMA" in text:
             self._gpu_direct(process, text)
         if text.startswith("NET/"):
-            virtual = shapes.virtual(text)
+            virtual = line_patterns.virtual(text)
             if virtual:
                 seen.put(_any(seen.virtual), (process.host, *virtual))
-            mtu = shapes.rdma_mtu(text)
+            mtu = line_patterns.rdma_mtu(text)
             if mtu:
                 seen.mtus.add(mtu)
         if "NVL" in text:
-            nvls = shapes.nvls(text)
+            nvls = line_patterns.nvls(text)
             if nvls:
                 seen.nvls.add(nvls)
-            seen.mnnvl |= shapes.mnnvl_in_use(text)
+            seen.mnnvl |= line_patterns.mnnvl_in_use(text)
         seen.collnet |= "Connected CollNet" in text or text.startswith("Connected Collnet")
         if "lugin" in text or "NET/OFI" in text:
             self._plugin(text)
@@ -303,10 +303,10 @@ class Reader:
             seen.kernels.add(kernel["kernel"])
 
     def _gpu_direct(self, process: Process, text: str) -> None:
-        ability = shapes.adapter_gdr(text)
+        ability = line_patterns.adapter_gdr(text)
         if ability:
             self.seen.put(_any(self.seen.adapters_gdr), (process, *ability))
-        pair = shapes.pair_gdr(text)
+        pair = line_patterns.pair_gdr(text)
         if pair:
             self.seen.put(_any(self.seen.pairs_gdr), (process, *pair))
 
@@ -360,9 +360,9 @@ def _any(one: Any) -> "set[object]":
 def _may_be_cut(record: Record) -> bool:
     """Say whether the last record of a log that does not end with a line feed may lack its end."""
     text = record.text
-    if shapes.looks_like_channel(text):
-        return shapes.channel(text, clean=False) is None and not shapes.is_ring_dump(text)
-    return not text or (shapes.looks_like_comm(text) and shapes.comm(text) is None)
+    if line_patterns.looks_like_channel(text):
+        return line_patterns.channel(text, clean=False) is None and not line_patterns.is_ring_dump(text)
+    return not text or (line_patterns.looks_like_comm(text) and line_patterns.comm(text) is None)
 
 
 def read(streams: Iterable[Iterable[bytes]]) -> Seen:

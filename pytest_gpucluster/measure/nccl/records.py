@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.measure.nccl import shapes
+from pytest_gpucluster.measure.nccl import line_patterns
 
 RECORD = re.compile(
     r"(?<![\w%-])(?P<host>[\w%-]{1,255}+):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d{1,6})\] "
@@ -173,7 +173,7 @@ def _without_head(text: str, *, folded: bool, clean: bool) -> Read:
     if match is None:
         # Only a whole connection line is known by its text alone.
         match = _MESSAGE.search(text) if " via " in text else None
-        if match is None or shapes.channel(match["text"], clean=clean) is None:
+        if match is None or line_patterns.channel(match["text"], clean=clean) is None:
             return Read(text, (), text, 0, folded, clean)
     parts = match.groupdict()
     record = Record(
@@ -186,7 +186,7 @@ def _without_head(text: str, *, folded: bool, clean: bool) -> Read:
 def _unglue(body: str, token: str) -> tuple[str, str]:
     """Tell the end of a record from the host name of the next one, where no line feed stands between them."""
     whole = body + token
-    end = shapes.end_of_channel(whole)
+    end = line_patterns.end_of_channel(whole)
     if end is not None and len(body) <= end < len(whole):
         return whole[:end], whole[end:]
     return body, f"?{token}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from pytest_gpucluster.measure.nccl import faults
-from pytest_gpucluster.measure.nccl.seen import Process, Seen, Trouble
+from pytest_gpucluster.measure.nccl.observations import Process, Seen, Trouble
 
 _SOONER = 5.0
 """Seconds by which an error must be later to be the consequence of one that it usually causes."""

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from pytest_gpucluster.provider.host import sysfs
-from pytest_gpucluster.provider.host.found import Gpu, HostProblem, Vendor
+from pytest_gpucluster.provider.host.inventory import Gpu, HostProblem, Vendor
 
 RESOURCE = "amd.com/gpu"
 TOPOLOGY = "sys/class/kfd/kfd/topology/nodes"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from pytest_gpucluster.provider.host.found import Gpu, Inventory
+from pytest_gpucluster.provider.host.inventory import Gpu, Inventory
 
 FAMILIES = {
     "7.0": "volta",

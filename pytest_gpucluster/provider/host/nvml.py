@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.provider.host import sysfs
-from pytest_gpucluster.provider.host.found import Gpu, HostProblem, Vendor
+from pytest_gpucluster.provider.host.inventory import Gpu, HostProblem, Vendor
 
 RESOURCE = "nvidia.com/gpu"
 VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")

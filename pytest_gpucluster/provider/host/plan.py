@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.profile import LoadedProfile
-from pytest_gpucluster.provider.host.found import Adapter, Gpu, Inventory
+from pytest_gpucluster.provider.host.inventory import Adapter, Gpu, Inventory
 from pytest_gpucluster.provider.host.labels import labels
 from pytest_gpucluster.provider.protocol import ProviderError
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import processes
-from pytest_gpucluster.provider.configs import image_table
 from pytest_gpucluster.provider.embedded import EmbeddedProvider, Nodes
-from pytest_gpucluster.provider.host import looking, plan
-from pytest_gpucluster.provider.host.found import Inventory
+from pytest_gpucluster.provider.embedded_config import image_table
+from pytest_gpucluster.provider.host import discover, plan
+from pytest_gpucluster.provider.host.inventory import Inventory
 from pytest_gpucluster.provider.protocol import Started
 
 FOUND = "found on this host"
@@ -22,7 +22,7 @@ FOUND = "found on this host"
 class HostProvider:
     """Looks at the machine, then starts the embedded cluster on it."""
 
-    def __init__(self, look: Callable[[], Inventory] = looking.this_machine) -> None:
+    def __init__(self, look: Callable[[], Inventory] = discover.this_machine) -> None:
         """Take how the machine is looked at."""
         self._look = look
 
@@ -61,7 +61,7 @@ def completed(loaded: LoadedProfile, inventory: Inventory | None = None) -> Load
     Raises:
         ProviderError: no GPU, or they cannot be divided as the profile says.
     """
-    found = looking.this_machine() if inventory is None else inventory
+    found = discover.this_machine() if inventory is None else inventory
     profile = loaded.profile
     parts = plan.shares(found, profile.host.nodes, profile.host.gpus)
     told: dict[str, Any] = {

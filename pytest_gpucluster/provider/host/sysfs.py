@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pytest_gpucluster.plain import ranges
-from pytest_gpucluster.provider.host.found import Adapter
+from pytest_gpucluster.provider.host.inventory import Adapter
 
 NODES = "sys/devices/system/node"
 PCI = "sys/bus/pci/devices"

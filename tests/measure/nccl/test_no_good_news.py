@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpucluster.measure.nccl import verdict
-from pytest_gpucluster.measure.nccl.screen import HEAD
+from pytest_gpucluster.measure.nccl.line_filter import HEAD
 from tests.measure.nccl import logs
 
 STEPS = "step 1 loss\n" * (HEAD // 12 + 10)

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from pytest_gpucluster.measure import nccl
-from pytest_gpucluster.measure.nccl import faults, networks, shapes, table, verdict
+from pytest_gpucluster.measure.nccl import faults, line_patterns, networks, table, verdict
 from tests.measure.nccl import logs
 
 
@@ -55,9 +55,9 @@ def test_the_order_of_a_ring_is_no_connection_that_cannot_be_read(line: str) -> 
 
 def test_statements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that states more than is kept never passes."""
-    from pytest_gpucluster.measure.nccl import seen
+    from pytest_gpucluster.measure.nccl import observations
 
-    monkeypatch.setattr(seen, "MOST", 3)
+    monkeypatch.setattr(observations, "MOST", 3)
     found = logs.facts("\n".join(logs.ring()) + "\n", ranks=2, nodes=2)
     assert found.seen.full
     assert verdict.decide(found).verdict == "inconclusive"
@@ -178,7 +178,7 @@ def test_libfabric_is_its_provider(providers: tuple[str, ...], kind: str) -> Non
 )  # fmt: skip
 def test_no_connection_line(text: str) -> None:
     """Lists of rings, and pieces of connection lines, are no connections."""
-    assert shapes.channel(text, clean=True) is None
+    assert line_patterns.channel(text, clean=True) is None
 
 
 def test_ranks_from_a_factor_within_its_digits() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.measure.nccl import cases, screen
-from pytest_gpucluster.measure.nccl.screen import HEAD, LONGEST, Screen
+from pytest_gpucluster.measure.nccl import cases, line_filter
+from pytest_gpucluster.measure.nccl.line_filter import HEAD, LONGEST, Screen
 from tests import amount, documents
 from tests.measure.nccl import logs
 
@@ -102,5 +102,5 @@ def test_memory_is_bounded_by_distinct_lines() -> None:
             "".join(draw.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZghijk") for _ in range(40)) for _ in range(2000)
         )
         list(sieve.feed("".join(f"{word}\n" for word in words).encode()))
-    assert len(sieve._coarse._dull) <= screen._MEMO
-    assert len(sieve._fine._dull) <= screen._MEMO
+    assert len(sieve._coarse._dull) <= line_filter._MEMO
+    assert len(sieve._fine._dull) <= line_filter._MEMO

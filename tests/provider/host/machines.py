@@ -4,8 +4,8 @@ import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
-from pytest_gpucluster.provider.host import looking
-from pytest_gpucluster.provider.host.found import Inventory
+from pytest_gpucluster.provider.host import discover
+from pytest_gpucluster.provider.host.inventory import Inventory
 
 GIB = 1 << 30
 
@@ -169,4 +169,4 @@ def hgx(root: Path) -> tuple[Path, list[Card]]:
 
 def look(root: Path, cards, cpus=range(16), visible=None, **more) -> Inventory:
     """Look at a machine."""
-    return looking.look(root, lambda: library(cards, **more), frozenset(cpus), visible)
+    return discover.look(root, lambda: library(cards, **more), frozenset(cpus), visible)

@@ -4,8 +4,8 @@ import pytest
 
 from pytest_gpucluster.plain import ranges
 from pytest_gpucluster.provider import ProviderError
-from pytest_gpucluster.provider.host import looking, nvml
-from pytest_gpucluster.provider.host.found import HostProblem
+from pytest_gpucluster.provider.host import discover, nvml
+from pytest_gpucluster.provider.host.inventory import HostProblem
 
 from . import machines
 from .machines import Card, Slice
@@ -186,7 +186,7 @@ def _missing():
 def test_no_gpu_is_one_line_that_names_what_was_looked_for(tmp_path, library, visible, told):
     """Nobody has to guess what is missing, and the way out is named."""
     with pytest.raises(ProviderError) as caught:
-        looking.look(tmp_path, library, frozenset({0}), visible)
+        discover.look(tmp_path, library, frozenset({0}), visible)
     text = str(caught.value)
     assert text.startswith("no GPU that can be used was found on this host: ")
     assert told in text
@@ -204,7 +204,7 @@ def test_a_device_that_this_user_may_not_ask_is_no_lost_device(tmp_path):
 
     module.nvmlDeviceGetUUID = refused
     with pytest.raises(ProviderError, match="NVML refuses GPU 0 to this user: Insufficient Permissions"):
-        looking.look(machines.tree(tmp_path, cards), lambda: module, frozenset({0}))
+        discover.look(machines.tree(tmp_path, cards), lambda: module, frozenset({0}))
 
 
 def test_gpus_of_the_kernels_compute_driver(tmp_path):
@@ -219,7 +219,7 @@ def test_gpus_of_the_kernels_compute_driver(tmp_path):
     machines.put(tmp_path / "sys/bus/pci/devices/0000:27:00.0/numa_node", "1")
     for name in ("kfd", "dri/renderD128"):
         machines.put(tmp_path / "dev" / name)
-    found = looking.look(tmp_path, _missing, frozenset({0}))
+    found = discover.look(tmp_path, _missing, frozenset({0}))
     (gpu,) = found.vendor.gpus
     assert found.vendor.resource == "amd.com/gpu"
     assert (gpu.id, gpu.pci, gpu.numa) == ("GPU-a35607f3400e0047", "0000:27:00.0", 1)

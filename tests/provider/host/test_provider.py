@@ -11,7 +11,7 @@ import yaml
 
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.node import sandbox
-from pytest_gpucluster.provider.host import HostProvider, completed, looking
+from pytest_gpucluster.provider.host import HostProvider, completed, discover
 
 from . import machines
 
@@ -70,7 +70,7 @@ def test_a_machine_without_gpus_is_told_before_anything_starts(monkeypatch):
     def none():
         raise provider.ProviderError("no GPU that can be used was found on this host: ...")
 
-    monkeypatch.setattr(looking, "this_machine", none)
+    monkeypatch.setattr(discover, "this_machine", none)
     loaded = profile.load("host")
     with pytest.raises(provider.ProviderError, match="no GPU that can be used"):
         HostProvider(none).verify(loaded)

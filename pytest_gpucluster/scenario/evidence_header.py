@@ -8,7 +8,7 @@ from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import times
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import stage, submit
-from pytest_gpucluster.scenario.absent import NotApplicable
+from pytest_gpucluster.scenario.not_applicable import NotApplicable
 from pytest_gpucluster.workload import spec as gangs
 
 DECLARED = (

@@ -5,8 +5,8 @@ from typing import Any
 
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.scenario import bus
 from pytest_gpucluster.scenario import site as sites
+from pytest_gpucluster.scenario import volcano_commands
 
 Obj = dict[str, Any]
 
@@ -67,7 +67,7 @@ def remove(site: sites.Site, name: str) -> None:
     else:
         return
     labels = site.labels("cleanup", "queue")
-    close = bus.manifest(
+    close = volcano_commands.manifest(
         "CloseQueue", (QUEUE.api_version, "Queue", name, str(queue["metadata"]["uid"])), labels
     )
     site.api.create(close, namespace=site.namespace)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpucluster.hooks import full, settings, state
+from pytest_gpucluster.hooks import disk_full, settings, state
 
 if TYPE_CHECKING:
     from pytest_gpucluster.report import record
@@ -66,7 +66,7 @@ def end(
         # Nothing was reached: no folder was made, so there is nothing to tell.
         return
     report = None
-    with full.telling(journal.path, stayed):
+    with disk_full.telling(journal.path, stayed):
         if stayed:
             journal.cleanup(stayed)
         report = _end_record(session, journal, exit_status)

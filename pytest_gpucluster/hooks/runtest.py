@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gpucluster.hooks import full, settings, signs, state
+from pytest_gpucluster.hooks import disk_full, settings, signals, state
 from pytest_gpucluster.requirement import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def obtain_decision(item: pytest.Item) -> Callable[[], Finding]:
         )
     run = item.config.stash[state.RUN]
     started = time.monotonic()
-    with full.ending_the_run(run.folder):
+    with disk_full.ending_the_run(run.folder):
         run.begin(state.selection_of(item.config))
         finding, presupposed = run.decide(case.requirement)
     case.finding, case.seconds = finding, round(time.monotonic() - started, 3)
@@ -58,7 +58,7 @@ def _close(item: pytest.Item, run: "Run", case: state.Case, presupposed: list[di
     case.settled = True
     if not case.recorded:
         case.recorded = True
-        with full.ending_the_run(run.folder):
+        with disk_full.ending_the_run(run.folder):
             run.record(case, presupposed, item.nodeid)
 
 
@@ -88,7 +88,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if settings.wants_plan(config) and not session.testsfailed:
         return True
     if config.stash.get(state.RUN, None) is not None:
-        signs.interrupt_on_sigterm(config)
+        signals.interrupt_on_sigterm(config)
     return None
 
 
@@ -100,7 +100,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_setup
     """
-    signs.end_if_told(item.config)
+    signals.end_if_told(item.config)
     state.begin_attempt(item)
     try:
         return (yield)
@@ -171,14 +171,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     left = run.close()
     if state.is_worker(config):
         return
-    from pytest_gpucluster.hooks import ending
+    from pytest_gpucluster.hooks import finish
 
     if settings.wants_plan(config):
         return
     selection = state.selection_of(config)
     if selection.beyond_budget() and not run.begun:
         run.begin(selection, touch=False)
-    ending.end(session, run.folder, exit_status=int(exitstatus), left_overs=left)
+    finish.end(session, run.folder, exit_status=int(exitstatus), left_overs=left)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -186,7 +186,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_unconfigure
     """
-    signs.restore_sigterm(config)
+    signals.restore_sigterm(config)
 
 
 def _brief(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.provider import power, protocol
-from pytest_gpucluster.scenario import absent, bus, submit
+from pytest_gpucluster.scenario import not_applicable, submit, volcano_commands
 from pytest_gpucluster.scenario import site as sites
 
 
@@ -49,7 +49,7 @@ class Acts:
             EnvironmentProblem: the API server is in trouble of its own.
         """
         target = (str(job.body["apiVersion"]), str(job.body["kind"]), job.name, job.uid)
-        manifest = bus.manifest(action, target, self._site.labels(self._scenario, job.role))
+        manifest = volcano_commands.manifest(action, target, self._site.labels(self._scenario, job.role))
         manifest["metadata"]["namespace"] = self._site.namespace
         self._note("commanded", action=action, kind=job.kind, name=job.name, uid=job.uid)
         return self._asked(
@@ -77,7 +77,7 @@ class Acts:
         """
         cluster = self._site.cluster
         if protocol.REBOOT not in cluster.features:
-            raise absent.NotApplicable(
+            raise not_applicable.NotApplicable(
                 f"the nodes of {cluster.name} are not ours to restart: its provider has no power over the machines"
             )
         self._note("rebooted-by-us", node=node)

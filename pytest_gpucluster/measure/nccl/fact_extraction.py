@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from pytest_gpucluster.measure.nccl import faults, networks, shapes, troubles
+from pytest_gpucluster.measure.nccl import faults, line_patterns, networks, troubles
 from pytest_gpucluster.measure.nccl.facts import (
     CHANNEL,
     FAILED,
@@ -16,7 +16,7 @@ from pytest_gpucluster.measure.nccl.facts import (
     Given,
     Path,
 )
-from pytest_gpucluster.measure.nccl.seen import Link, Process, Seen
+from pytest_gpucluster.measure.nccl.observations import Link, Process, Seen
 
 NOTHING_GIVEN = Given()
 
@@ -116,13 +116,13 @@ class _Drawing:
                 ranks[rank] = ranks.get(rank) or host
         return ranks
 
-    def _listed(self) -> dict[str, set[shapes.Hca]]:
-        found: dict[str, set[shapes.Hca]] = {}
+    def _listed(self) -> dict[str, set[line_patterns.Hca]]:
+        found: dict[str, set[line_patterns.Hca]] = {}
         for process, _, hcas in self.seen.lists:
             found.setdefault(self.host(process.host), set()).update(hcas)
         return found
 
-    def _used(self, host: str, link: Link, listed: Mapping[str, set[shapes.Hca]]) -> tuple[str, ...]:
+    def _used(self, host: str, link: Link, listed: Mapping[str, set[line_patterns.Hca]]) -> tuple[str, ...]:
         """Return the adapters behind a device index: of the host's own list, or of the one that all hosts share."""
         index = link.channel.device
         made = {
@@ -204,9 +204,9 @@ class _Drawing:
             listed={host: tuple(sorted({h.name for h in hcas})) for host, hcas in sorted(listed.items())},
             hcas_listed=tuple(sorted({hca.name for hcas in listed.values() for hca in hcas})),
             hcas_used=tuple(sorted({hca for path in paths for hca in path.hcas})),
-            intra=tuple(sorted({path.name for path in paths if path.kind == shapes.INTRA})),
+            intra=tuple(sorted({path.name for path in paths if path.kind == line_patterns.INTRA})),
             pxn=self._pxn(),
-            collnet=seen.collnet or any(path.kind == shapes.COLLNET for path in paths),
+            collnet=seen.collnet or any(path.kind == line_patterns.COLLNET for path in paths),
             mnnvl=mnnvl,
             nvls="used" if "used" in seen.nvls else "available" if seen.nvls else None,
             errors=errors,
@@ -225,13 +225,13 @@ class _Drawing:
             given=self.given,
         )
 
-    def _paths(self, listed: Mapping[str, set[shapes.Hca]]) -> Iterable[Path]:
+    def _paths(self, listed: Mapping[str, set[line_patterns.Hca]]) -> Iterable[Path]:
         carriers: dict[tuple[str, Process], str] = {}
         found = set()
         for host, rank, link in self.links:
             channel = link.channel
             carrier = ""
-            if channel.kind != shapes.INTRA:
+            if channel.kind != line_patterns.INTRA:
                 key = (channel.name, link.process)
                 if key not in carriers:
                     carriers[key] = self._carrier(channel.name, link.process)
@@ -281,7 +281,7 @@ class _Drawing:
             for process, name in selected:
                 found.setdefault(name, set()).add(self.host(process.host))
         for host, _, link in self.links:
-            if link.channel.kind == shapes.NET:
+            if link.channel.kind == line_patterns.NET:
                 found.setdefault(link.channel.name, set()).add(host)
         return {name: tuple(sorted(hosts)) for name, hosts in sorted(found.items())}
 
@@ -327,7 +327,7 @@ class _Drawing:
         return "none" if abilities == {False} else "unknown"
 
     def _pxn(self) -> bool | None:
-        over = [link for _, _, link in self.links if link.channel.kind == shapes.NET]
+        over = [link for _, _, link in self.links if link.channel.kind == line_patterns.NET]
         return any(link.channel.proxied for link in over) if over else None
 
     def _evidence(self, paths: tuple[Path, ...]) -> str:
@@ -384,7 +384,7 @@ def _telling(fault: faults.Fault) -> tuple[bool, bool, int, str, str, int]:
     return flushed, fault.status < 0 and not fault.hca, fault.status, fault.hca, fault.detail, fault.rank
 
 
-def _link_layer(listed: Mapping[str, set[shapes.Hca]]) -> str | None:
+def _link_layer(listed: Mapping[str, set[line_patterns.Hca]]) -> str | None:
     links = {hca.link for hcas in listed.values() for hca in hcas}
     if not links:
         return None

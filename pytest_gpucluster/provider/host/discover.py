@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.provider.host import kfd, nvml, sysfs
-from pytest_gpucluster.provider.host.found import OFFER, HostProblem, Inventory, Vendor
+from pytest_gpucluster.provider.host.inventory import OFFER, HostProblem, Inventory, Vendor
 from pytest_gpucluster.provider.protocol import ProviderError
 
 

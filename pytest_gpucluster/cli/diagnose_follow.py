@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_gpucluster import diagnose
-from pytest_gpucluster.cli import collecting
+from pytest_gpucluster.cli import job_snapshot
 from pytest_gpucluster.diagnose.situation import FINAL, Situation
 from pytest_gpucluster.evidence import Evidence, Span, ingest
 from pytest_gpucluster.kube import errors, watch
@@ -22,7 +22,7 @@ FRESH = 15.0
 Show = Callable[[diagnose.Diagnosis], None]
 
 
-def evidence_of(collected: collecting.Collected) -> Evidence:
+def evidence_of(collected: job_snapshot.Collected) -> Evidence:
     """Return what was read as evidence with a history."""
     return diagnose.unfold(
         collected.objects, now=collected.now, logs=collected.logs, extra=collected.extra,
@@ -31,13 +31,13 @@ def evidence_of(collected: collecting.Collected) -> Evidence:
 
 
 def look(
-    collector: collecting.Collector, collected: collecting.Collected, judges: Mapping[str, diagnose.Judge]
+    collector: job_snapshot.Collector, collected: job_snapshot.Collected, judges: Mapping[str, diagnose.Judge]
 ) -> list[diagnose.Diagnosis]:
     """Return the diagnoses of what was read: more than one if the subject stands for several jobs."""
     return [diagnose.diagnose(one, judges) for one in _subjects(evidence_of(collected), collector)]
 
 
-def _subjects(evidence: Evidence, collector: collecting.Collector) -> tuple[Situation, ...]:
+def _subjects(evidence: Evidence, collector: job_snapshot.Collector) -> tuple[Situation, ...]:
     found = diagnose.subjects(evidence, collector.name, collector.namespace, collector.kind)
     if not any(one.pods for one in found):
         # What stands above an owner of pods has none of its own: the jobs below it are looked at.
@@ -52,7 +52,7 @@ def _subjects(evidence: Evidence, collector: collecting.Collector) -> tuple[Situ
 class _Changes:
     """Takes what the watches say; a watch may say it from its own thread."""
 
-    def __init__(self, collector: collecting.Collector, known: Mapping[str, str]) -> None:
+    def __init__(self, collector: job_snapshot.Collector, known: Mapping[str, str]) -> None:
         self.collector = collector
         self._known = dict(known)
         self.condition = threading.Condition()
@@ -97,11 +97,11 @@ class _Changes:
 
 
 def follow(
-    collector: collecting.Collector,
-    collected: collecting.Collected,
+    collector: job_snapshot.Collector,
+    collected: job_snapshot.Collected,
     judges: Mapping[str, diagnose.Judge],
     show: Show,
-) -> tuple[diagnose.Diagnosis, collecting.Collected]:
+) -> tuple[diagnose.Diagnosis, job_snapshot.Collected]:
     """Show the diagnosis whenever it changes; return the last one when the job has ended, or at Ctrl-C."""
     known = {
         str(o["metadata"].get("uid")): str(o["metadata"].get("resourceVersion")) for o in collected.objects
@@ -150,7 +150,7 @@ def _ended(found: diagnose.Diagnosis) -> bool:
 
 
 def _merged(
-    first: collecting.Collected, fresh: collecting.Collected, changes: _Changes, begun: float
+    first: job_snapshot.Collected, fresh: job_snapshot.Collected, changes: _Changes, begun: float
 ) -> Evidence:
     """Return the history that the first look told of, what the watches saw since, and what was read last beside it."""
     watched = {info.key for info in changes.collector.watched}

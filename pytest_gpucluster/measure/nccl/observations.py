@@ -3,7 +3,7 @@
 import dataclasses
 from typing import NamedTuple
 
-from pytest_gpucluster.measure.nccl import shapes
+from pytest_gpucluster.measure.nccl import line_patterns
 from pytest_gpucluster.measure.nccl.faults import Fault, Stall
 from pytest_gpucluster.measure.nccl.table import Table
 
@@ -23,7 +23,7 @@ class Link(NamedTuple):
 
     process: Process
     cuda: int
-    channel: shapes.Channel
+    channel: line_patterns.Channel
 
 
 class Member(NamedTuple):
@@ -31,7 +31,7 @@ class Member(NamedTuple):
 
     process: Process
     cuda: int
-    comm: shapes.Comm
+    comm: line_patterns.Comm
 
 
 class Trouble(NamedTuple):
@@ -76,7 +76,7 @@ class Seen:
     selected: set[tuple[Process, str]] = dataclasses.field(default_factory=set)
     half_selected: set[tuple[Process, str]] = dataclasses.field(default_factory=set)
     """From records that may be cut."""
-    lists: set[tuple[Process, str, tuple[shapes.Hca, ...]]] = dataclasses.field(default_factory=set)
+    lists: set[tuple[Process, str, tuple[line_patterns.Hca, ...]]] = dataclasses.field(default_factory=set)
     virtual: set[tuple[str, int, tuple[str, ...]]] = dataclasses.field(default_factory=set)
     """Host, index of a device made of several ports, adapters."""
     providers: set[tuple[Process, str]] = dataclasses.field(default_factory=set)

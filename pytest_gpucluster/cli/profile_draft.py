@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_gpucluster.cli.surveying import Survey
+from pytest_gpucluster.cli.cluster_survey import Survey
 from pytest_gpucluster.evidence import fields, gpu_names, machines
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.plain import names, times, versions
