@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from pytest_gpucluster.evidence import mutate
+from pytest_gpucluster import mutants
 from tests.defects import matrix
 
 LIMIT = 20.0
@@ -22,13 +22,13 @@ def main() -> None:
     rows = len(matrix.baseline())
     base = time.perf_counter() - began
     began = time.perf_counter()
-    flipped = sum(len(matrix.flips_of(name)) for name in mutate.MUTANTS)
+    flipped = sum(len(matrix.flips_of(name)) for name in mutants.MUTANTS)
     seconds = time.perf_counter() - began
     print(
         f"reference: {rows} rows decided once from {len(list(matrix.RECORDED.glob('*.jsonl')))} files: {base:.2f} s"
     )
     print(
-        f"{len(mutate.MUTANTS)} mutants over {rows} rows, {flipped} cells turned: {seconds:.2f} s "
+        f"{len(mutants.MUTANTS)} mutants over {rows} rows, {flipped} cells turned: {seconds:.2f} s "
         f"(limit {LIMIT:.0f} s), {seconds / base:.1f} x the reference"
     )
 

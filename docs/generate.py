@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Mapping
 
 from docs import settings
-from pytest_gpucluster.evidence.mutate import MUTANTS
+from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, REGISTRY, Requirement

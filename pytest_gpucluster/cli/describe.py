@@ -105,7 +105,7 @@ def _in_full(row: dict[str, Any]) -> None:
 
 def _defects(modules: Sequence[str], *, as_json: bool) -> None:
     from pytest_gpucluster import provider
-    from pytest_gpucluster.evidence.mutate import MUTANTS
+    from pytest_gpucluster.mutants import MUTANTS
     from pytest_gpucluster.report import suites
 
     common.registry(modules)

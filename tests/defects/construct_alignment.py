@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line, ingest, read
-from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.mutants import base
 from tests.defects import construct, matrix
 
 NAME = "alignment"

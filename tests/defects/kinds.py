@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import Evidence, Line, mutate, payload
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, Line, payload
 from tests.defects import matrix
 
 REMOVES, ADDS, CHANGES, MOVES = "removes", "adds", "changes", "moves"
@@ -52,7 +53,7 @@ def _watched(evidence: Evidence) -> float:
 def of(mutant: str, scenario: str) -> frozenset[str]:
     """Return what a mutant does to the recorded evidence of a scenario."""
     before = matrix.evidence(scenario)
-    after = mutate.MUTANTS[mutant][1](before)
+    after = mutants.MUTANTS[mutant][1](before)
     same = {id(line) for line in before.lines}
     old = Counter(_texts(scenario))
     known = dict(zip((id(line) for line in before.lines), _texts(scenario), strict=True))

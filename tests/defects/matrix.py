@@ -4,7 +4,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pytest_gpucluster.evidence import Evidence, Line, mutate, read
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, Line, read
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import REGISTRY, Requirement
@@ -72,7 +73,7 @@ def _same(one: Line, other: Line) -> bool:
 @functools.cache
 def flips_of(mutant: str) -> Mapping[str, str]:
     """Return the rows that a mutant turns away from their verdict, with the verdict they then get."""
-    _, act = mutate.MUTANTS[mutant]
+    _, act = mutants.MUTANTS[mutant]
     changed: dict[str, Evidence] = {}
     found: dict[str, str] = {}
     for row in rows():

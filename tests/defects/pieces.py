@@ -11,8 +11,8 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line, forms, payload
 from pytest_gpucluster.evidence.model import Span
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import needed, needs
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Requirement
 
 

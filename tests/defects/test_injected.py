@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, containers, fields, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, containers, fields
 from pytest_gpucluster.report import decisions
 from suites.scenarios import numa
 from tests.defects import matrix
@@ -37,7 +38,7 @@ def injected(evidence: Evidence, part: str, *added: dict) -> Evidence:
     def ours(line):
         return line.kind == "Pod" and bool(fields.items(line.object, "spec", "containers"))
 
-    return mutate.each(evidence, ours, add)
+    return mutants.each(evidence, ours, add)
 
 
 VARIANTS = {

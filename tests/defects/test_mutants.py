@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.evidence import mutate
+from pytest_gpucluster import mutants
 from suites.defects import FLIPS, MUTANT_FLIPS
 from tests.defects import matrix
 
@@ -17,10 +17,10 @@ def test_every_row_passes_on_the_recorded_evidence():
 
 def test_the_table_names_every_mutant():
     """No mutant without a place in the table, no entry without a mutant."""
-    assert set(MUTANT_FLIPS) == set(mutate.MUTANTS)
+    assert set(MUTANT_FLIPS) == set(mutants.MUTANTS)
 
 
-@pytest.mark.parametrize("mutant", sorted(mutate.MUTANTS))
+@pytest.mark.parametrize("mutant", sorted(mutants.MUTANTS))
 def test_a_mutant_flips_exactly_its_rows(mutant, measured):
     """The rows of the table get their verdict; every other row keeps its pass."""
     flips = dict(matrix.flips_of(mutant))

@@ -7,7 +7,8 @@ import functools
 
 import pytest
 
-from pytest_gpucluster.evidence import mutate, read
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import read
 from pytest_gpucluster.report import decisions
 from tests.defects import matrix
 
@@ -68,10 +69,10 @@ def test_every_row_passes_on_the_recorded_evidence():
     assert found == dict.fromkeys(SCENARIOS, "pass")
 
 
-@pytest.mark.parametrize("mutant", sorted(mutate.MUTANTS))
+@pytest.mark.parametrize("mutant", sorted(mutants.MUTANTS))
 def test_a_mutant_flips_exactly_its_rows(mutant):
     """The rows of the table get their verdict, every other row keeps its pass."""
-    _, act = mutate.MUTANTS[mutant]
+    _, act = mutants.MUTANTS[mutant]
     found = {}
     for name, row in rows().items():
         before = evidence(SCENARIOS[name])

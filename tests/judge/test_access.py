@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import access as judge
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import amount
 from tests.defects import matrix

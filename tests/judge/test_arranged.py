@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import gangs, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.judge import presupposed, terms
 from tests import recordings
 
@@ -123,10 +124,10 @@ def test_controls_must_all_be_shown():
 
 def test_a_world_that_was_given_up_fails():
     """Ranks that never spoke, although the driver saw the launchers give up, are a fail and not a silence."""
-    silent = mutate.MUTANTS["rendezvous.drop-a-rank"][1](recordings.healthy())
+    silent = mutants.MUTANTS["rendezvous.drop-a-rank"][1](recordings.healthy())
     assert recordings.JUDGES["RDZV-001"](silent, silent.given).verdict == "inconclusive"
     note = _note(10.0, "aborted", what="the world has ended", why="torchrun gave up after its restarts")
-    gone = mutate.with_lines(silent, [*silent.lines, *recordings.evidence_of([note]).lines])
+    gone = mutants.with_lines(silent, [*silent.lines, *recordings.evidence_of([note]).lines])
     finding = recordings.JUDGES["RDZV-001"](gone, gone.given)
     assert finding.verdict == "fail"
     assert "gave up" in finding.observed
@@ -141,7 +142,7 @@ def test_a_restarted_rank_counts_once():
         recordings.word(6.9, pod, "rank", rank=3 - rank, world=4, local_rank=0)
         for rank, pod in enumerate(pods)
     ]
-    evidence = mutate.with_lines(base, [*base.lines, *recordings.evidence_of(early).lines])
+    evidence = mutants.with_lines(base, [*base.lines, *recordings.evidence_of(early).lines])
     assert recordings.JUDGES["RDZV-001"](evidence, evidence.given).verdict == "pass"
 
 
@@ -201,6 +202,6 @@ def test_what_the_api_server_failed_to_answer_is_said_where_no_pod_was_made():
 def test_a_name_that_did_not_resolve_is_a_prerequisite_that_failed():
     """The look-ups of the payload decide whether the master's name resolves."""
     good = recordings.healthy()
-    bad = mutate.MUTANTS["plugins.unresolved"][1](good)
+    bad = mutants.MUTANTS["plugins.unresolved"][1](good)
     assert presupposed.master_name_resolves(good, good.given).held is True
     assert presupposed.master_name_resolves(bad, bad.given).held is False

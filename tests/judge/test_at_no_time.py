@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, fields, gangs, mutate, placement
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, fields, gangs, placement
 from pytest_gpucluster.judge import carried, controls
 from pytest_gpucluster.plain import names
 from tests import recordings
@@ -26,7 +27,7 @@ ROWS = [("GANG-002", "scarce"), ("GANG-003", "minimums"), ("GANG-004", "two-gang
 @pytest.mark.parametrize(("row", "scenario"), ROWS)
 def test_a_part_that_was_bound_and_taken_back_is_a_violation(row, scenario):
     """Less than any tolerance of a bind on its way: what ends otherwise than whole was none."""
-    finding = judged(row, mutate.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario)))
+    finding = judged(row, mutants.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario)))
     assert finding.verdict == "fail"
     assert finding.violation
 
@@ -34,7 +35,7 @@ def test_a_part_that_was_bound_and_taken_back_is_a_violation(row, scenario):
 @pytest.mark.parametrize(("row", "scenario"), ROWS)
 def test_a_part_that_we_took_ourselves_in_the_midst_of_its_bind_is_no_violation(row, scenario):
     """Whoever deletes the gang ends its bind: that is not decided, and is no pass either."""
-    flickered = mutate.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario))
+    flickered = mutants.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario))
     phantoms = [line for line in flickered.of_kind("Pod") if line.uid.startswith("phantom-")]
     gone = next(line for line in phantoms if line.type == "DELETED")
     owner = fields.text(fields.owner(gone.object), "uid")
@@ -42,7 +43,7 @@ def test_a_part_that_we_took_ourselves_in_the_midst_of_its_bind_is_no_violation(
         gone, t=gone.t - 0.01, type="NOTE", kind="", object={},
         data={"note": "deleted-by-us", "kind": names.VC_JOB, "uid": owner},
     )  # fmt: skip
-    finding = judged(row, mutate.with_lines(flickered, (*flickered.lines, note)))
+    finding = judged(row, mutants.with_lines(flickered, (*flickered.lines, note)))
     assert finding.verdict == "inconclusive"
     assert "in the midst of its bind" in finding.observed
 
@@ -72,14 +73,14 @@ def test_members_left_over_on_their_way_out_do_not_excuse_a_new_attempt():
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"])
 def test_a_control_that_was_bound_and_could_not_start_did_not_run(reason):
     """Bound is no run: whatever keeps the containers from starting is named."""
-    evidence = mutate.MUTANTS["control.never-runs"][1](recordings.embedded("over-large"))
+    evidence = mutants.MUTANTS["control.never-runs"][1](recordings.embedded("over-large"))
 
     def say(obj):
         for status in obj.get("status", {}).get("containerStatuses") or []:
             status["state"] = {"waiting": {"reason": reason}}
 
     uids = {pod.uid for pod in gang_of(evidence, "-control").pods}
-    changed = mutate.each(evidence, lambda line: line.uid in uids, say)
+    changed = mutants.each(evidence, lambda line: line.uid in uids, say)
     ran, why = controls.ran(changed, changed.given, gang_of(changed, "-control"))
     assert not ran
     assert reason in why
@@ -94,7 +95,7 @@ def test_a_control_that_is_bound_and_never_starts_did_not_run():
     def creating(obj):
         obj["status"] = {"phase": "Pending"}
 
-    waiting = mutate.each(
+    waiting = mutants.each(
         base, lambda line: line.uid in uids and bool(line.object.get("spec", {}).get("nodeName")), creating
     )
     early = [
@@ -105,7 +106,7 @@ def test_a_control_that_is_bound_and_never_starts_did_not_run():
     start = min(line.t for line in early) - 1e-6
     later = [dataclasses.replace(line, t=line.t + 90.0) if line.t > start else line for line in waiting.lines]
     other = dataclasses.replace(base.of_kind("Pod")[0], object=_running())
-    told = mutate.with_lines(waiting, [*later, other])
+    told = mutants.with_lines(waiting, [*later, other])
     ran, why = controls.ran(told, told.given, gang_of(told, "-control"))
     assert not ran
     assert "did not start for" in why
@@ -129,7 +130,7 @@ def _alone(evidence: Evidence, *, some: bool) -> Evidence:
     master = max(pod.finished for pod in gang.pods if pod.finished is not None)
     late = {id(line) for line in evidence.lines if line.uid in uids and line.t > master}
     kept = [line for line in evidence.lines if id(line) not in late or line.type != "DELETED"]
-    return mutate.with_lines(evidence, [mutate.edited(ln, end) if id(ln) in late else ln for ln in kept])
+    return mutants.with_lines(evidence, [mutants.edited(ln, end) if id(ln) in late else ln for ln in kept])
 
 
 def test_members_that_ended_by_themselves_are_no_test_of_the_policy():
@@ -151,7 +152,7 @@ def _with_sidecar(evidence: Evidence, name: str = "istio-proxy") -> Evidence:
             told = {"name": name, "ready": True, "restartCount": 0, "state": {"running": {}}}
             status["containerStatuses"].append(told)
 
-    return mutate.each(evidence, lambda line: line.kind == "Pod", inject)
+    return mutants.each(evidence, lambda line: line.kind == "Pod", inject)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +175,8 @@ def test_a_side_container_of_the_template_is_one_of_the_task():
             if container["name"] == "watch":
                 container["env"] = []
 
-    bare = mutate.each(base, lambda line: line.kind == "Pod", forget)
-    mute = mutate.without(bare, lambda line: line.type == "LOG" and line.data.get("container") == "watch")
+    bare = mutants.each(base, lambda line: line.kind == "Pod", forget)
+    mute = mutants.without(bare, lambda line: line.type == "LOG" and line.data.get("container") == "watch")
     assert judged("PLG-001", mute).verdict == "fail"
 
 
@@ -200,7 +201,7 @@ def test_what_a_row_speaks_of_must_have_been_seen(row, scenario, kind):
     """A PodGroup, queue, pod or Job that nobody saw agrees with nothing."""
     base = recordings.embedded(scenario)
     assert judged(row, base).verdict == "pass"
-    finding = judged(row, mutate.without(base, lambda line: line.kind == kind))
+    finding = judged(row, mutants.without(base, lambda line: line.kind == kind))
     assert finding.verdict == "inconclusive", finding.observed
 
 
@@ -228,7 +229,7 @@ def test_a_pod_that_nobody_owns_is_a_member_by_what_it_names(known_by):
         "label": {"labels": {"volcano.sh/job-name": gang.name}},
     }[known_by]
     stray = _stray(base, gang, (gen.made + gen.first_bind) / 2, **names_it)
-    told = mutate.with_lines(base, (*base.lines, stray))
+    told = mutants.with_lines(base, (*base.lines, stray))
     finding = recordings.JUDGES["GANG-002"](told, {})
     assert finding.verdict == "fail"
     assert "stray" in {pod.name for one in gangs.gangs(told) if one.uid == gang.uid for pod in one.pods}
@@ -241,7 +242,7 @@ def test_a_pod_of_another_owner_is_no_member():
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
     annotations = {"scheduling.k8s.io/group-name": gang.groups[0].name}
     stray = _stray(base, gang, gang.created + 0.1, annotations=annotations, ownerReferences=[owner])
-    told = mutate.with_lines(base, (*base.lines, stray))
+    told = mutants.with_lines(base, (*base.lines, stray))
     assert "stray" not in {pod.name for one in gangs.gangs(told) if one.uid == gang.uid for pod in one.pods}
 
 
@@ -250,7 +251,7 @@ def _stating(evidence: Evidence, uid: str, field: str, *told: tuple[float, int])
     found = []
     for t, number in told:
         before = next((ln for ln in reversed(evidence.history(uid)) if ln.t <= t), evidence.history(uid)[0])
-        line = mutate.edited(before, lambda obj, n=number: obj["spec"].update({field: n}))
+        line = mutants.edited(before, lambda obj, n=number: obj["spec"].update({field: n}))
         found.append(dataclasses.replace(line, t=t, type="MODIFIED"))
     return found
 
@@ -284,9 +285,9 @@ def test_a_minimum_counts_at_all_times(of_group, of_job, verdict):
     def settle(line):
         field, told = last.get(line.uid, ("", []))
         ago = [number for t, number in told if start + t <= line.t]
-        return mutate.edited(line, lambda obj: obj["spec"].update({field: ago[-1]})) if ago else line
+        return mutants.edited(line, lambda obj: obj["spec"].update({field: ago[-1]})) if ago else line
 
-    told = mutate.with_lines(base, [*map(settle, base.lines), *lines])
+    told = mutants.with_lines(base, [*map(settle, base.lines), *lines])
     finding = recordings.JUDGES["GANG-001"](told, {})
     assert finding.verdict == verdict, finding.observed
 

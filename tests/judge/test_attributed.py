@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.judge import attribution
 from tests import recordings
 
@@ -47,7 +48,7 @@ def answering(evidence: Evidence, code: int, message: str) -> Evidence:
         status = {**line.data["status"], "code": code, "message": message}
         return dataclasses.replace(line, data={**line.data, "code": code, "status": status})
 
-    return mutate.with_lines(evidence, [answer(line) for line in evidence.lines])
+    return mutants.with_lines(evidence, [answer(line) for line in evidence.lines])
 
 
 @pytest.mark.parametrize(("row", "scenario"), ROWS)
@@ -73,7 +74,7 @@ def test_the_policy_that_volcanos_chart_installs_is_its_own_gate():
         return dataclasses.replace(line, data={**line.data, **changed})
 
     base = recordings.embedded(INVALID)
-    finding = judged("REF-003", mutate.with_lines(base, map(said_by_policy, base.lines)))
+    finding = judged("REF-003", mutants.with_lines(base, map(said_by_policy, base.lines)))
     assert finding.verdict == "pass", finding.observed
     assert "volcano-jobs-validation" in finding.observed
 
@@ -112,7 +113,7 @@ def test_what_exists_of_a_refused_job_is_found_however_it_is_known(row, scenario
     made = dataclasses.replace(
         answer.line, t=answer.line.t + 0.01, type="ADDED", kind=kind, object=obj, data={}
     )
-    finding = judged(row, mutate.with_lines(base, (*base.lines, made)))
+    finding = judged(row, mutants.with_lines(base, (*base.lines, made)))
     assert finding.verdict == "fail"
     assert finding.violation
 
@@ -133,10 +134,10 @@ def test_that_nothing_was_created_must_have_been_watched(row, scenario, kind):
 def test_a_window_must_follow_the_last_refusal(row, scenario):
     """A controller that works on what was refused needs a moment: the end of the watching comes a window later."""
     base = recordings.embedded(scenario)
-    short = mutate.without(base, lambda line: str(line.data.get("note")).startswith("window"))
+    short = mutants.without(base, lambda line: str(line.data.get("note")).startswith("window"))
     stop = [line for line in short.lines if line.data.get("note") != "end"]
     last = max(line.t for line in stop if line.type == "RESPONSE")
-    finding = judged(row, mutate.with_lines(short, [line for line in stop if line.t <= last + 0.1]))
+    finding = judged(row, mutants.with_lines(short, [line for line in stop if line.t <= last + 0.1]))
     assert finding.verdict == "inconclusive"
 
 
@@ -145,12 +146,12 @@ def test_of_two_answers_to_a_case_the_one_that_took_it_counts():
     base = recordings.embedded(INVALID)
     first = next(line for line in base.responses() if line.data.get("case") == "duplicate-task")
     taken = dataclasses.replace(first, t=first.t - 0.001, data={**first.data, "code": 201, "status": {}})
-    assert judged("REF-003", mutate.with_lines(base, (*base.lines, taken))).verdict == "fail"
+    assert judged("REF-003", mutants.with_lines(base, (*base.lines, taken))).verdict == "fail"
 
 
 def test_in_a_recording_some_valid_job_must_have_been_accepted():
     """Nobody made controls for a recording: where no Job at all was taken, everything may have been refused."""
     base = recordings.stream("d-refusals")
-    refusing = mutate.without(base, lambda line: bool(line.data.get("accepted_spec")))
+    refusing = mutants.without(base, lambda line: bool(line.data.get("accepted_spec")))
     assert recordings.JUDGES["REF-003"](base, {}).verdict == "pass"
     assert recordings.JUDGES["REF-003"](refusing, {}).verdict == "inconclusive"

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import gangs, gates, read
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import gang, inventory, presupposed, refusal
+from pytest_gpucluster.mutants import base
 from tests import recordings
 
 KUEUE = recordings.FOLDER / "kueue" / "v0.17.0"

@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, evictions, ingest, mutate, read, shares
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, evictions, ingest, read, shares
 from pytest_gpucluster.judge import fair, preempted, priorities, taking
 from tests.recordings import FOLDER, embedded, evidence_of, stream
 
@@ -117,7 +118,7 @@ def test_nobody_taken_is_not_a_pass():
 
 def test_a_gap_in_the_watch_leaves_it_open():
     """What pods did while nobody watched cannot be called kept."""
-    cut = mutate.MUTANTS["watch.cut"][1]
+    cut = mutants.MUTANTS["watch.cut"][1]
     assert verdict(preempted.whole_or_surplus, cut(stream(G5)), {}) == "inconclusive"
 
 
@@ -126,7 +127,7 @@ def test_our_own_run_must_have_tempted():
     evidence = embedded("priorities")
     assert verdict(preempted.whole_or_surplus, evidence) == "pass"
     (tempted,) = evidence.given["roles"]["tempted"]
-    without = mutate.without(evidence, lambda line: tempted["name"] in line.name)
+    without = mutants.without(evidence, lambda line: tempted["name"] in line.name)
     assert verdict(preempted.whole_or_surplus, without) == "inconclusive"
 
 
@@ -157,7 +158,7 @@ def test_a_larger_gang_of_priority_may_have_to_wait():
         for part in obj["spec"]["containers"][0]["resources"].values():
             part["nvidia.com/gpu"] = "8"
 
-    assert verdict(priorities.orders_the_queue, mutate.each(evidence, grow, change), {}) == "inconclusive"
+    assert verdict(priorities.orders_the_queue, mutants.each(evidence, grow, change), {}) == "inconclusive"
 
 
 # -- LIFE-014 ----------------------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ def test_nothing_taken_is_a_fail_where_there_was_something():
     """An urgent gang that waits at the gang gate while a lower one has members to spare."""
     evidence = embedded("priorities")
     urgent = evidence.given["roles"]["urgent"][0]["name"]
-    spared = mutate.MUTANTS["refusal.take-nobody"][1](evidence)
+    spared = mutants.MUTANTS["refusal.take-nobody"][1](evidence)
     stop = max(line.t for line in evidence.of_kind("Pod") if line.name.startswith(urgent))
 
     def unbind(obj):
@@ -185,7 +186,7 @@ def test_nothing_taken_is_a_fail_where_there_was_something():
         ]
         obj["status"] = {"phase": "Pending", "conditions": conditions}
 
-    waits = mutate.each(spared, lambda line: line.kind == "Pod" and line.name.startswith(urgent), unbind)
+    waits = mutants.each(spared, lambda line: line.kind == "Pod" and line.name.startswith(urgent), unbind)
     short = Evidence([line for line in waits.lines if line.t <= stop], header=waits.header, spans=waits.spans)
     finding = priorities.makes_room(short, {**short.given, "window": 0.3})
     assert str(finding.verdict) == "fail"

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from pytest_gpucluster.evidence import kueue, mutate, order
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import kueue, order
 from tests import recordings
 
 
@@ -23,7 +24,7 @@ def test_a_pod_that_lacked_a_label_for_a_time():
     def strip(pod):
         pod["metadata"]["labels"].pop("volcano.sh/task-index")
 
-    finding = judged("PLG-007", mutate.each(evidence, lambda line: line is seen[0], strip))
+    finding = judged("PLG-007", mutants.each(evidence, lambda line: line is seen[0], strip))
     assert finding.verdict == "fail"
     assert "label volcano.sh/task-index is absent" in finding.observed
 
@@ -36,7 +37,7 @@ def test_a_sum_that_was_wrong_in_an_attempt_before():
     (line,) = recordings.evidence_of(
         [recordings.word(7.6, _Pod(pod.name, pod.uid, pod.object), "sum", **told)]
     ).lines
-    finding = judged("RDZV-001", mutate.with_lines(evidence, (*evidence.lines, line)))
+    finding = judged("RDZV-001", mutants.with_lines(evidence, (*evidence.lines, line)))
     assert finding.verdict == "fail"
     assert "got 9.0, right is 10.0" in finding.observed
 
@@ -55,7 +56,7 @@ def test_a_step_that_was_wrong_before():
     log = next(line for line in evidence.logs() if '"trained"' in str(line.data.get("line")))
     wrong = str(log.data["line"]).replace('"ok":true', '"ok":false').replace('"ok": true', '"ok": false')
     before = dataclasses.replace(log, t=log.t - 0.001, data={**log.data, "line": wrong})
-    finding = judged("RDZV-002", mutate.with_lines(evidence, (*evidence.lines, before)))
+    finding = judged("RDZV-002", mutants.with_lines(evidence, (*evidence.lines, before)))
     assert (finding.verdict, finding.violation) == ("fail", True)
 
 
@@ -66,7 +67,7 @@ def test_every_restart_of_a_node_counts():
     (note,) = evidence.notes("rebooted-by-us")
     end = min(line.t for line in evidence.notes("deleted-by-us") if line.t > note.t)
     again = dataclasses.replace(note, t=end - 0.001)
-    finding = judged("LIFE-011", mutate.with_lines(evidence, (*evidence.lines, again)))
+    finding = judged("LIFE-011", mutants.with_lines(evidence, (*evidence.lines, again)))
     assert finding.verdict == "inconclusive"
 
 
@@ -76,7 +77,7 @@ def test_room_that_came_long_after_something_was_taken():
     finding = judged("LIFE-014", evidence)
     assert finding.verdict == "pass"
     taken = float(finding.evidence[0].rpartition("@")[2]) + 0.001
-    late = judged("LIFE-014", mutate.base.later(evidence, taken, 600.0))
+    late = judged("LIFE-014", mutants.base.later(evidence, taken, 600.0))
     assert late.verdict == "inconclusive"
     assert "later: that it got this room is not shown" in late.observed
 
@@ -99,12 +100,12 @@ def moved(evidence, *, version=None, told=True):
     early = dataclasses.replace(made, t=held.t - 0.01)
     if version is not None:
         changed = str(order.version(held) + version)
-        early = mutate.edited(early, lambda obj: obj["metadata"].update(resourceVersion=changed))
+        early = mutants.edited(early, lambda obj: obj["metadata"].update(resourceVersion=changed))
     lines = [early if line is made else line for line in evidence.lines]
-    seen = mutate.with_lines(evidence, lines)
+    seen = mutants.with_lines(evidence, lines)
     if told:
         return seen
-    return mutate.each(
+    return mutants.each(
         seen, lambda line: bool(line.kind), lambda obj: obj["metadata"].pop("resourceVersion", 0)
     )
 
@@ -128,7 +129,7 @@ def test_versions_of_stores_apart_order_nothing():
     evidence = recordings.stream("k1-admitted")
     assert order.versions(evidence)
     last = max((line for line in evidence.lines if line.type == "MODIFIED"), key=lambda line: line.t)
-    other = mutate.each(
+    other = mutants.each(
         evidence, lambda line: line is last, lambda obj: obj["metadata"].update(resourceVersion="1")
     )
     assert order.versions(other) == {} or len(evidence.of_kind("Pod")) < 2
@@ -148,7 +149,7 @@ def test_a_busy_machine_reads_several_changes_in_one_moment(name, batch):
         beat = batch * (1 + len(line.kind) % 3)
         return dataclasses.replace(line, t=math.ceil(line.t / beat) * beat) if line.kind else line
 
-    seen = mutate.with_lines(evidence, [at(line) for line in evidence.lines])
+    seen = mutants.with_lines(evidence, [at(line) for line in evidence.lines])
     assert len({line.key for line in seen.lines}) < len({line.key for line in evidence.lines})
     finding = judged("KUE-001", seen)
     if finding.verdict != "pass":

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, collectives
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import fabric_devices, fabric_floors
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 

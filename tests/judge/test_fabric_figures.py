@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import fabric_bandwidth, fabric_pairs
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 from tests.defects import matrix

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import fabric_communicator, fabric_inside, fabric_settings, fabric_transport
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 from tests.defects import construct, matrix

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import fabric_forced, fabric_sockets, fabric_stall
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests.defects import matrix
 

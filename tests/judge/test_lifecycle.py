@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, Span, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, Span
 from pytest_gpucluster.judge import (
     endings,
     in_place,
@@ -37,7 +38,7 @@ def uid(name: str, evidence: Evidence | None = None) -> str:
 
 def changed(name: str, change: Any, kind: str = "Pod") -> Evidence:
     """Return a stream in which each object of a kind was changed in a copy."""
-    return mutate.each(recordings.stream(name), lambda line: line.kind == kind, change)
+    return mutants.each(recordings.stream(name), lambda line: line.kind == kind, change)
 
 
 def job(t: float, phase: str = "", kind: str = "MODIFIED", **more: Any) -> dict[str, Any]:

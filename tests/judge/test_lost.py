@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Span, gangs, mutate, shortage
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Span, gangs, shortage
 from pytest_gpucluster.judge import lost
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -91,7 +92,7 @@ def test_the_return_of_a_node_is_the_return_of_its_slots():
 
 
 def _silent(evidence: Any) -> Any:
-    return mutate.MUTANTS["gang.short-unsaid"][1](evidence)
+    return mutants.MUTANTS["gang.short-unsaid"][1](evidence)
 
 
 def test_a_podgroup_that_never_says_so_fails():
@@ -116,7 +117,7 @@ def test_silence_over_a_gap_is_undecided():
     """What was not watched may have been said."""
     base = _silent(_own())
     spans = [Span("Pod", 0.0, base.end, "test"), Span("Node", 0.0, base.end, "test")]
-    evidence = mutate.with_lines(base, base.lines, spans=spans)
+    evidence = mutants.with_lines(base, base.lines, spans=spans)
     assert lost.reported(evidence, evidence.given).verdict == "inconclusive"
 
 
@@ -130,7 +131,7 @@ def _native_loss() -> Any:
     gone = {"t": 8.0, "type": "DELETED", "kind": "Pod", "object": dict(last.object)}
     end = {"t": 30.0, "type": "NOTE", "note": "end"}
     more = recordings.evidence_of([gone, end]).lines
-    return mutate.with_lines(base, [*kept, *more], spans=[Span("*", 0.0, 30.0, "test")])
+    return mutants.with_lines(base, [*kept, *more], spans=[Span("*", 0.0, 30.0, "test")])
 
 
 def test_a_native_podgroup_never_says_so():
@@ -145,7 +146,7 @@ def test_a_native_podgroup_never_says_so():
 
 def test_not_healed_and_not_said_is_a_violation():
     """The slot is back, the member is not, and the PodGroup says Running."""
-    evidence = mutate.MUTANTS["gang.not-healed-unsaid"][1](_own())
+    evidence = mutants.MUTANTS["gang.not-healed-unsaid"][1](_own())
     finding = lost.healed(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "its object says Running" in finding.observed
@@ -154,13 +155,13 @@ def test_not_healed_and_not_said_is_a_violation():
 
 def test_not_healed_but_said_is_allowed():
     """A gang that stays short and says so is reported as short: that is the other half of the sentence."""
-    base = mutate.MUTANTS["gang.not-healed-unsaid"][1](_own())
+    base = mutants.MUTANTS["gang.not-healed-unsaid"][1](_own())
 
     def short(obj: dict[str, Any]) -> None:
         obj["status"]["phase"] = "Unknown"
 
     back = next(note.t for note in base.notes("slots-set") if note.data["slots"] > note.data["was"])
-    evidence = mutate.each(base, lambda line: line.kind == "PodGroup" and line.t > back, short)
+    evidence = mutants.each(base, lambda line: line.kind == "PodGroup" and line.t > back, short)
     finding = lost.healed(evidence, evidence.given)
     assert finding.verdict == "pass"
     assert "its object says so: phase Unknown" in finding.observed
@@ -168,9 +169,9 @@ def test_not_healed_but_said_is_allowed():
 
 def test_too_late_and_not_said_is_a_violation():
     """Whole again after the declared time, without a word until then."""
-    base = mutate.MUTANTS["gang.short-unsaid"][1](_own())
+    base = mutants.MUTANTS["gang.short-unsaid"][1](_own())
     back = next(note.t for note in base.notes("slots-set") if note.data["slots"] > note.data["was"])
-    evidence = mutate.with_lines(
+    evidence = mutants.with_lines(
         base,
         [line if line.t <= back else dataclasses.replace(line, t=line.t + 10) for line in base.lines],
         spans=[Span("*", 0.0, base.end + 10, "test")],

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Span, gangs, gates, mutate, outlook
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Span, gangs, gates, outlook
 from pytest_gpucluster.judge import faults, minimums, presupposed
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -15,7 +16,7 @@ def _own() -> Any:
 
 
 def _change(kind: str, change: Any) -> Any:
-    return mutate.each(_own(), lambda line: line.kind == kind, change)
+    return mutants.each(_own(), lambda line: line.kind == kind, change)
 
 
 def test_what_would_fit_is_read_by_role_and_time():
@@ -74,7 +75,7 @@ def test_a_lower_minimum_is_judged_from_the_binds(name: str):
         if "minAvailable" in obj["spec"]:
             obj["spec"]["tasks"][0]["replicas"] += 1
 
-    evidence = mutate.each(base, lambda line: line.kind == "Job.batch.volcano.sh", lower)
+    evidence = mutants.each(base, lambda line: line.kind == "Job.batch.volcano.sh", lower)
     finding = minimums.never_below_minimum(evidence, {})
     assert finding.verdict == "fail"
     assert finding.violation
@@ -83,7 +84,7 @@ def test_a_lower_minimum_is_judged_from_the_binds(name: str):
 
 def test_a_role_that_starts_without_the_other_is_named():
     """Enough members are bound, but of one role only: which, where, and for how long."""
-    evidence = mutate.MUTANTS["gang.role-starts-alone"][1](_own())
+    evidence = mutants.MUTANTS["gang.role-starts-alone"][1](_own())
     assert minimums.never_below_minimum(evidence, evidence.given).verdict == "pass"
     finding = minimums.roles_gated(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
@@ -95,7 +96,7 @@ def test_a_role_that_starts_without_the_other_is_named():
 
 def test_minimums_of_tasks_are_not_judged_where_volcano_ignores_them():
     """A Job whose minAvailable is below the sum is diagnosed, and its workers may start without a leader."""
-    evidence = mutate.MUTANTS["gang.role-starts-alone"][1](
+    evidence = mutants.MUTANTS["gang.role-starts-alone"][1](
         _change("Job.batch.volcano.sh", lambda obj: obj["spec"].update(minAvailable=2))
     )
     finding = minimums.roles_gated(evidence, {})
@@ -134,7 +135,7 @@ def test_a_window_that_is_too_short_shows_nothing():
 
 def test_room_that_is_not_taken_is_a_fail_when_the_driver_waited_in_vain():
     """A scheduler that waits for all members instead of the minimum is found by the expired wait."""
-    base = mutate.MUTANTS["gang.never-bound"][1](_own())
+    base = mutants.MUTANTS["gang.never-bound"][1](_own())
     late = {
         "type": "NOTE",
         "t": base.end + 8,
@@ -143,7 +144,7 @@ def test_room_that_is_not_taken_is_a_fail_when_the_driver_waited_in_vain():
         "seconds": 8,
     }
     spans = [Span("*", 0.0, base.end + 9, "test")]
-    evidence = mutate.with_lines(base, [*base.lines, *recordings.evidence_of([late]).lines], spans=spans)
+    evidence = mutants.with_lines(base, [*base.lines, *recordings.evidence_of([late]).lines], spans=spans)
     for judge in (minimums.never_below_minimum, minimums.roles_gated):
         finding = judge(evidence, evidence.given)
         assert finding.verdict == "fail", finding.observed
@@ -173,7 +174,7 @@ def test_a_minimum_that_was_stated_says_nothing_about_the_default():
     evidence = recordings.stream("a-gang-fits")
     assert minimums.minimum_defaulted(evidence, {}).verdict == "inconclusive"
     assert minimums.minimum_defaulted(evidence, {"omitted": ["minAvailable"]}).verdict == "pass"
-    bare = mutate.each(
+    bare = mutants.each(
         evidence,
         lambda line: line.kind == "Job.batch.volcano.sh",
         lambda obj: obj["spec"].pop("minAvailable"),

@@ -5,7 +5,8 @@ import functools
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, gangs, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, gangs
 from pytest_gpucluster.judge import needed, needs
 from pytest_gpucluster.report import decisions
 from tests.defects import matrix
@@ -31,7 +32,7 @@ def decided(name, change):
         change(obj, phase in ("Running", "Succeeded") and not obj["metadata"].get("deletionTimestamp"))
 
     evidence = matrix.evidence(row(name).scenario.name)
-    changed = mutate.each(
+    changed = mutants.each(
         evidence, lambda ln: ln.kind == "Pod" and "worker" in ln.name and ln.type != "DELETED", act
     )
     return decisions.decide(row(name), changed)
@@ -190,7 +191,7 @@ def test_a_payload_that_says_so_itself_is_believed(event, more, text):
     )
     said = 'GPUCONF1 {"event": "%s"%s}' % (event, "".join(f', "{k}": "{v}"' for k, v in more.items()))  # noqa: UP031
     more_lines = (*evidence.lines, dataclasses.replace(line, data={**line.data, "line": said}))
-    finding = decisions.decide(row("MFU-004"), mutate.with_lines(evidence, more_lines))
+    finding = decisions.decide(row("MFU-004"), mutants.with_lines(evidence, more_lines))
     if text:
         assert finding.verdict == "inconclusive"
         assert text in finding.observed

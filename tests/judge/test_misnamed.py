@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import mutate
+from pytest_gpucluster import mutants
 from pytest_gpucluster.judge import faults, misnamed
 from tests import recordings
 
@@ -91,7 +91,7 @@ def test_the_field_is_found_in_the_job_alone(spec: dict[str, Any], told: dict[st
 
 def test_pods_that_somebody_renamed_are_told():
     """The Job and its templates agree and the pods do not: a webhook between them is the cause."""
-    evidence = mutate.MUTANTS["gang.pods-renamed"][1](_own())
+    evidence = mutants.MUTANTS["gang.pods-renamed"][1](_own())
     (first, second) = faults.scheduler_names(evidence, evidence.given)
     assert (first.field, second.field) == ("Pod spec.schedulerName", "Pod spec.schedulerName")
     assert "misnamed-in-template-worker-0" in first.observed
@@ -103,7 +103,7 @@ def test_pods_that_somebody_renamed_are_told():
 
 def test_a_mismatch_that_is_not_there_shows_nothing():
     """An admission that makes the names equal leaves nothing to diagnose."""
-    evidence = mutate.MUTANTS["gang.schedulers-agree"][1](_own())
+    evidence = mutants.MUTANTS["gang.schedulers-agree"][1](_own())
     assert faults.scheduler_names(evidence, evidence.given) == ()
     finding = misnamed.field_named_control(evidence, evidence.given)
     assert finding.verdict == "inconclusive"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence
 from tests import recordings
 
 B6, G1 = "b6-inqueue-gang-blocks-others", "g1-queue-capability"
@@ -91,7 +92,7 @@ def test_the_healthy_gang_passes(row: str):
 @pytest.mark.parametrize(("mutant", "name", "row", "verdict"), FLIPS)
 def test_a_mutant_flips_its_row(mutant: str, name: str, row: str, verdict: str):
     """What is planted is found: the row leaves its verdict for exactly the expected one."""
-    before, (_, act) = _evidence(name), mutate.MUTANTS[mutant]
+    before, (_, act) = _evidence(name), mutants.MUTANTS[mutant]
     given = before.given
     was = recordings.JUDGES[row](before, given)
     now = recordings.JUDGES[row](act(before), given)
@@ -99,25 +100,25 @@ def test_a_mutant_flips_its_row(mutant: str, name: str, row: str, verdict: str):
     assert now.verdict == verdict, now.observed
 
 
-@pytest.mark.parametrize("mutant", sorted(mutate.MUTANTS))
+@pytest.mark.parametrize("mutant", sorted(mutants.MUTANTS))
 def test_a_mutant_leaves_the_original_alone(mutant: str):
     """Mutants are pure: the evidence that they are given stays as it was."""
     evidence = recordings.healthy()
     before = [(line.t, line.type, repr(line.object), repr(line.data)) for line in evidence.lines]
-    mutate.MUTANTS[mutant][1](evidence)
+    mutants.MUTANTS[mutant][1](evidence)
     assert before == [(line.t, line.type, repr(line.object), repr(line.data)) for line in evidence.lines]
 
 
 def test_room_that_is_not_taken_fails_when_the_driver_waited_in_vain():
     """A held gang that stays unbound after room was made, until the driver's wait expired, is a fail."""
-    base = mutate.MUTANTS["gang.never-bound"][1](recordings.stream(B3))
+    base = mutants.MUTANTS["gang.never-bound"][1](recordings.stream(B3))
     lines = [*base.lines]
     notes = [
         {"t": 8.7, "type": "NOTE", "note": "room-made", "role": "blocker", "kind": "Pod", "name": "blocker"},
         {"t": 13.0, "type": "NOTE", "note": "timed-out", "what": "all members are bound", "seconds": 4},
     ]
     made = recordings.evidence_of(notes).lines
-    evidence = mutate.with_lines(base, [*lines, *made])
+    evidence = mutants.with_lines(base, [*lines, *made])
     finding = recordings.JUDGES["GANG-002"](evidence, {"subject": "gang"})
     assert finding.verdict == "fail"
     assert "it was never bound" in finding.observed

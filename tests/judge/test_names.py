@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import Evidence, mutate, read
-from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.judge import dns_wait, indexed, interface, names_resolve, presupposed
+from pytest_gpucluster.mutants import base
 from tests import recordings
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -35,7 +36,7 @@ def pods(change: Callable[[dict[str, Any]], None], name: str = "") -> Callable[[
     """Return the change of each state of the pods whose name contains a text."""
 
     def act(evidence: Evidence) -> Evidence:
-        return mutate.each(evidence, lambda line: line.kind == "Pod" and name in line.name, change)
+        return mutants.each(evidence, lambda line: line.kind == "Pod" and name in line.name, change)
 
     return act
 
@@ -101,7 +102,7 @@ def test_an_index_that_is_made_again_after_its_pod_left_is_no_second_one() -> No
 
 def base_index(evidence: Evidence) -> Evidence:
     """Give both members the index of the first."""
-    _, act = mutate.MUTANTS["rendezvous.index-twice"]
+    _, act = mutants.MUTANTS["rendezvous.index-twice"]
     return act(evidence)
 
 
@@ -182,7 +183,7 @@ def test_the_wait_is_told_apart_from_scheduling() -> None:
 
 def test_a_server_that_does_not_answer_is_told_from_a_name_that_is_not_there() -> None:
     """CoreDNS scaled to zero, beside a Service that is missing or publishes only what is ready."""
-    _, lost = mutate.MUTANTS["rendezvous.names-unanswered"]
+    _, lost = mutants.MUTANTS["rendezvous.names-unanswered"]
     down = judged(dns_wait.bounded, lost(waited()))
     assert down.verdict == "fail"
     assert "no answer from DNS (10.88.0.1)" in down.observed
@@ -199,7 +200,7 @@ def test_a_server_that_does_not_answer_is_told_from_a_name_that_is_not_there() -
     def ready_only(obj: dict[str, Any]) -> None:
         obj["spec"].pop("publishNotReadyAddresses", None)
 
-    hidden = mutate.each(nameless, lambda line: line.kind == "Service", ready_only)
+    hidden = mutants.each(nameless, lambda line: line.kind == "Service", ready_only)
     assert judged(dns_wait.bounded, hidden).causes[0] is dns_wait.NOT_PUBLISHED
     gone = base.without(nameless, lambda line: line.kind == "Service")
     assert judged(dns_wait.bounded, gone).causes[0] is dns_wait.NO_SERVICE
@@ -299,13 +300,13 @@ def test_an_undeclared_interface_is_measured_and_not_judged() -> None:
 
 def test_a_wrong_sum_fails_whatever_is_declared() -> None:
     """The result is no matter of interfaces."""
-    _, wrong = mutate.MUTANTS["fabric.wrong-sum"]
+    _, wrong = mutants.MUTANTS["fabric.wrong-sum"]
     assert judged(interface.on_declared_interface, wrong(world()), interface=None).verdict == "fail"
 
 
 def test_the_variable_alone_is_no_evidence() -> None:
     """It asks for eth0, the connections are elsewhere: the pod and both are named."""
-    _, elsewhere = mutate.MUTANTS["fabric.another-interface"]
+    _, elsewhere = mutants.MUTANTS["fabric.another-interface"]
     finding = judged(interface.on_declared_interface, elsewhere(world()))
     assert finding.verdict == "fail"
     assert "is connected over net1 (GLOO_SOCKET_IFNAME is eth0)" in finding.observed

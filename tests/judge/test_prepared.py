@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, mutate
-from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.judge import names_resolve, network_wait, topology
+from pytest_gpucluster.mutants import base
 from tests import recordings
 
 
@@ -54,7 +55,7 @@ def test_the_members_clock_decides_the_order() -> None:
 
 def test_a_launcher_that_did_not_wait_is_named_with_pod_and_node() -> None:
     """A violation, also where nothing else was shown."""
-    _, act = mutate.MUTANTS["rendezvous.launched-early"]
+    _, act = mutants.MUTANTS["rendezvous.launched-early"]
     finding = judged(act(evidence()))
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "Pod/prepared-late-" in finding.observed
@@ -222,7 +223,7 @@ def test_one_case_alone_shows_half(labels: list[str], text: str) -> None:
 
 def test_nodes_that_were_not_seen_leave_the_row_open() -> None:
     """There is nothing to compare with."""
-    finding = arrived(mutate.without(evidence(), lambda line: line.kind == "Node"))
+    finding = arrived(mutants.without(evidence(), lambda line: line.kind == "Node"))
     assert finding.verdict == "inconclusive"
     assert "labels of node gpu-" in finding.observed
 
@@ -235,7 +236,7 @@ def test_an_init_container_that_fails_for_a_missing_label_fails_the_row() -> Non
             status["state"] = {"terminated": {"exitCode": 1}}
 
     lost = base.drop("launching")(base.drop("labels")(evidence()))
-    of_pods = mutate.each(lost, lambda line: line.kind == "Pod" and "late" in line.name, fails)
+    of_pods = mutants.each(lost, lambda line: line.kind == "Pod" and "late" in line.name, fails)
     finding = arrived(of_pods)
     assert finding.verdict == "fail"
     assert finding.causes == (topology.FAILED,)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster.mutants import base
 from tests import documents, recordings
 from tests.defects import matrix
 

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence import gangs, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import gangs
 from tests import recordings
 
 OVER, SHUT, BLOCKS, NOBODY = "over-capability", "closed-queue", "enqueued-blocks", "unserved"
@@ -20,7 +21,7 @@ def without_gang(evidence, role):
     gone = [gang for gang in gangs.gangs(evidence) if gang.name.endswith(role)]
     uids = {gang.uid for gang in gone} | {pod.uid for gang in gone for pod in gang.pods}
     uids |= {group.uid for gang in gone for group in gang.groups}
-    return mutate.without(evidence, lambda line: line.uid in uids)
+    return mutants.without(evidence, lambda line: line.uid in uids)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_a_queue_that_was_open_did_not_refuse_because_it_was_closed():
         if (obj.get("status") or {}).get("state") in {"Closing", "Closed"}:
             obj["status"]["state"] = "Open"
 
-    changed = mutate.each(recordings.embedded(SHUT), lambda line: line.kind == "Queue", stay_open)
+    changed = mutants.each(recordings.embedded(SHUT), lambda line: line.kind == "Queue", stay_open)
     finding = judged("REF-004", changed)
     assert finding.verdict == "inconclusive"
     assert "was Open when its Job was refused" in finding.observed
@@ -78,7 +79,7 @@ def test_what_stands_under_limits_alone_counts_against_the_capability(row):
         obj["spec"]["minResources"] = {key: value for key, value in least.items() if "slots" not in key}
 
     base = recordings.embedded(OVER)
-    changed = mutate.each(base, lambda line: line.kind.startswith("PodGroup"), only_limits)
+    changed = mutants.each(base, lambda line: line.kind.startswith("PodGroup"), only_limits)
     before, after = judged(row, base), judged(row, changed)
     assert (after.verdict, after.observed, after.numbers) == (before.verdict, before.observed, before.numbers)
     if row == "REF-001":
@@ -102,11 +103,11 @@ def test_a_gang_that_starts_beside_the_enqueued_one_is_not_blocked():
     base = recordings.embedded(BLOCKS)
     blocked = next(gang for gang in gangs.gangs(base) if gang.name.endswith("-blocked"))
     uids = {pod.uid for pod in blocked.pods}
-    early = mutate.MUTANTS["refusal.not-blocked"][1](base)
+    early = mutants.MUTANTS["refusal.not-blocked"][1](base)
     holder = next(gang for gang in gangs.gangs(base) if gang.name.endswith("-enqueued"))
     back = (blocked.whole or 0.0) - (holder.generations[-1].made or 0.0) - 0.05
     moved = [dataclasses.replace(line, t=line.t - back) if line.uid in uids else line for line in early.lines]
-    finding = judged("REF-007", mutate.with_lines(early, moved))
+    finding = judged("REF-007", mutants.with_lines(early, moved))
     assert finding.verdict == "inconclusive"
     assert not finding.violation
     assert "does not block" in finding.observed
@@ -118,7 +119,7 @@ def test_a_scheduler_that_was_seen_and_then_falls_silent_is_told_from_a_name_tha
     subject = next(gang for gang in gangs.gangs(base) if gang.name.endswith("-subject"))
     assert "schedulerName 'gpucluster-nobody'" in judged("REF-008", base).causes[0].text
     uids = {pod.uid for pod in subject.pods}
-    served = mutate.each(
+    served = mutants.each(
         base, lambda line: line.uid in uids, lambda obj: obj["spec"].update(schedulerName="volcano")
     )
     finding = judged("REF-008", served)

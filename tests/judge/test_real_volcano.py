@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence import mutate, read
-from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import read
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -17,7 +18,7 @@ ROWS = {row.id: row for row in matrix.rows()}
 @pytest.mark.parametrize("spread", [0.25, 5.0, 60.0])
 def test_how_long_a_gang_may_take_to_be_bound_does_not_excuse_what_preemption_leaves(spread):
     """A bind spread as long as the window, as `discover` suggests, leaves the violation one."""
-    _, act = mutate.MUTANTS["refusal.take-below-minimum"]
+    _, act = mutants.MUTANTS["refusal.take-below-minimum"]
     evidence = act(matrix.evidence("priorities"))
     given = {**evidence.given, "spread": spread, "bind_spread": spread}
     assert decisions.decide(ROWS["REF-006"], evidence, given).verdict is Verdict.FAIL

@@ -3,8 +3,8 @@
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, parts, read
-from pytest_gpucluster.evidence.mutate import base
 from pytest_gpucluster.judge import sharing
+from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests.defects import matrix
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import figures
-from pytest_gpucluster.evidence.mutate import base
-from pytest_gpucluster.evidence.mutate import mfu as mutants
 from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_smoke, mfu_training
+from pytest_gpucluster.mutants import base
+from pytest_gpucluster.mutants import mfu as mutants
 from pytest_gpucluster.requirement import Verdict
 from tests import amount, recordings
 from tests.defects import matrix

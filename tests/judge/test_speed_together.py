@@ -6,9 +6,9 @@ import math
 import pytest
 
 from pytest_gpucluster.evidence import figures, own_gpus
-from pytest_gpucluster.evidence.mutate import base
-from pytest_gpucluster.evidence.mutate import mfu as mutants
 from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_together, mfu_training
+from pytest_gpucluster.mutants import base
+from pytest_gpucluster.mutants import mfu as mutants
 from tests.defects import matrix
 
 NOW = 1_790_000_000.0

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Span, gangs, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Span, gangs
 from pytest_gpucluster.judge import spreads
 from tests import recordings
 
@@ -69,7 +70,7 @@ def _one_never_starts(pod: Any) -> Any:
     def wait(obj: dict[str, Any]) -> None:
         obj["status"] = {"phase": "Pending"}
 
-    return mutate.each(
+    return mutants.each(
         recordings.stream(R1), lambda line: line.uid == pod.uid and "spec" in line.object, wait
     )
 
@@ -94,7 +95,7 @@ def test_a_member_that_was_never_seen_to_run_is_not_measured():
         if obj["status"].get("phase") == "Running":
             obj["status"]["phase"] = "Succeeded"
 
-    evidence = mutate.each(recordings.stream(R1), lambda line: line.uid == short.uid, end)
+    evidence = mutants.each(recordings.stream(R1), lambda line: line.uid == short.uid, end)
     finding = spreads.within(evidence, BOUNDS)
     assert finding.verdict == "inconclusive"
     assert "start spread not measured" in finding.observed
@@ -123,7 +124,7 @@ def test_a_gap_in_the_watch_makes_the_times_worthless():
     """What was received after a gap happened at an unknown time."""
     base = recordings.stream(R1)
     spans = [Span("*", 0.0, 2.845, "test"), Span("*", 2.85, base.end, "test")]
-    evidence = mutate.with_lines(base, base.lines, spans=spans)
+    evidence = mutants.with_lines(base, base.lines, spans=spans)
     assert spreads.within(evidence, BOUNDS).verdict == "inconclusive"
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.judge import presupposed, stalls, unreachable
 from tests import recordings
 
@@ -30,7 +31,7 @@ def exit_codes(code: int, name: str = "") -> Callable[[Evidence], Evidence]:
                 status["state"] = copy.deepcopy(status["state"])
                 status["state"]["terminated"]["exitCode"] = code
 
-    return lambda evidence: mutate.each(
+    return lambda evidence: mutants.each(
         evidence, lambda line: line.kind == "Pod" and name in line.name, change
     )
 
@@ -71,7 +72,7 @@ def test_a_member_that_fails_with_0_hides_its_failure():
 
 def test_a_member_that_reached_its_endpoint_shows_nothing():
     """Both cases must be tried."""
-    evidence = mutate.without(
+    evidence = mutants.without(
         recordings.embedded("unreachable"), lambda line: '"resolved"' in str(line.data.get("line"))
     )
     assert unreachable.ends_explained(evidence, evidence.given).verdict == "inconclusive"
@@ -81,7 +82,7 @@ def test_what_stands_between_is_another_matter():
     """A try that was dropped says that something stands between; a refused one says that nobody hosts it."""
     evidence = recordings.embedded("unreachable")
     assert presupposed.no_interception(evidence, evidence.given).held is True
-    dropped = mutate.MUTANTS["plugins.reset-connections"][1](evidence)
+    dropped = mutants.MUTANTS["plugins.reset-connections"][1](evidence)
     assert presupposed.no_interception(dropped, evidence.given).held is False
 
 
@@ -133,7 +134,7 @@ def test_a_watchdog_that_accuses_a_rank_that_went_on_fails():
         }
         for text in dump
     ]
-    told = mutate.with_lines(evidence, [*evidence.lines, *recordings.evidence_of(lines).lines])
+    told = mutants.with_lines(evidence, [*evidence.lines, *recordings.evidence_of(lines).lines])
     finding = stalls.ends_named(told, evidence.given)
     assert finding.verdict == "fail"
     assert "rank 0" in finding.observed

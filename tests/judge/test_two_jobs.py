@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import Evidence, mutate
-from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.judge import training, two_worlds
+from pytest_gpucluster.mutants import base
 from tests import amount, recordings
 
 LEFT_MASTER, RIGHT_WORKER = "two-jobs-left-master-0", "two-jobs-right-worker-0"
@@ -64,7 +65,7 @@ def ended(pod: str, code: int) -> Callable[[dict[str, Any]], None]:
 
 def failed(changed: Evidence, pod: str, code: int = 1) -> Evidence:
     """Return the evidence in which a pod failed."""
-    return mutate.each(changed, lambda line: line.kind == "Pod", ended(pod, code))
+    return mutants.each(changed, lambda line: line.kind == "Pod", ended(pod, code))
 
 
 # --- RDZV-005 ---
@@ -80,7 +81,7 @@ def test_two_worlds_pass_and_all_four_ranks_are_placed() -> None:
 
 def test_a_nonce_of_the_other_job_names_who_got_it_and_who_sent_it() -> None:
     """Both ranks with their pods, and the fix that the documents give."""
-    _, act = mutate.MUTANTS["rendezvous.nonce-of-the-other"]
+    _, act = mutants.MUTANTS["rendezvous.nonce-of-the-other"]
     finding = found(two_worlds.apart, act(evidence()))
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "two-jobs-left-" in finding.observed
@@ -120,7 +121,7 @@ def test_one_address_of_both_jobs_on_the_host_network_accuses_nobody() -> None:
         if obj["status"].get("podIP"):
             obj["status"].update(podIP="10.0.0.7", podIPs=[{"ip": "10.0.0.7"}])
 
-    one = mutate.each(evidence(), lambda line: line.kind == "Pod", shared)
+    one = mutants.each(evidence(), lambda line: line.kind == "Pod", shared)
     changed = base.on("exchanged", lambda w: w.update(addresses=["10.0.0.7"], store=["10.0.0.7"]))(one)
     assert found(two_worlds.apart, changed).verdict == "pass"
 

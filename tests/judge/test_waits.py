@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, Line, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, Line
 from pytest_gpucluster.judge import ports, waits
 from tests import recordings
 
@@ -17,7 +18,7 @@ Change = Callable[[dict[str, Any]], None]
 
 def changed(evidence: Evidence, change: Change, name: str = "", kind: str = "Pod") -> Evidence:
     """Return the evidence with every object of a kind (of a name) changed."""
-    return mutate.each(evidence, lambda line: line.kind == kind and name in line.name, change)
+    return mutants.each(evidence, lambda line: line.kind == kind and name in line.name, change)
 
 
 def envs(obj: dict[str, Any]) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ def test_both_halves_must_be_tried_where_we_arranged_it():
     evidence = recordings.embedded(WAITING)
     job = next(line for line in evidence.of_kind("Job.batch.volcano.sh") if "unanswered" in line.name)
     pods = {line.uid for line in evidence.of_kind("Pod") if "unanswered" in line.name}
-    alone = mutate.without(evidence, lambda line: line.uid in pods | {job.uid})
+    alone = mutants.without(evidence, lambda line: line.uid in pods | {job.uid})
     assert ports.master_port(evidence, evidence.given).verdict == "pass"
     assert ports.master_port(alone, evidence.given).verdict == "inconclusive"
 
@@ -101,7 +102,7 @@ def test_a_worker_that_was_never_let_go_fails():
         "what": "the job has ended",
         "seconds": 20,
     }
-    told = mutate.with_lines(evidence, [*evidence.lines, *recordings.evidence_of([late]).lines])
+    told = mutants.with_lines(evidence, [*evidence.lines, *recordings.evidence_of([late]).lines])
     finding = waits.held_until_the_master_answers(told, evidence.given)
     assert finding.verdict == "fail", finding.observed
     assert "held-worker-0" in finding.where[0]
@@ -130,7 +131,7 @@ def stretched(evidence: Evidence, by: float) -> Evidence:
         if wait is not None and wait.began is not None
     ]
     later: list[Line] = [dataclasses.replace(x, t=x.t + by if x.t > began else x.t) for x in evidence.lines]
-    return mutate.with_lines(evidence, later)
+    return mutants.with_lines(evidence, later)
 
 
 def _pod(evidence: Evidence, uid: str) -> Any:
@@ -157,7 +158,7 @@ def test_a_worker_that_was_let_go_had_nothing_to_give_up():
 
 def test_a_log_that_was_not_read_leaves_open_whether_it_names_the_master():
     """Not read is not passed."""
-    evidence = mutate.without(
+    evidence = mutants.without(
         recordings.embedded(WAITING), lambda line: line.data.get("container") == waits.INIT
     )
     finding = waits.gives_up_in_time(evidence, evidence.given)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, mutate, read
-from pytest_gpucluster.evidence.mutate import base
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.judge import secondary
+from pytest_gpucluster.mutants import base
 from tests import recordings
 
 
@@ -41,7 +42,7 @@ def failed(changed: Evidence, code: int) -> Evidence:
             obj["status"]["phase"] = "Failed"
             obj["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": code}}
 
-    return mutate.each(changed, lambda line: line.kind == "Pod" and line.name.startswith("wired-1"), change)
+    return mutants.each(changed, lambda line: line.kind == "Pod" and line.name.startswith("wired-1"), change)
 
 
 def test_a_fleet_on_its_interface_passes() -> None:
@@ -150,7 +151,7 @@ def test_without_a_declared_interface_there_is_nothing_to_judge() -> None:
 
 def test_a_first_member_whose_name_is_unknown_is_a_missing_ground() -> None:
     """DNS is no matter of the interface."""
-    _, act = mutate.MUTANTS["rendezvous.nobody-asks"]
+    _, act = mutants.MUTANTS["rendezvous.nobody-asks"]
     changed = act(evidence())
     assert secondary.meeting_told(changed, changed.given).held is False
     assert secondary.meeting_told(evidence(), evidence().given).held is True

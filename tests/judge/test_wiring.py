@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import Evidence, mutate
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.judge import arguments, hosts, identity
 from pytest_gpucluster.node import environment
@@ -19,7 +20,7 @@ E1, E2 = "e1-env-svc-ssh", "e2-pytorch"
 
 def changed(name: str, kind: str, change: Callable[[dict[str, Any]], None]) -> Evidence:
     """Return a recorded stream in which every object of a kind was changed."""
-    return mutate.each(recordings.stream(name), lambda line: line.kind == kind, change)
+    return mutants.each(recordings.stream(name), lambda line: line.kind == kind, change)
 
 
 def containers(obj: dict[str, Any]) -> list[dict[str, Any]]:

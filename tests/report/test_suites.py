@@ -80,6 +80,6 @@ def test_the_shipped_suites_agree_with_the_catalogue() -> None:
 def test_every_defect_of_the_table_can_be_planted() -> None:
     """A defect that turns a row red is one that the embedded cluster knows, or a mutant of evidence."""
     from pytest_gpucluster import provider
-    from pytest_gpucluster.evidence.mutate import MUTANTS
+    from pytest_gpucluster.mutants import MUTANTS
 
     assert set(suites.flips()) <= {*provider.known_defects(), *MUTANTS}

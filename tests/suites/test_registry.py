@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from pytest_gpucluster.evidence.mutate import MUTANTS
+from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import REGISTRY, Verdict, catalogue
 from suites.defects import FLIPS, MUTANT_FLIPS

@@ -1,0 +1,228 @@
+"""Departures of the traffic between ranks."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.payload import words
+from pytest_gpucluster.mutants import base
+
+
+def _first_device(evidence: Evidence) -> Evidence:
+    """Let all ranks of one member name the device of its first."""
+    told = words(evidence).of("who")
+    last = max((word.pod for word in told), default="")
+    first = next((word for word in told if word.pod == last), None)
+    if first is None:
+        return evidence
+    return base.on("who", lambda w: w.update(uuid=first.data.get("uuid")), alone=True)(evidence)
+
+
+def _on_one_node(evidence: Evidence) -> Evidence:
+    """Let all members that told their ranks lie on one node, each rank on a device of its own there."""
+    told = words(evidence).of("who")
+    node = next((str(word.data.get("node")) for word in told), "")
+    if not node:
+        return evidence
+    uids = {word.uid for word in told}
+
+    def move(pod: dict[str, Any]) -> None:
+        if pod["spec"].get("nodeName"):
+            pod["spec"]["nodeName"] = node
+
+    moved = base.each(evidence, lambda ln: ln.kind == "Pod" and ln.uid in uids, move)
+
+    def settle(word: dict[str, Any]) -> None:
+        word["node"] = node
+        # Ids that a device plugin made up are unique on their node only.
+        if word.get("uuid_by") != "driver":
+            word["uuid"] = f"GPU-fake-{word.get('rank')}"
+
+    return base.on("who", settle)(moved)
+
+
+def floors(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+    """Return the mutant that changes the first floor that is declared."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        given = dict(evidence.header.get("given") or {})
+        fabric = dict(given.get("fabric") or {})
+        listed = [dict(one) for one in fabric.get("floors") or []]
+        if not listed:
+            return evidence
+        change(listed[0])
+        header = {**evidence.header, "given": {**given, "fabric": {**fabric, "floors": listed}}}
+        return Evidence(evidence.lines, header=header, spans=evidence.spans)
+
+    return mutant
+
+
+def _slower(word: dict[str, Any], times: float = 3.0) -> None:
+    """Let all that a line tells have taken longer."""
+    for one in word.get("results") or []:
+        if "busbw" in one:
+            one.update(mean=one["mean"] * times, algbw=one["algbw"] / times, busbw=one["busbw"] / times)
+
+
+def _slow_rail(word: dict[str, Any]) -> None:
+    if word.get("local_rank") == 1:
+        _slower(word, 2.0)
+
+
+def log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.Mutant:
+    """Return the mutant that rewrites lines of NCCL logs, of all pods or of a gang of a role; None drops a line."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        listed = (evidence.given.get("roles") or {}).get(role) or []
+        gangs = tuple(f"{one['name']}-" for one in listed)
+        lines = []
+        for line in evidence.lines:
+            text = str(line.data.get("line") or "")
+            chosen = not role or str(line.data.get("pod") or "").startswith(gangs)
+            if line.type != "LOG" or not text.startswith("[rank") or not chosen:
+                lines.append(line)
+                continue
+            told = change(text)
+            if told is not None:
+                lines.append(
+                    line if told == text else dataclasses.replace(line, data={**line.data, "line": told})
+                )
+        return base.with_lines(evidence, lines)
+
+    return mutant
+
+
+def _breaks(word: dict[str, Any]) -> None:
+    """Let a rank tell an error in the place of its end."""
+    error = "DistBackendError: NCCL error: invalid usage, Failed to initialize any NET plugin"
+    word.update(event="failed", error=error)
+
+
+def _log(change: Callable[[str], str | None]) -> base.Mutant:
+    """Return the mutant that rewrites lines of the logs of the run that users get."""
+    return base.only("collectives", log_lines(change))
+
+
+def _of_second(change: Callable[[str], str | None]) -> base.Mutant:
+    """Return the same for the logs of the second member alone."""
+    return _log(lambda text: change(text) if "-worker-1:" in text else text)
+
+
+def _of_first_rank(change: Callable[[str], str | None]) -> base.Mutant:
+    """Return the same for the log of rank 0 alone."""
+    return _log(lambda text: change(text) if text.startswith("[rank0]") else text)
+
+
+MUTANTS: base.Table = {
+    "fabric.another-interface": (
+        "one member is connected over an interface that was not declared",
+        base.on("reduced", lambda w: w.update(interfaces={"net1": 1}), alone=True),
+    ),
+    "fabric.wrong-sum": (
+        "one member's all-reduce gave another sum",
+        base.on("reduced", lambda w: w.update(got=-1.0, ok=False), alone=True),
+    ),
+    "fabric.two-ranks-on-one-gpu": ("the ranks of one member have the same device", _first_device),
+    "fabric.a-node-is-missing": ("all members lie on one node", _on_one_node),
+    "fabric.ranks-unheard": ("one member's ranks do not say who they are", base.drop("who", alone=True)),
+    "fabric.wrong-element": (
+        "one element of an all-reduce is wrong on the ranks of one member",
+        base.on("measured", lambda w: w["results"][0].update(wrong=1), alone=True),
+    ),
+    "fabric.below-the-floor": (
+        "everything is measured at a third of the speed",
+        base.on("measured", _slower),
+    ),
+    "fabric.not-a-number": (
+        "a rank tells NaN for its bandwidth",
+        base.on("measured", lambda w: w["results"][0].update(busbw=float("nan")), alone=True),
+    ),
+    "fabric.slow-link": (
+        "the ranks of one place exchange data at half the speed",
+        base.on("pairs", _slow_rail),
+    ),
+    "fabric.forced-network-fails": (
+        "with the network forced the ranks of one member cannot use it",
+        base.only("forced-transport", base.on("done", _breaks, alone=True)),
+    ),
+    "fabric.forced-and-ignored": (
+        "the network is forced, and one rank is on sockets all the same",
+        base.only(
+            "forced-transport",
+            log_lines(
+                lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0") if "[rank0]" in text else text
+            ),
+        ),
+    ),
+    "fabric.force-unseen": (
+        "no log says that the forced network is in force",
+        base.only("forced-transport", log_lines(lambda text: None if "NCCL_NET set" in text else text)),
+    ),
+    "fabric.stall-unbounded": (
+        "a collective stands still for ten times its bound",
+        base.on("stalled", lambda w: w.update(waited=10.0 * w["bound"])),
+    ),
+    "fabric.stall-unnamed": (
+        "one member's ranks do not say for whom they waited",
+        base.on("stalled", lambda w: w.update(absent=[], absent_count=0), alone=True),
+    ),
+    "fabric.stall-unheard": (
+        "one member's ranks end without a word about the collective",
+        base.drop("stalled", alone=True),
+    ),
+    "fabric.one-rank-on-sockets": (
+        "one rank is connected over sockets",
+        _of_first_rank(lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0")),
+    ),
+    "fabric.another-network": (
+        "one rank is connected over another fast network than declared",
+        _of_first_rank(lambda text: text.replace("NET/IB/", "NET/UCX/")),
+    ),
+    "fabric.sockets-chosen": (
+        "one member has chosen sockets, and printed no connection",
+        _of_second(
+            lambda text: (
+                None if " via NET/" in text else text.replace("Using network IB", "Using network Socket")
+            )
+        ),
+    ),
+    "fabric.no-gdr": (
+        "one rank sends without GPUDirect RDMA",
+        _of_first_rank(lambda text: text.replace("/GDRDMA", "") if "[send]" in text else text),
+    ),
+    "fabric.worlds-apart": (
+        "each member has a communicator of its own",
+        _of_second(lambda text: text.replace("commId 0x4dba", "commId 0x7777")),
+    ),
+    "fabric.another-adapter": (
+        "one member uses an adapter that is not declared",
+        _of_second(lambda text: text.replace("[2]mlx5_2:1/IB", "[2]mlx5_12:1/IB")),
+    ),
+    "fabric.another-setting": (
+        "an image sets another list of adapters than declared",
+        _of_second(lambda text: re.sub(r"(NCCL_IB_HCA set by environment to ).*", r"\1mlx5", text)),
+    ),
+    "fabric.shared-memory": (
+        "ranks of one member reach each other through the host's memory",
+        _of_second(lambda text: text.replace("/0 :", " :").replace("P2P/CUMEM", "SHM/direct/direct")),
+    ),
+    "fabric.log-cut": (
+        "the logs of one member end before the connections",
+        _of_second(lambda text: None if "Channel" in text or "Destroy" in text else text),
+    ),
+    "fabric.not-switched-off": (
+        "with the fabric switched off the traffic still goes over it",
+        log_lines(lambda text: text.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), role="contrast"),
+    ),
+    "fabric.floor-without-shape": (
+        "a floor does not say for how many nodes it holds",
+        floors(lambda floor: floor.pop("nodes", None)),
+    ),
+    "fabric.floor-above-the-wires": (
+        "a floor is more than its wires carry: Gbit/s were written for GB/s",
+        floors(lambda floor: floor.update(busbw=8.0 * floor["busbw"])),
+    ),
+    "fabric.unseen": ("one member does not tell its connections", base.drop("reduced", alone=True)),
+}

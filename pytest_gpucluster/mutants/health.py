@@ -1,0 +1,84 @@
+"""Departures of what containers can reach of their node's GPUs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pytest_gpucluster.evidence import access
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.mutants import base
+
+ONE, OTHER = "GPU-11111111-1111-4111-8111-111111111111", "GPU-22222222-2222-4222-8222-222222222222"
+
+
+def _in(containers: tuple[str, ...], change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+    """Return the mutant that changes what some containers tell."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
+            if told.get("event") == access.EVENT and line.data.get("container") in containers:
+                change(told)
+            return told
+
+        return base.words(evidence, act)
+
+    return mutant
+
+
+def _file(number: int) -> dict[str, Any]:
+    return {"path": f"/dev/gpucluster/gpu{number}", "opens": True}
+
+
+def _driver(told: dict[str, Any], *names: str) -> None:
+    devices = [{"uuid": name.removeprefix("GPU-")} for name in names]
+    told["driver"] = {"library": "libcuda.so.1", "result": 0, "count": len(names), "devices": devices}
+
+
+def _another(told: dict[str, Any]) -> None:
+    told["told"] = [ONE]
+    _driver(told, OTHER)
+
+
+def _nothing(told: dict[str, Any]) -> None:
+    told["files"] = []
+    told["driver"] = {"library": "libcuda.so.1", "result": access.NO_DEVICE, "devices": []}
+
+
+def _silent(evidence: Evidence) -> Evidence:
+    def act(line: Line, told: dict[str, Any]) -> dict[str, Any] | None:
+        gone = told.get("event") == access.EVENT and line.data.get("container") == "other"
+        return None if gone else told
+
+    return base.words(evidence, act)
+
+
+MUTANTS: base.Table = {
+    "health.sees-all": (
+        "containers that were granted a GPU can open another one's file too",
+        _in(("one", "other"), lambda told: told["files"].append(_file(7))),
+    ),
+    "health.none-sees-one": (
+        "a container that asked for no GPU can open the file of one",
+        _in(("none",), lambda told: told["files"].append(_file(0))),
+    ),
+    "health.driver-lists-one": (
+        "the driver lists a GPU in a container that asked for none, which has no file of it",
+        _in(("none",), lambda told: _driver(told, ONE)),
+    ),
+    "health.shares-a-gpu": (
+        "two containers were given the same GPU",
+        _in(("one", "other"), lambda told: told.update(files=[_file(3)])),
+    ),
+    "health.other-than-told": (
+        "the driver lists another GPU than the device plugin told",
+        _in(("one",), _another),
+    ),
+    "health.sees-nothing": (
+        "a container that was granted a GPU can reach none",
+        _in(("one",), _nothing),
+    ),
+    "health.unseen": (
+        "a container that was granted a GPU has no device file, and no driver answers there",
+        _in(("one",), lambda told: told.update(files=[])),
+    ),
+    "health.untold": ("a container did not tell what it can reach", _silent),
+}

@@ -1,0 +1,238 @@
+"""Departures of figures of speed."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from pytest_gpucluster.evidence import payload
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.mutants import base
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def of_rank(event: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> base.Mutant:
+    """Return the mutant that changes a fact of the last rank that told it; None drops the line."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        last = max((w.number("rank") or 0 for w in payload.words(evidence).of(event)), default=-1)
+
+        def act(_: object, told: dict[str, Any]) -> dict[str, Any] | None:
+            mine = told.get("event") == event and told.get("rank") == last
+            return change(told) if mine else told
+
+        return base.words(evidence, act)
+
+    return mutant
+
+
+def last(event: str, change: Change) -> base.Mutant:
+    """Return the mutant that changes a fact of the last rank that told it."""
+
+    def act(told: dict[str, Any]) -> dict[str, Any]:
+        change(told)
+        return told
+
+    return of_rank(event, act)
+
+
+def faster(factor: float) -> Change:
+    """Return the change that makes all products of a line faster, their counts with them."""
+
+    def change(told: dict[str, Any]) -> None:
+        for one in (told.get("results") or {}).values():
+            one["tflops"] = {name: value * factor for name, value in one["tflops"].items()}
+            one["seconds"], one["wall"] = one["seconds"] / factor, one["wall"] / factor
+
+    return change
+
+
+def slower_training(told: dict[str, Any]) -> None:
+    """Let steps take twice as long."""
+    for name in ("wall", "seconds"):
+        told[name] *= 2
+    told["step_s"] = {name: 2 * value for name, value in told["step_s"].items()}
+    for name in ("tokens_per_s", "tflops", "tflops_causal"):
+        told[name] /= 2
+
+
+def first_product(change: Change) -> Change:
+    """Return the change of the first format of a line of products."""
+
+    def act(told: dict[str, Any]) -> None:
+        for one in list((told.get("results") or {}).values())[:1]:
+            change(one)
+
+    return act
+
+
+def lost(told: dict[str, Any]) -> dict[str, Any]:
+    """Let a rank's GPU fall off the bus in the middle."""
+    names = {"rank", "world", "local_rank", "host", "pod", "t", "device"}
+    kept = {key: value for key, value in told.items() if key in names}
+    error = "CUDA error: unspecified launch failure"
+    return {**kept, "event": "failed", "kind": "device", "during": "bf16", "error": error}
+
+
+def again(event: str, change: Change) -> base.Mutant:
+    """Return the mutant in which the last rank tells a fact twice, the second time another."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        changed = last(event, change)(evidence)
+        if changed is evidence:
+            return evidence
+        pairs = zip(evidence.lines, changed.lines, strict=True)
+        more = [dataclasses.replace(new, t=new.t + 0.01) for old, new in pairs if old.data != new.data]
+        return base.with_lines(evidence, (*evidence.lines, *more)) if more else evidence
+
+    return mutant
+
+
+def declared(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+    """Return the mutant that changes what is told of the profile, where a baseline is declared."""
+
+    def mutant(evidence: Evidence) -> Evidence:
+        given = dict(evidence.given)
+        mfu = dict(given.get("mfu") or {})
+        if not mfu.get("baseline_figures"):
+            return evidence
+        mfu["baseline_figures"] = {
+            key: dict(value) if isinstance(value, dict) else value
+            for key, value in mfu["baseline_figures"].items()
+        }
+        change(mfu)
+        header = {**evidence.header, "given": {**given, "mfu": mfu}}
+        return Evidence(evidence.lines, header=header, spans=evidence.spans)
+
+    return mutant
+
+
+def _better(mfu: dict[str, Any]) -> None:
+    part = mfu["baseline_figures"]["products"]
+    part["products"] = {
+        name: {**one, "median": [1.2 * value for value in one["median"]]}
+        for name, one in part["products"].items()
+    }
+
+
+def _other_shape(mfu: dict[str, Any]) -> None:
+    for part in ("products", "training"):
+        one = mfu["baseline_figures"][part]
+        one["shape"] = {**one["shape"], "per_node": [8]}
+
+
+def _capped(told: dict[str, Any]) -> None:
+    told["gauges"] = {**told["gauges"], "limit_w": 500.0} if "limit_w" in told["gauges"] else told["gauges"]
+
+
+def _throttled(told: dict[str, Any]) -> None:
+    if "reasons" in told["gauges"]:
+        told["gauges"] = {**told["gauges"], "reasons": {"sw_power_cap": 1.0, "hw_thermal": 0.4}}
+
+
+def _unreadable(told: dict[str, Any]) -> None:
+    told["gauges"] = {"how": "not readable", "why": "pynvml: no such module; nvidia-smi: no such program"}
+
+
+def _as_documented(told: dict[str, Any]) -> None:
+    told["tflops"] = told["tflops_documented"]
+
+
+def _few(told: dict[str, Any]) -> None:
+    share = 3 / told["steps"]
+    told["steps"] = 3
+    for name in ("wall", "seconds"):
+        told[name] *= share
+
+
+def _nameless(told: dict[str, Any]) -> None:
+    if told["device"].get("kind") == "cuda":
+        told["device"] = {**told["device"], "name": "NVIDIA X9000"}
+
+
+def _on_one_gpu(evidence: Evidence) -> Evidence:
+    """Let the last rank that told products have the GPU of the one before it."""
+    ranks = [
+        w for w in payload.words(evidence).of("gemm") if (w.data.get("device") or {}).get("kind") == "cuda"
+    ]
+    others = [w.data["device"] for w in sorted(ranks, key=lambda w: w.number("rank") or 0)][:-1]
+    return last("gemm", lambda told: told.update(device=others[-1]))(evidence) if others else evidence
+
+
+def _an_hour_later(evidence: Evidence) -> Evidence:
+    """Let the last rank of several GPUs measure an hour after the others, by its machine's clock."""
+    ranks = [
+        w for w in payload.words(evidence).of("gemm") if (w.data.get("device") or {}).get("kind") == "cuda"
+    ]
+    later = last("gemm", lambda told: told.update(t=float(told.get("t") or 0.0) + 3600.0))
+    return later(evidence) if len(ranks) > 1 else evidence
+
+
+def _anonymous(told: dict[str, Any]) -> None:
+    if told["device"].get("kind") == "cuda":
+        told["device"] = {**told["device"], "uuid": "", "bus": ""}
+
+
+def _out_of_order(told: dict[str, Any]) -> None:
+    told["step_s"] = {**told["step_s"], "median": told["step_s"]["p5"] / 2}
+
+
+MUTANTS: base.Table = {
+    "mfu.two-on-one-gpu": ("two ranks tell products of one GPU", _on_one_gpu),
+    "mfu.not-at-once": ("one rank measured products an hour after the others", _an_hour_later),
+    "mfu.gpu-untold": ("one rank does not say which GPU it has", last("train", _anonymous)),
+    "mfu.loss-untold": ("no loss is told", base.on("train", lambda w: w.update(loss={}))),
+    "mfu.median-below-least": (
+        "the median step is shorter than almost all steps",
+        last("train", _out_of_order),
+    ),
+    "mfu.a-slow-gpu": ("one GPU multiplies at 0.6 of its speed", last("gemm", faster(0.6))),
+    "mfu.wrong-product": (
+        "one GPU's products are wrong",
+        last("gemm", first_product(lambda one: one.update(right=False, error=0.3))),
+    ),
+    "mfu.gpu-lost": ("one GPU is lost in the middle", of_rank("gemm", lost)),
+    "mfu.above-the-peak": ("products are told to be faster than the peak", base.on("gemm", faster(1e4))),
+    "mfu.not-a-number": (
+        "a median is not a number",
+        last("gemm", first_product(lambda one: one["tflops"].update(median=float("nan")))),
+    ),
+    "mfu.contradicts-itself": (
+        "a speed does not follow from its own counts",
+        last("gemm", first_product(lambda one: one.update(products=2 * one["products"]))),
+    ),
+    "mfu.too-few-windows": (
+        "products were measured for three windows",
+        base.on("gemm", first_product(lambda one: one.update(windows=3))),
+    ),
+    "mfu.too-few-steps": ("training was measured for three steps", base.on("train", _few)),
+    "mfu.throttled": ("one GPU's clock was held back for heat", last("gemm", _throttled)),
+    "mfu.power-capped": ("one GPU's power limit is below that of its board", last("gemm", _capped)),
+    "mfu.clocks-unreadable": ("one GPU's clock cannot be read", last("train", _unreadable)),
+    "mfu.unknown-gpu": ("the GPUs have a name that no list knows", base.on("gemm", _nameless)),
+    "mfu.rank-unheard": ("one rank does not tell its products", of_rank("gemm", lambda _: None)),
+    "mfu.two-lines": (
+        "one rank tells its products twice, and not the same",
+        again("gemm", faster(1.01)),
+    ),
+    "mfu.slow-training": ("training steps take twice as long", base.on("train", slower_training)),
+    "mfu.losses-differ": (
+        "one rank has another loss of the common batch",
+        last("train", lambda w: w.update(loss={**w["loss"], "common": [w["loss"]["common"][0], 1.0]})),
+    ),
+    "mfu.loss-stays": (
+        "the loss does not fall",
+        base.on("train", lambda w: w.update(loss={**w["loss"], "common": [w["loss"]["common"][0]] * 2})),
+    ),
+    "mfu.fallen": ("the baseline's products were faster", declared(_better)),
+    "mfu.baseline-of-another-shape": ("the baseline is of nodes of eight GPUs", declared(_other_shape)),
+    "mfu.counted-as-documented": (
+        "the smoke loop tells what the documented formula makes",
+        base.on("smoke", _as_documented),
+    ),
+    "mfu.wrong-sum": (
+        "the sum in the smoke loop is wrong",
+        last("smoke", lambda w: w.update(right=False, error=0.5)),
+    ),
+    "mfu.smoke-unheard": ("one rank does not tell its smoke loop", of_rank("smoke", lambda _: None)),
+}

@@ -1,0 +1,26 @@
+"""Departures in what is missing: something that was seen is not there, and all else is as it was."""
+
+from pytest_gpucluster.evidence import fields, gangs
+from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.mutants import base
+
+
+def start_unseen(evidence: Evidence) -> Evidence:
+    """Let nobody have seen one member of a gang run, of which the end was seen."""
+    for gang in gangs.gangs(evidence):
+        running = sorted((pod.running, pod.uid) for pod in gang.pods if pod.running is not None)
+        if gang.minimum > 1 and len(running) >= gang.minimum:
+            uid = running[-1][1]
+
+            def shows(line: Line, uid: str = uid) -> bool:
+                return line.uid == uid and fields.text(line.object, "status", "phase") == "Running"
+
+            return base.without(evidence, shows)
+    return evidence
+
+
+MUTANTS: base.Table = {
+    "gang.start-unseen": ("nobody saw one member of a gang run", base.only("healthy", start_unseen)),
+    "plugins.arguments-untold": ("no process told its arguments", base.drop("argv")),
+}
+"""Mutants that take something away."""

@@ -1,0 +1,80 @@
+"""Departures of two Jobs that run at the same time, and of the steps that one of them trains."""
+
+import dataclasses
+from typing import Any
+
+from pytest_gpucluster.evidence import payload
+from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.mutants import base
+
+
+def _of_pod(evidence: Evidence) -> tuple[set[str], int]:
+    """Return the pods of the Job with the last name, and a nonce that a rank of it drew."""
+    told = payload.words(evidence).of("exchanged")
+    last = max((str(word.data.get("id")) for word in told), default="")
+    mine = [word for word in told if word.data.get("id") == last]
+    return {word.uid for word in mine}, (mine[0].number("nonce") or 0) if mine else 0
+
+
+def nonce_of_the_other(evidence: Evidence) -> Evidence:
+    """Let the ranks of the first Job get, as their last rank's, a nonce that a rank of the second sent."""
+    other, nonce = _of_pod(evidence)
+
+    def act(line: Any, told: dict[str, Any]) -> dict[str, Any]:
+        if told.get("event") == "exchanged" and line.data.get("uid") not in other and told.get("got"):
+            told["got"][-1][1] = nonce
+        return told
+
+    return base.words(evidence, act) if other else evidence
+
+
+def one_after_the_other(evidence: Evidence) -> Evidence:
+    """Let the second Job say all that it says once the first is over."""
+    other, _ = _of_pod(evidence)
+    by = evidence.end
+    lines = (
+        dataclasses.replace(line, t=line.t + by)
+        if line.type == "LOG" and line.data.get("uid") in other
+        else line
+        for line in evidence.lines
+    )
+    return base.with_lines(evidence, lines) if other else evidence
+
+
+def _at_one_place(word: dict[str, Any]) -> None:
+    """Let a rank meet at an address of nobody's own, under the id that a launcher takes by default."""
+    word.update(id="none", addresses=["10.96.0.9"], store=["10.96.0.9"])
+
+
+MUTANTS: base.Table = {
+    "rendezvous.nonce-of-the-other": (
+        "ranks of one Job get a nonce that the other Job's sent",
+        nonce_of_the_other,
+    ),
+    "rendezvous.same-meeting": (
+        "both Jobs meet at one address under one id",
+        base.on("exchanged", _at_one_place),
+    ),
+    "rendezvous.one-after-the-other": ("the second Job begins when the first is over", one_after_the_other),
+    "rendezvous.exchange-unseen": (
+        "one rank of two Jobs does not say what it got",
+        base.drop("exchanged", alone=True),
+    ),
+    "rendezvous.loss-not-a-number": (
+        "one rank's loss is not a number with DDP",
+        base.on("stepped", lambda w: w["ddp"].update(losses=["nan"] * len(w["ddp"]["losses"])), alone=True),
+    ),
+    "rendezvous.fsdp-differs": (
+        "one rank's parameters differ from one process with FSDP2",
+        base.on("stepped", lambda w: w["fsdp"].update(far=0.02), alone=True),
+    ),
+    "rendezvous.not-sharded": (
+        "each rank holds the whole model under fully_shard",
+        base.on("stepped", lambda w: w["fsdp"].update(own=w["fsdp"]["of"])),
+    ),
+    "rendezvous.nothing-moved": (
+        "the steps change no parameter",
+        base.on("stepped", lambda w: w.update(moved=0.0)),
+    ),
+    "rendezvous.step-unseen": ("one rank does not tell its steps", base.drop("stepped", alone=True)),
+}
