@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 
-from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.kube.clock import RealClock
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import log as logs

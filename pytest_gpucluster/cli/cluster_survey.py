@@ -5,17 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpucluster.evidence import (
-    EVERY_KIND,
-    Evidence,
-    Span,
-    components,
-    fields,
-    gpu_names,
-    ingest,
-    machines,
-)
+from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, components, gpu_names, machines
 from pytest_gpucluster.evidence.components import Seen
+from pytest_gpucluster.evidence.log import fields, ingest
 from pytest_gpucluster.evidence.machines import Machine
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, kinds, objects

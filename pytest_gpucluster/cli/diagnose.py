@@ -111,7 +111,7 @@ def _of_files(options: Any, kind: str, name: str) -> int:
 
 def _read(files: Sequence[Path]) -> "Evidence":
     from pytest_gpucluster import diagnose
-    from pytest_gpucluster.evidence import errors, ingest
+    from pytest_gpucluster.evidence.log import errors, ingest
 
     for file in files:
         common.existing(file, "file")

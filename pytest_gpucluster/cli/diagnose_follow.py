@@ -9,7 +9,8 @@ from typing import Any
 from pytest_gpucluster import diagnose
 from pytest_gpucluster.cli import job_snapshot
 from pytest_gpucluster.diagnose.situation import FINAL, Situation
-from pytest_gpucluster.evidence import Evidence, Span, ingest
+from pytest_gpucluster.evidence import Evidence, Span
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.kube import errors, watch
 
 QUIET = 0.5

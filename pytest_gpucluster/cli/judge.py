@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
-    from pytest_gpucluster.evidence import errors, ingest
+    from pytest_gpucluster.evidence.log import errors, ingest
     from pytest_gpucluster.plain import redact
     from pytest_gpucluster.report import decisions, text
 

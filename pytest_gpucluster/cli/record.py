@@ -146,7 +146,7 @@ def _write(evidence: Path, out: Path) -> None:
     """Write the recording."""
     import yaml
 
-    from pytest_gpucluster.evidence import recording
+    from pytest_gpucluster.evidence.log import recording
 
     with evidence.open(encoding="utf-8") as file:
         made = recording.normalised(json.loads(line) for line in file)

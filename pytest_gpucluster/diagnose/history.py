@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.evidence import Evidence, Line, fields, ingest, kubectl
-from pytest_gpucluster.evidence.model import WATCH_TYPES
+from pytest_gpucluster.evidence import Evidence, Line
+from pytest_gpucluster.evidence.log import fields, ingest, kubectl
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES
 from pytest_gpucluster.plain import names, times
 
 ASSUMED = 60.0

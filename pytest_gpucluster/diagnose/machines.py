@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.evidence.pods import FINISHED, PodStory
 from pytest_gpucluster.evidence.pods import pods as every_pod
 

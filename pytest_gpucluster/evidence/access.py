@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import containers, fields, numa, payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import containers, numa
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
 EVENT = "access"
@@ -82,8 +83,8 @@ class View:
 
 def views(evidence: Evidence, given: Mapping[str, Any]) -> tuple[View, ...]:
     """Return the containers of the pods that tell what they can reach, in order of first appearance."""
-    newest: dict[tuple[str, str], payload.Word] = {}
-    for word in payload.words(evidence).of(EVENT):
+    newest: dict[tuple[str, str], payload_lines.Word] = {}
+    for word in payload_lines.words(evidence).of(EVENT):
         newest[word.uid, word.container] = word
     resource = numa.resource_of(given)
     tellers = {uid for uid, _ in newest} | _cast(given)
@@ -111,7 +112,7 @@ def _cast(given: Mapping[str, Any]) -> set[str]:
     return {str(member.get("uid")) for member in members}
 
 
-def _view(pod: PodStory, container: fields.Object, resource: str, word: payload.Word | None) -> View:
+def _view(pod: PodStory, container: fields.Object, resource: str, word: payload_lines.Word | None) -> View:
     name = str(container.get("name") or "")
     asked = numa.asked_by(container, resource)
     if word is None:

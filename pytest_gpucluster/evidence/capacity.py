@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import pods
 
 

@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import payload
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.measure import samples
 
@@ -132,7 +132,7 @@ class Told:
 
 def read(evidence: Evidence, uids: Iterable[str] | None = None) -> Told:
     """Return what the ranks in these pods said; None for all pods."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     wanted = None if uids is None else set(uids)
     stories = {pod.uid: pod for pod in pods(evidence)}
     by_process: dict[tuple[str, str], list[Word]] = {}
@@ -189,7 +189,7 @@ def lasted(first: Word | None, figures: Word | None) -> float | None:
     begun, told = (
         samples.number(word.data.get("t")) if word is not None else None for word in (first, figures)
     )
-    return None if begun is None or told is None or begun < payload.EPOCH else told - begun
+    return None if begun is None or told is None or begun < payload_lines.EPOCH else told - begun
 
 
 def _first(words: list[Word]) -> dict[str, float]:

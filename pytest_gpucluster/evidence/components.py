@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import answers, fields, machines
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import machines
+from pytest_gpucluster.evidence.log import api_answers, fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.plain import versions
 
 SERVER = "read:version"
@@ -58,14 +59,14 @@ def seen(evidence: Evidence, gpu_resource: str) -> tuple[Seen, ...]:
 
 
 def _server(evidence: Evidence) -> Iterator[Seen]:
-    answer = answers.one(evidence, SERVER)
+    answer = api_answers.one(evidence, SERVER)
     if answer is not None and answer.ok:
         text = fields.text(answer.object, "gitVersion")
         yield Seen("kubernetes", "API server", text, versions.parse(text), answer.line.key)
 
 
 def _deployments(evidence: Evidence) -> Iterator[Seen]:
-    for answer in answers.read(evidence, DEPLOYMENTS):
+    for answer in api_answers.read(evidence, DEPLOYMENTS):
         for item in answer.items:
             for component, where, image, version in of_deployment(item):
                 yield Seen(component, where, image, version, answer.line.key)

@@ -2,7 +2,7 @@
 
 import re
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
 
 PROXY = re.compile(
     r"istio|linkerd|envoy|consul-dataplane|consul-connect|kuma|osm-|traefik-mesh|nsm-", re.IGNORECASE

@@ -4,9 +4,10 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, owners
+from pytest_gpucluster.evidence import owners
 from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 
 PREEMPT, RECLAIM = "preempt", "reclaim"

@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, payload
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
 PROGRAMS: Mapping[str, str] = {"gemm": "gemm", "train": "train_step", "smoke": "smoke"}
@@ -105,12 +105,12 @@ class Told:
 
     def missing(self, world: int) -> list[int]:
         """Return the ranks of a world that told no figures."""
-        return payload.absent(world, {rank.rank for rank in self.measured})
+        return payload_lines.absent(world, {rank.rank for rank in self.measured})
 
 
 def read(evidence: Evidence, event: str, uids: Iterable[str] | None = None) -> Told:
     """Return what the ranks of some pods told with an event; of all pods where no uids are given."""
-    said = payload.words(evidence)
+    said = payload_lines.words(evidence)
     chosen = None if uids is None else set(uids)
     stories = {story.uid: story for story in pods(evidence)}
     own = [w for w in said.words if chosen is None or w.uid in chosen]

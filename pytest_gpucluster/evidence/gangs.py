@@ -10,8 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, owners
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import owners
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import GroupStory, JobStory
 from pytest_gpucluster.evidence.pods import LABEL_VC_JOB, PER_POD_GROUP, PodStory, pods
 from pytest_gpucluster.plain import names

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from pytest_gpucluster.evidence import gangs, kueue, owners, schedulers
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
 EVENT = "devices"
@@ -97,8 +97,8 @@ def _laid(each: Held, layout: Mapping[str, int]) -> Held:
 
 
 def _by_payload(evidence: Evidence) -> Iterator[Held]:
-    newest: dict[tuple[str, str], payload.Word] = {}
-    for word in payload.words(evidence).of(EVENT):
+    newest: dict[tuple[str, str], payload_lines.Word] = {}
+    for word in payload_lines.words(evidence).of(EVENT):
         newest[word.uid, word.container] = word
     for (uid, container), word in newest.items():
         listed = fields.items(word.data, "devices")

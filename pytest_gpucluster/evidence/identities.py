@@ -7,8 +7,8 @@ clusters, or edited, or lines of it are missing: what happened is then not known
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import WATCH_TYPES, Line, Span
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Line, Span
 
 Read = Callable[[Line], str]
 

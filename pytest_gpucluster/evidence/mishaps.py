@@ -7,8 +7,9 @@ than 0.
 import math
 from collections.abc import Container
 
-from pytest_gpucluster.evidence import containers, fields, payload
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import containers
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory
 
 EVICTED = "DisruptionTarget"
@@ -101,7 +102,7 @@ def _ended(line: Line, own: Container[str] | None) -> str:
 
 def _said(evidence: Evidence, pod: PodStory) -> tuple[str, str] | None:
     """Return by what fact a payload says itself that it did not come to a good end."""
-    for word in payload.words(evidence).words:
+    for word in payload_lines.words(evidence).words:
         if word.uid != pod.uid:
             continue
         code = word.number("code") if word.event == "done" else None

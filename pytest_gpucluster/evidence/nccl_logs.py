@@ -4,8 +4,8 @@ import dataclasses
 import re
 from collections.abc import Iterable
 
-from pytest_gpucluster.evidence import payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 
 _STRAY = re.compile(
     r"NCCL (?:INFO|WARN|ABORT|ERROR)\b|(?:Channel|Ring) \d{1,6}(?:/\d{1,6})? : .* via (?:NET|P2P|SHM)/"
@@ -80,7 +80,7 @@ def read_strays(evidence: Evidence) -> tuple[Strays, ...]:
     found: dict[str, tuple[str, str, list[str]]] = {}
     for line in evidence.lines:
         text = str(line.data.get("line") or "") if line.type == "LOG" else ""
-        if text and payload.MARKER not in text and not _OWN.match(text) and _STRAY.search(text):
+        if text and payload_lines.MARKER not in text and not _OWN.match(text) and _STRAY.search(text):
             pod = str(line.data.get("pod") or "")
             uid = str(line.data.get("uid") or pod)
             found.setdefault(uid, (pod, f"LOG:{pod}@{line.t:.3f}", []))[2].append(text)
@@ -95,8 +95,8 @@ def read_logs(evidence: Evidence) -> tuple[Log, ...]:
             continue
         uid = str(line.data.get("uid") or line.data.get("pod") or "")
         text, pod = str(line.data.get("line") or ""), str(line.data.get("pod") or "")
-        if payload.MARKER in text:
-            for told in payload.find(text)[0]:
+        if payload_lines.MARKER in text:
+            for told in payload_lines.find(text)[0]:
                 rank = told.get("rank")
                 if told.get("event") != "nccl-log" or not isinstance(rank, int):
                     continue

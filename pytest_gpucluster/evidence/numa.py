@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import answers, containers, fields, held, owners
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import containers, held, owners
+from pytest_gpucluster.evidence.log import api_answers, fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
 CONFIG = "configz"
@@ -307,7 +308,7 @@ class Stated:
 def by_kubelet(evidence: Evidence) -> dict[str, Stated]:
     """Return node -> what its kubelet answered."""
     found = {}
-    for answer in answers.read(evidence, CONFIG):
+    for answer in api_answers.read(evidence, CONFIG):
         node = answer.case.partition(":")[2]
         told = fields.sub(answer.object, "kubeletconfig")
         if not answer.ok or not told:
@@ -326,7 +327,7 @@ def by_kubelet(evidence: Evidence) -> dict[str, Stated]:
 
 def by_exporter(evidence: Evidence) -> dict[str, Stated]:
     """Return node -> what its NodeResourceTopology says; whoever writes it may be wrong."""
-    answer = answers.one(evidence, TOPOLOGIES)
+    answer = api_answers.one(evidence, TOPOLOGIES)
     found = {}
     for item in answer.items if answer is not None and answer.ok else ():
         node = fields.text(item, "metadata", "name")

@@ -3,8 +3,8 @@
 import dataclasses
 
 from pytest_gpucluster.evidence import machines, owners
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.machines import Machine
-from pytest_gpucluster.evidence.model import Evidence
 
 REGISTERED = 300.0
 """Seconds after the node reports again in which its device plugin must have registered: as long as a kubelet keeps the

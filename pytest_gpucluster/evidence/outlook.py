@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pytest_gpucluster.evidence import capacity, fields, gates
+from pytest_gpucluster.evidence import capacity, gates
 from pytest_gpucluster.evidence.gangs import Generation
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 
 if TYPE_CHECKING:
     from fractions import Fraction

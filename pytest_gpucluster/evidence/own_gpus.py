@@ -8,8 +8,8 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.figures import Rank
+from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.measure import samples
 
 _NOBODY = re.compile(r"^(?:n/?a|none|unknown|\[.*\]|not supported|0[0-]*|)$", re.IGNORECASE)
@@ -96,7 +96,7 @@ def apart(ranks: Sequence[Rank]) -> tuple[Stretch, Stretch] | None:
     by_machine = [_stretch(rank, samples.number(rank.told.get("t"))) for rank in ranks]
     by_receipt = [_stretch(rank, rank.line.t if rank.line is not None else None) for rank in ranks]
     found = _disjoint(by_machine)
-    times_of_day = all(one is not None and one.end > payload.EPOCH for one in by_machine)
+    times_of_day = all(one is not None and one.end > payload_lines.EPOCH for one in by_machine)
     return found if found is not None or times_of_day else _disjoint(by_receipt)
 
 
@@ -148,6 +148,6 @@ def too_short(rank: Rank) -> str:
     if told < begun:
         return f"its figures were told {begun - told:.1f} s before it began"
     lasted, meant = told - begun, needed_for(rank)
-    if begun > payload.EPOCH and lasted < 0.98 * meant - 0.1:
+    if begun > payload_lines.EPOCH and lasted < 0.98 * meant - 0.1:
         return f"it says that it started and measured for {meant:.1f} s, and told it {lasted:.1f} s after it began"
     return ""

@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.plain import names
 
 COMPLETED = ("Completed", "Complete")

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, held, payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import held
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 
 ROLE = "aligned"
@@ -66,15 +67,15 @@ def _all(places: Mapping[str, int | None]) -> frozenset[int] | None:
 
 def parts(evidence: Evidence) -> tuple[Parts, ...]:
     """Return the containers that tell where memory of theirs lies, the last word of each."""
-    newest: dict[tuple[str, str], payload.Word] = {}
-    for word in payload.words(evidence).of(held.EVENT):
+    newest: dict[tuple[str, str], payload_lines.Word] = {}
+    for word in payload_lines.words(evidence).of(held.EVENT):
         if "memory" in word.data:
             newest[word.uid, word.container] = word
     stories = {pod.uid: pod for pod in pods(evidence)}
     return tuple(_parts(stories[uid], word) for (uid, _), word in newest.items() if uid in stories)
 
 
-def _parts(pod: PodStory, word: payload.Word) -> Parts:
+def _parts(pod: PodStory, word: payload_lines.Word) -> Parts:
     devices = {
         str(one.get("id")): (_number(one, "numa"), _number(one, "bus"))
         for one in fields.items(word.data, "devices")

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.gangs import Gang, Generation, Step
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 
 

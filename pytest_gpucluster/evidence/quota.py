@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, Held
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory
 
 

@@ -1,6 +1,6 @@
 """Whom a pod asks for names: the cluster's DNS, or somebody who does not know the cluster's names."""
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.pods import PodStory
 
 

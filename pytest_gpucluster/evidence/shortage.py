@@ -5,9 +5,9 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang, Generation
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory
 
 ENDING = frozenset(

@@ -49,7 +49,8 @@ class Reused:
 
     def evidence(self, scenario: "ScenarioLike") -> "Evidence":
         """Read the evidence; where there is none, return evidence that says so."""
-        from pytest_gpucluster.evidence import Evidence, ingest
+        from pytest_gpucluster.evidence import Evidence
+        from pytest_gpucluster.evidence.log import ingest
 
         path, source = self.path(scenario), evidence_path(self.run_folder, scenario.name)
         if source.is_file() and not path.is_file():

@@ -281,7 +281,7 @@ class Run:
 
     def _evidence_schema(self) -> int | None:
         """Return the schema of the evidence that this run judges: its own, or that of the run whose it is."""
-        from pytest_gpucluster.evidence.model import SCHEMA
+        from pytest_gpucluster.evidence.log.model import SCHEMA
 
         if self.settings.reuse is None:
             return SCHEMA

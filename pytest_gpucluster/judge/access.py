@@ -5,7 +5,7 @@ from itertools import combinations
 
 from pytest_gpucluster.evidence import access
 from pytest_gpucluster.evidence.access import View
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 

@@ -9,9 +9,9 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -86,7 +86,7 @@ def expanded(evidence: Evidence, given: terms.Given) -> Finding:
     if not asked:
         text = "no container of a Volcano Job refers to a variable in its command line"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     bad: list[str] = []
     wrong: list[PodStory] = []
     mute: list[str] = []

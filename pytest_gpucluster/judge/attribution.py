@@ -9,8 +9,8 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 

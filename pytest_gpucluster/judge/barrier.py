@@ -3,9 +3,9 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.gangs import Gang, Generation
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Verdict
 
@@ -54,9 +54,9 @@ def _by_phase(evidence: Evidence, gen: Generation) -> Met:
 
 
 def _by_barrier(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation) -> Met:
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     expected = terms.count(given, "world") or gang.size
-    lines: dict[str, payload.Word] = {}
+    lines: dict[str, payload_lines.Word] = {}
     unread: list[str] = []
     silent: list[str] = []
     for pod in gen.members:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import containers, fields
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import containers
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause

@@ -5,7 +5,7 @@ import dataclasses
 from pytest_gpucluster.evidence import capacity, gates, schedulers
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.gates import Held
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import controls, refused, say, terms

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import capacity, fields, owners, schedulers
+from pytest_gpucluster.evidence import capacity, owners, schedulers
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import refused, say, terms, unserved
 from pytest_gpucluster.judge.scarce import EPSILON

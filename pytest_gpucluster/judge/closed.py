@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import attribution, controls, refused, rejected, say, terms
 from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict

@@ -6,9 +6,10 @@ from typing import Any
 
 import yaml
 
-from pytest_gpucluster.evidence import answers, components, fields
-from pytest_gpucluster.evidence.answers import Answer
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import components
+from pytest_gpucluster.evidence.log import api_answers, fields
+from pytest_gpucluster.evidence.log.api_answers import Answer
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
@@ -68,7 +69,7 @@ class Configuration:
 
 def read(evidence: Evidence) -> Configuration | str:
     """Return the scheduler's configuration, or why it is unknown."""
-    answer = answers.one(evidence, components.CONFIG)
+    answer = api_answers.one(evidence, components.CONFIG)
     if answer is None:
         return "the scheduler's configuration was not asked for"
     if not answer.ok:
@@ -103,7 +104,7 @@ def configured(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     found = read(evidence)
     if isinstance(found, str):
-        answer = answers.one(evidence, components.CONFIG)
+        answer = api_answers.one(evidence, components.CONFIG)
         cause = FALLS_BACK if answer is not None and answer.ok else NOT_FOUND
         keys = (answer.line.key,) if answer is not None else ()
         return say.finding(
@@ -145,7 +146,7 @@ def readable(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the scheduler's configuration may be read."""
     del given
     name = "the scheduler's configuration may be read"
-    answer = answers.one(evidence, components.CONFIG)
+    answer = api_answers.one(evidence, components.CONFIG)
     if answer is None:
         return say.presupposed(name, held=None, observed="it was not asked for")
     if answer.denied:

@@ -1,7 +1,7 @@
 """Whether a gang that proves something by running, a control or the winner of two, really ran."""
 
 from pytest_gpucluster.evidence.gangs import Gang, Generation
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import say, terms
 

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.judge import attribution, inventory, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 

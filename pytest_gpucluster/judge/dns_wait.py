@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pytest_gpucluster.evidence import containers, fields, payload
+from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import late_names, names_resolve, presupposed, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -157,7 +158,7 @@ def bounded(evidence: Evidence, given: terms.Given) -> Finding:
 
 def waits(evidence: Evidence, gang: Gang) -> list[Wait]:
     """Return what each member of a gang told of its wait."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     return [Wait(pod, words.last("waiting", pod.uid), words.last("waited", pod.uid)) for pod in gang.pods]
 
 
@@ -176,7 +177,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     def open_(text: str) -> Finding:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys, numbers=numbers)
 
-    logged = payload.words(evidence).logged
+    logged = payload_lines.words(evidence).logged
     for one in found:
         code = init_code(one.pod)
         if one.over is None and code and one.pod.uid in logged:

@@ -1,8 +1,9 @@
 """How a Job ends by its own numbers: minSuccess (LIFE-006) and its time to live (LIFE-005)."""
 
-from pytest_gpucluster.evidence import fields, jobs
+from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import COMPLETED
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.plain import names

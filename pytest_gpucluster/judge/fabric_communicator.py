@@ -1,6 +1,6 @@
 """FAB-004, FAB-005: one communicator with every rank, and the declared adapters behind it."""
 
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
 from pytest_gpucluster.judge.fabric_ground import cause
 from pytest_gpucluster.measure.nccl import Facts, advice, verdict

@@ -9,7 +9,7 @@ from collections import Counter
 
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import fabric_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 

@@ -1,6 +1,6 @@
 """FAB-015: a floor of bandwidth carries its shape and is one that its hardware can reach, and sockets cannot."""
 
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import fabric_terms, say, terms
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -7,10 +7,11 @@ the whole log of every rank, and connections on every node.
 import dataclasses
 from collections.abc import Iterable
 
-from pytest_gpucluster.evidence import nccl_logs, payload
+from pytest_gpucluster.evidence import nccl_logs
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import fabric_logs, fabric_terms, say, terms
 from pytest_gpucluster.measure.nccl import Facts, advice
 from pytest_gpucluster.measure.nccl.facts import Path
@@ -88,7 +89,7 @@ class Ground:
     def lacking(self) -> Finding | None:
         """Return whose log is missing or not whole, or what in the logs is no good news; None for none."""
         heard = {log.rank for log in self.logs if log.whole and log.lines}
-        silent = payload.absent(self.world, heard)
+        silent = payload_lines.absent(self.world, heard)
         if not silent:
             doubt = fabric_logs.doubt(self.facts)
             return None if doubt is None else self.found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])

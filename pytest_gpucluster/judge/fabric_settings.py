@@ -6,8 +6,8 @@ image or /etc/nccl.conf adds.
 
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
 from pytest_gpucluster.judge.fabric_ground import Ground
 from pytest_gpucluster.measure import nccl

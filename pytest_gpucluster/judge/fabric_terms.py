@@ -1,9 +1,10 @@
 """What the rows about the fabric share: the gang, its ranks, what is declared."""
 
-from pytest_gpucluster.evidence import collectives, fields, payload
+from pytest_gpucluster.evidence import collectives
 from pytest_gpucluster.evidence.collectives import Rank, Told
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.measure.collective import Floor, Shape, floor_of
@@ -85,7 +86,7 @@ def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str) ->
 
 def missing(ranks: Told, world: int) -> list[int]:
     """Return the ranks of a world that said nothing."""
-    return payload.absent(world, {rank.rank for rank in ranks.ranks})
+    return payload_lines.absent(world, {rank.rank for rank in ranks.ranks})
 
 
 def expected(given: terms.Given, ranks: Told) -> int | None:

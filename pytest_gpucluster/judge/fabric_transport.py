@@ -2,7 +2,7 @@
 
 import re
 
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
 from pytest_gpucluster.judge.fabric_ground import Ground, cause
 from pytest_gpucluster.measure.nccl import advice, networks

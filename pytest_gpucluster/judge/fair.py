@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from pytest_gpucluster.evidence import shares
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.shares import Tenant
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

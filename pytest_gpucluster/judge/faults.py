@@ -7,8 +7,9 @@ the same questions.
 import dataclasses
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import fields, schedulers
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import schedulers
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names

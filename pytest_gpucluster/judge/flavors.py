@@ -8,10 +8,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, machines, quota
+from pytest_gpucluster.evidence import machines, quota
 from pytest_gpucluster.evidence.kueue import CLUSTER_QUEUE, FLAVOR
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.machines import Machine
-from pytest_gpucluster.evidence.model import Evidence, Line
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause

@@ -1,8 +1,9 @@
 """Judges of the gang family: whole or not at all."""
 
-from pytest_gpucluster.evidence import capacity, gates, payload
+from pytest_gpucluster.evidence import capacity, gates
 from pytest_gpucluster.evidence.gangs import Gang, Generation
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import barrier, carried, say, terms
 from pytest_gpucluster.judge.half import half_placed, halves, lasting
 from pytest_gpucluster.judge.pair import two_gangs
@@ -62,7 +63,9 @@ def _runs(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool)
         f"{gang.name}: {say.part(gen.most_held, gen.minimum)} members bound by t={gen.whole:.2f} s "
         f"(spread {gen.spread or 0.0:.2f} s)"
     )
-    met = barrier.met(evidence, given, gang, gen, needed=arranged or bool(payload.words(evidence).words))
+    met = barrier.met(
+        evidence, given, gang, gen, needed=arranged or bool(payload_lines.words(evidence).words)
+    )
     number = Number("bind spread", gen.spread, "s", origin="first to last needed bind")
     return say.finding(
         met.verdict, WHOLE, f"{bound}; {met.text}{_explained(gen)}", gang, causes=met.causes, numbers=(number,),

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import fields, held
+from pytest_gpucluster.evidence import held
 from pytest_gpucluster.evidence import numa as reading
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import RAN, Trial
 from pytest_gpucluster.judge import numa, numa_room, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import fields, jobs, placement
+from pytest_gpucluster.evidence import jobs, placement
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.owners import JobStory
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import say, terms

@@ -7,9 +7,9 @@ as underscores, in upper case; the folder /etc/volcano with a file `<task>.host`
 
 from collections.abc import Collection, Iterator, Mapping
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import JobStory
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
@@ -170,7 +170,7 @@ def _files(
     evidence: Evidence, gang: Gang, job: JobStory, data: fields.Object
 ) -> Iterator[tuple[PodStory, str, bool]]:
     """Yield (pod, what was seen of its hosts files, whether it is wrong): as printed, else as mounted."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     wanted = {f"{task.replace('-', '_')}.host": listed for task, listed in vcjobs.hosts(job).items()}
     for pod in gang.pods:
         printed = {str(w.data.get("path")): w for w in words.of("file", pod.uid)}

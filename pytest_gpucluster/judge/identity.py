@@ -1,8 +1,8 @@
 """PLG-007: every pod of a Volcano Job says whose it is."""
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import JobStory
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import say, terms, vcjobs

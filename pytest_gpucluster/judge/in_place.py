@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -4,10 +4,11 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from pytest_gpucluster.evidence import fields, payload, resolvers
+from pytest_gpucluster.evidence import resolvers
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import names_resolve, say, terms
 from pytest_gpucluster.plain import names
@@ -80,7 +81,7 @@ def index_of(pod: PodStory) -> int | None:
 
 def members(evidence: Evidence, gang: Gang) -> list[Member]:
     """Return the newest pod of each index with what it said."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     newest: dict[int, PodStory] = {}
     for pod in sorted(gang.pods, key=lambda pod: pod.created):
         index = index_of(pod)
@@ -196,7 +197,7 @@ def _together(
 ) -> Finding:
     """Judge whether the members trained together: at every time, also in pods that were replaced since."""
     uids = {pod.uid for pod in gang.pods}
-    trained = [word for word in payload.words(evidence).of("trained") if word.uid in uids]
+    trained = [word for word in payload_lines.words(evidence).of("trained") if word.uid in uids]
     wrong = [word for word in trained if word.data.get("ok") is not True]
     if wrong:
         text = ", ".join(f"{w.pod} is {w.data.get('difference')} from one process" for w in wrong[:4])
@@ -216,7 +217,7 @@ def _together(
         if failed or expired:
             ended = f"{failed[0].pod.name} ended with {failed[0].pod.exit_codes[0][1]}" if failed else ""
             text += f"; {ended or 'waited for ' + (expired[0] if expired else '')}"
-            logged = payload.words(evidence).logged
+            logged = payload_lines.words(evidence).logged
             read = any(m.pod.uid in logged for m in seen)
             verdict = Verdict.FAIL if read else Verdict.INCONCLUSIVE
             return say.finding(verdict, REQUIRED, text, gang, causes=(NO_GROUP,), evidence=keys)

@@ -7,9 +7,9 @@ what is used.
 import re
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import fields, payload
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -36,7 +36,7 @@ def on_declared_interface(evidence: Evidence, given: terms.Given) -> Finding:
     named = terms.cast(evidence, given, "subject")
     uids = None if named is None else {pod.uid for gang in named for pod in gang.pods}
     gang = named[0] if named else None
-    said = [w for w in payload.words(evidence).of("reduced") if uids is None or w.uid in uids]
+    said = [w for w in payload_lines.words(evidence).of("reduced") if uids is None or w.uid in uids]
     told = list({word.uid: word for word in said}.values())
     keys = tuple(word.key for word in told)[:12]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_gpucluster.evidence import machines
 from pytest_gpucluster.evidence import numa as reading
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import RAN, Stated, Trial
 from pytest_gpucluster.judge import numa, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Verdict

@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence import kueue, machines
 from pytest_gpucluster.evidence.kueue import Held
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict

@@ -7,9 +7,10 @@ where no pod was ever made.
 import dataclasses
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import fields, kueue, owners
+from pytest_gpucluster.evidence import kueue, owners
 from pytest_gpucluster.evidence.kueue import Reserved, Workload
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import pods
 from pytest_gpucluster.judge import say, terms

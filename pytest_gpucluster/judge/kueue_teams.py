@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, quota
+from pytest_gpucluster.evidence import quota
 from pytest_gpucluster.evidence.kueue import Held
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, jobs, kueue, quota
+from pytest_gpucluster.evidence import jobs, kueue, quota
 from pytest_gpucluster.evidence.kueue import Held
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.judge import presupposed, say, terms
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict

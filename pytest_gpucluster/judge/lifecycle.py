@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import fields, jobs
+from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import COMPLETED
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say, several, terms

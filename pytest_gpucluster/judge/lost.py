@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.shortage import SHORT_PHASES, Shortage, shortages
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import (
     mfu_doubts,
     mfu_products,

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.figures import Rank, Told
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms
 from pytest_gpucluster.measure import floors, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -4,9 +4,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, outlook, placement
+from pytest_gpucluster.evidence import outlook, placement
 from pytest_gpucluster.evidence.gangs import Gang, Generation
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import carried, faults, half, say, scarce, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -1,9 +1,10 @@
 """PLG-003: the svc plugin is forced on, and the master's name resolves from every member."""
 
-from pytest_gpucluster.evidence import fields, payload, resolvers
+from pytest_gpucluster.evidence import resolvers
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence, Line
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import late_names, pytorch, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
@@ -88,7 +89,7 @@ def _judge(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> Finding:
 def _lookups(evidence: Evidence, gang: Gang, address: str, service: Line) -> Finding:
     masters = [pod for pod in gang.pods if address.partition(".")[0] == pod.name]
     ips = {ip for pod in masters for ip in addresses_of(pod)}
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     bad: list[str] = []
     unread: list[str] = []
     keys: list[str] = [service.key]
@@ -150,7 +151,7 @@ def _latest(gang: Gang) -> list[PodStory]:
 
 def _without_job(evidence: Evidence) -> Finding:
     """Judge look-ups of pods that no Volcano Job made: only that a pod's name gives that pod's IP."""
-    lookups = payload.words(evidence).of("resolved")
+    lookups = payload_lines.words(evidence).of("resolved")
     told = late_names.decide(evidence, REQUIRED, DNS) if not lookups else None
     if told is not None:
         return told
@@ -201,7 +202,7 @@ def cluster_dns_asked(evidence: Evidence, given: terms.Given) -> Presupposed:  #
     """Say whether the pods that did not find a name asked the cluster's DNS at all."""
     name = "the cluster's DNS is asked"
     stories = {pod.uid: pod for pod in pods(evidence)}
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     failed = [word for word in words.of("resolved") if not_found(word)]
     failed += [word for word in words.of("waited") if word.data.get("ok") is not True]
     found = {word.uid: word.key for word in failed if resolvers.elsewhere(stories.get(word.uid))}

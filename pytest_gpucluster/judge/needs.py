@@ -15,8 +15,9 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, forms, gangs, mishaps, payload, pods, soundness
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import gangs, mishaps, pods
+from pytest_gpucluster.evidence.log import fields, payload_forms, payload_lines, soundness
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
 
@@ -191,7 +192,10 @@ def _written(gang: gangs.Gang) -> frozenset[str] | None:
 
 def _spoke(evidence: Evidence, pod: pods.PodStory) -> frozenset[str] | None:
     """Return the names of the containers of a pod that said facts, None where none did."""
-    return frozenset(word.container for word in payload.words(evidence).words if word.uid == pod.uid) or None
+    return (
+        frozenset(word.container for word in payload_lines.words(evidence).words if word.uid == pod.uid)
+        or None
+    )
 
 
 def lacking(evidence: Evidence, given: terms.Given, needs: Needs) -> str:
@@ -337,10 +341,10 @@ def _facts(evidence: Evidence, given: terms.Given, seen: Look, needs: Needs) -> 
     if not (needs.facts or needs.some):
         return
     yield from _logs(evidence, seen)
-    words, size = payload.words(evidence), terms.count(given, "world")
+    words, size = payload_lines.words(evidence), terms.count(given, "world")
     for word in (word for event in (*needs.facts, *needs.some) for word in words.of(event)):
         if word.uid in seen.pods:
-            part, doubt = forms.lacks(word), forms.doubt(word, size)
+            part, doubt = payload_forms.lacks(word), payload_forms.doubt(word, size)
             if part or doubt:
                 yield f"{word.pod}: its fact `{word.event}` {doubt or f'lacks `{part}`'}"
     for gang in seen.gangs:
@@ -359,7 +363,7 @@ def _part_played(gang: gangs.Gang, pod: pods.PodStory) -> tuple[str, str]:
     return pod.task, pod.slot if gang.kind != names.VC_JOB else ""
 
 
-def _alike(said: Iterable[payload.Word], event: str, fellows: Sequence[pods.PodStory]) -> Iterator[str]:
+def _alike(said: Iterable[payload_lines.Word], event: str, fellows: Sequence[pods.PodStory]) -> Iterator[str]:
     """Compare how often members say a fact, container by container."""
     told = Counter((word.uid, word.container) for word in said)
     for container in sorted({name for pod in fellows for uid, name in told if uid == pod.uid}):

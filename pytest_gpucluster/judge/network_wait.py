@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import dns_wait, names_resolve, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
@@ -101,7 +101,7 @@ class Start(dns_wait.Bounded):
 
 def starts(evidence: Evidence, gang: Gang) -> list[Start]:
     """Return what each member of a gang told."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     return [
         Start(pod, *(words.last(event, pod.uid) for event in ("gate-began", "gate", "launching")))
         for pod in gang.pods
@@ -210,7 +210,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
             )
     mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
-        torn = [one.pod.name for one in found if payload.words(evidence).torn.get(one.pod.uid)]
+        torn = [one.pod.name for one in found if payload_lines.words(evidence).torn.get(one.pod.uid)]
         what = f"a line of {say.listed(torn)} is cut" if torn else "no word about the network was read"
         return told(Verdict.INCONCLUSIVE, f"{say.listed(mute) or gang.title}: {what}")
     waiting = [one.pod for one in found if one.launched is None]
@@ -260,7 +260,7 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
                 f"{one.pod.where} ended with 0 without the network that it waited for",
                 NOT_GATED,
             )
-        torn = bool(payload.words(evidence).torn.get(one.pod.uid))
+        torn = bool(payload_lines.words(evidence).torn.get(one.pod.uid))
         if ended and one.began is not None and not torn and one.interface not in one.error:
             return told(Verdict.FAIL, f"{one.pod.where} ended and does not say what it lacks", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]

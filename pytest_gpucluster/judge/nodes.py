@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Sized
 
 from pytest_gpucluster.evidence import discovered, machines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.machines import Machine
-from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.outages import Outage
 from pytest_gpucluster.judge import gpu_labels, offered, say, terms
 from pytest_gpucluster.judge.gpu_labels import Odd

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, numa
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import numa
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import OPEN, RAN, REJECTED, Stated, Trial
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict

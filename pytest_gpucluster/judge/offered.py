@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pytest_gpucluster.evidence import machines, outages
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.machines import Absence, Machine
-from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.evidence.outages import Outage
 from pytest_gpucluster.requirement import Cause
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_gpucluster.evidence import placement
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import controls, half, say, scarce, terms
 from pytest_gpucluster.judge.scarce import Attempt
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

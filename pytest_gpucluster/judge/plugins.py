@@ -1,8 +1,8 @@
 """Judges of the plugins family: what the pytorch and svc plugins wire."""
 
-from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import pytorch, say, terms
 from pytest_gpucluster.judge.names_resolve import master_resolves
 from pytest_gpucluster.plain import names
@@ -79,7 +79,7 @@ def _no_pytorch(evidence: Evidence, given: terms.Given) -> Finding:
             named[0],
             causes=(NO_PLUGIN,),
         )
-    if payload.words(evidence).of("rank") and not any(
+    if payload_lines.words(evidence).of("rank") and not any(
         g.kind == names.VC_JOB for g in terms.everyone(evidence)
     ):
         text = "the ranks come from the launcher; no Volcano Job declares the pytorch plugin"
@@ -117,7 +117,7 @@ def _env_of(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Pl
         text = f"only {len(members)} of {gang.size} pods are in the evidence"
         return say.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
     printed = {one.pod.uid for one in seen if one.by_process}
-    needed = terms.of(evidence, given).arranged or bool(payload.words(evidence).words)
+    needed = terms.of(evidence, given).arranged or bool(payload_lines.words(evidence).words)
     mute = [pod.name for pod in gang.pods if pod.uid not in printed]
     if needed and mute:
         text = f"process 1 of {say.listed(mute)} printed no environment that could be read"

@@ -2,10 +2,11 @@
 
 import re
 
-from pytest_gpucluster.evidence import fields, gates, owners, payload
+from pytest_gpucluster.evidence import gates, owners
 from pytest_gpucluster.evidence import pods as stories
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import between, inventory, names_resolve, plugins, reach, refusal, say, terms
 from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
 
@@ -110,7 +111,7 @@ def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
         return say.presupposed(
             name, held=False, observed=f"{pod.where}: {why}", causes=(cause,), evidence=keys
         )
-    logged = payload.words(evidence).logged
+    logged = payload_lines.words(evidence).logged
     ran = [pod for pod in pods if pod.running is not None or pod.exit_codes or pod.uid in logged]
     if ran:
         text = f"{len(ran)} of {len(pods)} pods were seen to run"
@@ -147,7 +148,7 @@ def ranks_wired(evidence: Evidence, given: terms.Given) -> Presupposed:
 def master_name_resolves(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the master's name resolved where it was looked up."""
     name = "the master's name resolves"
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
     looked = [w for w in words.of("resolved") if w.uid in uids or not uids]
     # What a pod found at last counts, not the tries before it.
@@ -208,7 +209,7 @@ def master_port_open(evidence: Evidence, given: terms.Given) -> Presupposed:
         return say.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
     if any(one.ok for one in tried):
         return say.presupposed(name, held=True, observed=f"{len(tried)} members tried it")
-    if any(word.data.get("ok") is not False for word in payload.words(evidence).of("barrier")):
+    if any(word.data.get("ok") is not False for word in payload_lines.words(evidence).of("barrier")):
         return say.presupposed(name, held=True, observed="the members met, so they reached it")
     if not tried and not terms.of(evidence, given).arranged:
         return say.presupposed(name, held=True, observed="no member's try of it was recorded, so none failed")
@@ -219,7 +220,7 @@ def members_find_each_other(evidence: Evidence, given: terms.Given) -> Presuppos
     """Say whether members found the names of the others before they formed a group."""
     name = "the members' names resolve"
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
-    waits = [word for word in payload.words(evidence).of("waited") if word.uid in uids or not uids]
+    waits = [word for word in payload_lines.words(evidence).of("waited") if word.uid in uids or not uids]
     over = list({word.uid: word for word in waits}.values())
     lost = [word for word in over if word.data.get("ok") is not True]
     if lost:

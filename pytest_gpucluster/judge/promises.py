@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.evidence.machines import Machine
-from pytest_gpucluster.evidence.model import Line
 from pytest_gpucluster.plain import quantities
 
 

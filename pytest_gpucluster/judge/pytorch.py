@@ -8,9 +8,9 @@ containers have nothing.
 import dataclasses
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import terms, vcjobs
 from pytest_gpucluster.plain import names
@@ -84,12 +84,12 @@ class Seen:
     key: str
 
 
-def _said(words: payload.Words, pod: PodStory) -> dict[str, payload.Word]:
+def _said(words: payload_lines.Words, pod: PodStory) -> dict[str, payload_lines.Word]:
     """Return the environment that each container printed: of process 1, else of the first process that spoke.
 
     Containers that share their pod's process namespace have no process 1 of their own.
     """
-    found: dict[str, payload.Word] = {}
+    found: dict[str, payload_lines.Word] = {}
     for word in words.of("env", pod.uid):
         known = found.get(word.container)
         if known is None or (word.number("pid") == 1 and known.number("pid") != 1):
@@ -99,7 +99,7 @@ def _said(words: payload.Words, pod: PodStory) -> dict[str, payload.Word]:
 
 def environments(evidence: Evidence, gang: Gang) -> list[Seen]:
     """Return the environment of every regular container of its task: as its process 1 printed it, else as specified."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     found = []
     for pod in gang.pods:
         said = _said(words, pod)

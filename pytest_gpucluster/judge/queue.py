@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields, machines
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import machines
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.judge import flavors, promises, say, terms
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict

@@ -9,9 +9,9 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import between, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -71,7 +71,7 @@ def attempts(evidence: Evidence, gang: Gang | None = None) -> list[Attempt]:
     by_uid = {pod.uid: pod for pod in everybody}
     wanted = terms.uids(gang)
     found: dict[str, Attempt] = {}
-    for word in payload.words(evidence).of("connected"):
+    for word in payload_lines.words(evidence).of("connected"):
         if wanted is not None and word.uid not in wanted:
             continue
         address, _, port = str(word.data.get("to") or "").rpartition(":")
@@ -92,7 +92,7 @@ def attempts(evidence: Evidence, gang: Gang | None = None) -> list[Attempt]:
 
 def listening(evidence: Evidence, attempt: Attempt) -> bool | None:
     """Report whether the master was seen to listen at the port, None where it was not to be seen."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     if attempt.master is None:
         return None
     said = words.of("listening", attempt.master.uid)
@@ -140,7 +140,7 @@ def _stopped(evidence: Evidence, gang: Gang | None, stopped: list[Attempt]) -> F
     causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
     if one.kind == "refused":
         causes = (*causes, NOBODY) if listening(evidence, one) is None else causes
-    resolved = [w for w in payload.words(evidence).of("resolved") if w.data.get("ok") is True]
+    resolved = [w for w in payload_lines.words(evidence).of("resolved") if w.data.get("ok") is True]
     name = f"{resolved[0].data.get('name')} resolves, but " if resolved else ""
     text = f"{name}{say.listed([each.text for each in stopped], 4)}"
     where = [f"Pod/{each.member}" if each.pod is None else each.pod.where for each in stopped]
@@ -184,8 +184,8 @@ def _missed(evidence: Evidence, gang: Gang | None, tried: list[Attempt]) -> Find
     return None
 
 
-def _resolved(evidence: Evidence, gang: Gang | None) -> Iterator[payload.Word]:
+def _resolved(evidence: Evidence, gang: Gang | None) -> Iterator[payload_lines.Word]:
     uids = terms.uids(gang)
-    for word in payload.words(evidence).of("resolved"):
+    for word in payload_lines.words(evidence).of("resolved"):
         if uids is None or word.uid in uids:
             yield word

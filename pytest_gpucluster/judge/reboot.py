@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pytest_gpucluster.evidence import machines, numa, owners
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import REJECTED
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say, terms

@@ -4,9 +4,10 @@ import dataclasses
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import capacity, fields, gates, schedulers
+from pytest_gpucluster.evidence import capacity, gates, schedulers
 from pytest_gpucluster.evidence.gangs import Gang, Generation
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.judge import controls, say, terms
 from pytest_gpucluster.judge.scarce import EPSILON

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.answers import CONTROL
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log.api_answers import CONTROL
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.judge import attribution, say, terms
 from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.plain import names

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import REJECTED, Trial
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say, terms

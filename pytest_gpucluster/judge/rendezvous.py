@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -66,7 +66,7 @@ def _newest(words: list[Word]) -> list[Word]:
 
 
 def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: str) -> Finding:
-    said = payload.words(evidence)
+    said = payload_lines.words(evidence)
     uids = terms.uids(gang)
 
     def of(event: str) -> list[Word]:
@@ -107,7 +107,7 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: st
     if wrong:
         text = ", ".join(f"rank {w.number('rank')} on {w.pod} {_got(w)}" for w in wrong[:4])
         return found(Verdict.FAIL, f"all-reduce: {text}", violation=True, causes=(COLLECTIVE,))
-    missing = payload.absent(world, times)
+    missing = payload_lines.absent(world, times)
     summed = {w.number("rank") for w in sums}
     unsummed = [rank for rank in times if rank not in summed]
     if missing or unsummed:
@@ -150,7 +150,7 @@ def expected_world(given: terms.Given) -> int | None:
     return world or (nodes * each if nodes and each else None)
 
 
-def _right(word: payload.Word, world: int) -> bool:
+def _right(word: payload_lines.Word, world: int) -> bool:
     """Report whether a rank's sum is right in every element, which it tells beside one of them, and of this world.
 
     Of any world where none (0) is given.
@@ -159,6 +159,6 @@ def _right(word: payload.Word, world: int) -> bool:
     return same and (not world or word.number("world") in (world, None))
 
 
-def _got(word: payload.Word) -> str:
+def _got(word: payload_lines.Word) -> str:
     got, right = word.data.get("got"), word.data.get("expected")
     return f"got {got}, right is {right}" if got != right else f"got an element that is not {right}"

@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import names_resolve, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
@@ -148,7 +148,7 @@ def meeting_told(evidence: Evidence, given: terms.Given) -> Presupposed:
 
 
 def _words(evidence: Evidence, gang: Gang | None, *events: str) -> list[Word]:
-    said = payload.words(evidence)
+    said = payload_lines.words(evidence)
     uids = terms.uids(gang)
     return [w for event in events for w in said.of(event) if uids is None or w.uid in uids]
 
@@ -213,7 +213,7 @@ def _alike(one: str, other: str) -> int:
 
 def _told_otherwise(evidence: Evidence, pod: PodStory, declared: str) -> Iterator[str]:
     """Yield where the annotation with the result says another address of the interface than the pod sees."""
-    word = payload.words(evidence).last("wired", pod.uid)
+    word = payload_lines.words(evidence).last("wired", pod.uid)
     text = str(pod.annotations.get(STATUS) or "")
     if word is None or not text:
         return
@@ -233,8 +233,8 @@ def _whole(
     evidence: Evidence, given: terms.Given, gang: Gang, told: Sequence[Word]
 ) -> tuple[Verdict, str, tuple[Cause, ...]] | None:
     """Return what is wrong or open where not all members told enough, None where they did."""
-    said, expected = payload.words(evidence), _expected(given, told)
-    missing = payload.absent(expected, {word.number("rank") for word in told})
+    said, expected = payload_lines.words(evidence), _expected(given, told)
+    missing = payload_lines.absent(expected, {word.number("rank") for word in told})
     if not missing and told:
         mute = [f"{_who(word)} no {part}" for part in PARTS for word in told if not _open(word, part)]
         if mute:

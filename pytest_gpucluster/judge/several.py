@@ -5,9 +5,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import FINISHED, PodStory
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names

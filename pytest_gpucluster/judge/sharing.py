@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import fields, parts
 from pytest_gpucluster.evidence import numa as reading
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import parts
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import RAN, Trial
 from pytest_gpucluster.evidence.parts import Parts
 from pytest_gpucluster.judge import guaranteed, numa, say, terms

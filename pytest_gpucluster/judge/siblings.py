@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, machines, outages
+from pytest_gpucluster.evidence import machines, outages
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.machines import Machine
-from pytest_gpucluster.evidence.model import Evidence
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 

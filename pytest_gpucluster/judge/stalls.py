@@ -8,9 +8,9 @@ a rank writes when it is over must say which rank it is and where it stands.
 import dataclasses
 import re
 
-from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -70,7 +70,7 @@ class Rank:
 
 def ranks(evidence: Evidence, gang: Gang) -> list[Rank]:
     """Return what became of each rank that told its places."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     found = []
     for pod in gang.pods:
         place = words.last("place", pod.uid)

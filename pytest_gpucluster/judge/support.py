@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence import answers, components, fields
+from pytest_gpucluster.evidence import components
 from pytest_gpucluster.evidence.components import Seen
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import api_answers, fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.plain import versions
@@ -142,7 +143,7 @@ def deployments_readable(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the Deployments of declared components could be read."""
     del given
     name = "the Deployments of declared components may be read"
-    asked = answers.read(evidence, components.DEPLOYMENTS)
+    asked = api_answers.read(evidence, components.DEPLOYMENTS)
     for answer in asked:
         if answer.denied:
             namespace = answer.case.rpartition(":")[2]

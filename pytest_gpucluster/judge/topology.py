@@ -9,10 +9,10 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import dns_wait, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -108,7 +108,7 @@ def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
             code
             and one.launched is None
             and one.wrote is None
-            and one.pod.uid in payload.words(evidence).logged
+            and one.pod.uid in payload_lines.words(evidence).logged
         ):
             return told(
                 Verdict.FAIL, f"{one.pod.where}: an init container ended with {code}", FAILED, at=(one.pod,)
@@ -120,7 +120,7 @@ def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
             return told(Verdict.FAIL, text, NOT_SHARED, at=(one.pod,), violation=True)
     silent = [one.pod for one in found if one.launched is None]
     if not found or silent:
-        torn = [pod.name for pod in silent if payload.words(evidence).torn.get(pod.uid)]
+        torn = [pod.name for pod in silent if payload_lines.words(evidence).torn.get(pod.uid)]
         what = f"a line of {say.listed(torn)} is cut" if torn else "no launcher told its environment"
         return told(
             Verdict.INCONCLUSIVE,
@@ -144,7 +144,7 @@ def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _members(evidence: Evidence, given: terms.Given) -> tuple[Gang | None, list[Member]]:
     """Return the gang whose members were to be told, and what each was."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     named = terms.cast(evidence, given, "held", "subject")
     for gang in terms.everyone(evidence) if named is None else named:
         found = [

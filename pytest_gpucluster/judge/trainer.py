@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence import gates
-from pytest_gpucluster.evidence.model import Evidence, Span
+from pytest_gpucluster.evidence.log.model import Evidence, Span
 from pytest_gpucluster.judge import barrier, pair, say, scarce, terms
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 

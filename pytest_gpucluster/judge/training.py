@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.judge import say, terms, two_worlds
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -150,7 +150,7 @@ def agrees(evidence: Evidence, given: terms.Given) -> Finding:
 def ranks_met(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the ranks that were to train formed a world: what training stands on."""
     name = "the ranks that train formed a world"
-    said = payload.words(evidence)
+    said = payload_lines.words(evidence)
     named = terms.cast(evidence, given, "left", "subject")
     pods = [pod for gang in (terms.everyone(evidence) if named is None else named) for pod in gang.pods]
     uids = {pod.uid for pod in pods}
@@ -167,7 +167,7 @@ def ranks_met(evidence: Evidence, given: terms.Given) -> Presupposed:
 
 def _steps(evidence: Evidence, given: terms.Given) -> tuple[Gang | None, list[Word]]:
     """Return the gang whose ranks trained, and what they told."""
-    said = payload.words(evidence)
+    said = payload_lines.words(evidence)
     named = terms.cast(evidence, given, "left", "subject")
     gangs = named if named is not None else terms.everyone(evidence)
     for gang in gangs:
@@ -243,13 +243,13 @@ def _short(
     if lacking:
         parts.append(f"{say.listed([word.pod for word in lacking])} left out a part of what it was to tell")
     pods = gang.pods if gang is not None else ()
-    torn = [pod.name for pod in pods if payload.words(evidence).torn.get(pod.uid)]
+    torn = [pod.name for pod in pods if payload_lines.words(evidence).torn.get(pod.uid)]
     if torn:
         parts.append(f"a line of {say.listed(torn)} is cut")
     text = "; ".join(parts) or "no rank told a step"
     failed = [pod for pod in pods if any(code for _, code in pod.exit_codes)]
     expired = None if gang is None else terms.timed_out(evidence, gang.created)
-    read_some = any(pod.uid in payload.words(evidence).logged for pod in pods)
+    read_some = any(pod.uid in payload_lines.words(evidence).logged for pod in pods)
     if (failed or expired) and read_some and not torn and not lacking:
         ended = (
             f"{failed[0].where} ended with {next(code for _, code in failed[0].exit_codes if code)}"

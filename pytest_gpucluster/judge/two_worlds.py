@@ -8,10 +8,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.judge import names_resolve, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -81,7 +81,7 @@ def _rank(word: Word) -> str:
 
 def worlds(evidence: Evidence, given: terms.Given) -> list[World]:
     """Return the Jobs under judgement, each with what its ranks told."""
-    said = payload.words(evidence)
+    said = payload_lines.words(evidence)
     named = terms.cast(evidence, given, "left", "right")
     found = []
     for gang in terms.everyone(evidence) if named is None else named:
@@ -207,7 +207,7 @@ def _addresses(world: World) -> set[str]:
 
 def _unformed(evidence: Evidence, given: terms.Given, world: World) -> tuple[Verdict, str] | None:
     """Return why it is not known, or known to be false, that a Job's world formed."""
-    said, title, pods = payload.words(evidence), world.gang.title, world.gang.pods
+    said, title, pods = payload_lines.words(evidence), world.gang.title, world.gang.pods
     size = terms.count(given, "world") or world.size
     other = [word for word in world.exchanged if word.number("world") != size]
     if other:
@@ -218,7 +218,7 @@ def _unformed(evidence: Evidence, given: terms.Given, world: World) -> tuple[Ver
     lost = [word for word in world.exchanged if len(_got(word)) != size]
     if lost:
         return Verdict.INCONCLUSIVE, f"{title}: {_rank(lost[0])} told {len(_got(lost[0]))} nonces of {size}"
-    missing = payload.absent(size, {word.number("rank") for word in world.exchanged})
+    missing = payload_lines.absent(size, {word.number("rank") for word in world.exchanged})
     if size and not missing:
         return None
     text = f"{title}: rank {say.listed([str(r) for r in missing])} of {size} exchanged nothing" if size else (

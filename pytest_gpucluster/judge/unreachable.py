@@ -9,9 +9,9 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import payload
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -99,7 +99,7 @@ def ends_explained(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _members(evidence: Evidence, gang: Gang) -> Iterator[Member]:
     """Yield the members of a gang of ours."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     for pod in gang.pods:
         met = words.last("barrier", pod.uid)
         tries = [*words.of("resolved", pod.uid), *words.of("connected", pod.uid)]

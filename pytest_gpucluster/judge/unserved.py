@@ -4,7 +4,7 @@ import dataclasses
 
 from pytest_gpucluster.evidence import gates, owners
 from pytest_gpucluster.evidence.gangs import Gang, Generation
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import Said
 from pytest_gpucluster.evidence.pods import PodStory, pods
 from pytest_gpucluster.judge import controls, say, terms

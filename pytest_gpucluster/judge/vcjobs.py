@@ -1,8 +1,8 @@
 """The Volcano Jobs under judgement, and the names that Volcano gives to what belongs to them."""
 
-from pytest_gpucluster.evidence import fields
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.owners import JobStory
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import terms

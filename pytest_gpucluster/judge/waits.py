@@ -6,9 +6,10 @@ tries the master's port every two seconds and ends with 1 after `--wait-master-t
 
 import dataclasses
 
-from pytest_gpucluster.evidence import containers, fields, payload
+from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import between, pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -127,10 +128,10 @@ def held_until_the_master_answers(evidence: Evidence, given: terms.Given) -> Fin
     return say.telling(findings)
 
 
-def _listens(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> payload.Word | None:
+def _listens(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> payload_lines.Word | None:
     """Return the first word of a master that it listens."""
     masters = {pod.uid for pod in gang.pods if pod.task == plan.master}
-    words = [word for word in payload.words(evidence).of("listening") if word.uid in masters]
+    words = [word for word in payload_lines.words(evidence).of("listening") if word.uid in masters]
     return min(words, key=lambda word: word.t, default=None)
 
 
@@ -179,12 +180,12 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan
 def _silent(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> bool:
     """Report whether every master is a payload of ours that spoke, and so would have said that it listens."""
     masters = [pod for pod in gang.pods if pod.task == plan.master]
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     return bool(masters) and all(words.of("env", pod.uid) for pod in masters)
 
 
 def _stuck(
-    evidence: Evidence, gang: Gang, plan: pytorch.Plan, stuck: list[Wait], listens: payload.Word
+    evidence: Evidence, gang: Gang, plan: pytorch.Plan, stuck: list[Wait], listens: payload_lines.Word
 ) -> Finding:
     """Judge workers that were not let go although the master listened."""
     one = stuck[0]

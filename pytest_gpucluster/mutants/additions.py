@@ -4,8 +4,9 @@ import copy
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, jobs, payload
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import gangs, jobs
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 
@@ -94,7 +95,7 @@ def _phase(line: Line) -> str:
 
 def others_accused(evidence: Evidence) -> Evidence:
     """Let a rank that went on be named as standing, in a dump like that of the one that stands."""
-    words = payload.words(evidence)
+    words = payload_lines.words(evidence)
     stuck = {word.uid for word in words.of("place")} - {
         word.uid for word in words.of("passed") if word.data.get("place") == "data"
     }

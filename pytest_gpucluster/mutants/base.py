@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, gates, payload
-from pytest_gpucluster.evidence.model import Evidence, Line, Span
+from pytest_gpucluster.evidence import gangs, gates
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence, Line, Span
 
 Mutant = Callable[[Evidence], Evidence]
 Table = Mapping[str, tuple[str, Mutant]]
@@ -104,7 +105,7 @@ def words(evidence: Evidence, change: Callable[[Line, dict[str, Any]], Mapping[s
     """Rewrite the facts that payloads printed; None drops the line."""
     lines = []
     for line in evidence.lines:
-        found, _ = payload.find(str(line.data.get("line") or "")) if line.type == "LOG" else ([], 0)
+        found, _ = payload_lines.find(str(line.data.get("line") or "")) if line.type == "LOG" else ([], 0)
         if not found:
             lines.append(line)
             continue
@@ -113,14 +114,14 @@ def words(evidence: Evidence, change: Callable[[Line, dict[str, Any]], Mapping[s
             # A fact that was left alone stays as it was printed, so that it shows that nothing was changed.
             lines.append(line)
         elif told is not None:
-            text = f"{payload.MARKER} {json.dumps(told)}"
+            text = f"{payload_lines.MARKER} {json.dumps(told)}"
             lines.append(dataclasses.replace(line, data={**line.data, "line": text}))
     return with_lines(evidence, lines)
 
 
 def _last_to_say(evidence: Evidence, event: str) -> str:
     """Return the pod with the last name among those that printed a fact, so that a mutant spoils the same one."""
-    return max((word.pod for word in payload.words(evidence).of(event)), default="")
+    return max((word.pod for word in payload_lines.words(evidence).of(event)), default="")
 
 
 def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = False) -> Mutant:

@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, kueue, order, payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import kueue
+from pytest_gpucluster.evidence.log import fields, order, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 
 MOMENT = 0.01
@@ -28,11 +29,13 @@ def label_gone(evidence: Evidence) -> Evidence:
 
 def wrong_before(evidence: Evidence) -> Evidence:
     """Let a member of an Indexed Job have told a wrong step before the right one."""
-    said = next(iter(payload.words(evidence).of("trained")), None)
+    said = next(iter(payload_lines.words(evidence).of("trained")), None)
     if said is None or evidence.header.get("scenario") != "indexed-world":
         return evidence
     right = next(
-        line for line in evidence.logs(said.uid) if payload.find(str(line.data.get("line")))[0] == [said.data]
+        line
+        for line in evidence.logs(said.uid)
+        if payload_lines.find(str(line.data.get("line")))[0] == [said.data]
     )
     spoilt = base.words(
         base.with_lines(evidence, [right]), lambda _, told: {**told, "ok": False, "difference": 1.0}

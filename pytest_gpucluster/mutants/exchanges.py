@@ -3,8 +3,9 @@
 import re
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, payload
-from pytest_gpucluster.evidence.model import WATCH_TYPES, Evidence, Line
+from pytest_gpucluster.evidence import gangs
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line
 from pytest_gpucluster.evidence.pods import pods
 from pytest_gpucluster.mutants import base, fabric
 from pytest_gpucluster.plain import names
@@ -149,7 +150,7 @@ def begins_aborted(evidence: Evidence) -> Evidence:
 
 def stall_ends_with_zero(evidence: Evidence) -> Evidence:
     """Let ranks that end where they stand end with 0."""
-    uids = {word.uid for word in payload.words(evidence).of("place")}
+    uids = {word.uid for word in payload_lines.words(evidence).of("place")}
 
     def act(obj: Obj) -> None:
         for status in fields.items(obj, "status", "containerStatuses"):

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence.model import Evidence
-from pytest_gpucluster.evidence.payload import words
+from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.log.payload_lines import words
 from pytest_gpucluster.mutants import base
 
 

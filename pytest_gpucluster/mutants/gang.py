@@ -5,8 +5,9 @@ import math
 from collections import Counter
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, owners, shortage
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import gangs, owners, shortage
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.evidence import access
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
 ONE, OTHER = "GPU-11111111-1111-4111-8111-111111111111", "GPU-22222222-2222-4222-8222-222222222222"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 
 

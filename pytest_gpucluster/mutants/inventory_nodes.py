@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gpu_names, machines
-from pytest_gpucluster.evidence.model import EVERY_KIND, Evidence, Line
+from pytest_gpucluster.evidence import gpu_names, machines
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import EVERY_KIND, Evidence, Line
 from pytest_gpucluster.mutants import base
 
 Change = Callable[[dict[str, Any]], None]

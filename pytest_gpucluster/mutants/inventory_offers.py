@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gpu_names, machines
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import gpu_names, machines
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
 AWAY = 1.9

@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, kueue, quota
+from pytest_gpucluster.evidence import kueue, quota
 from pytest_gpucluster.evidence.kueue import Held
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
 PATIENCE = 10.0

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, jobs
+from pytest_gpucluster.evidence import gangs, jobs
 from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.model import WATCH_TYPES, Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names

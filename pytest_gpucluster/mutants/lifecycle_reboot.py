@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
 

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 
 Change = Callable[[dict[str, Any]], None]
@@ -15,7 +15,7 @@ def of_rank(event: str, change: Callable[[dict[str, Any]], dict[str, Any] | None
     """Return the mutant that changes a fact of the last rank that told it; None drops the line."""
 
     def mutant(evidence: Evidence) -> Evidence:
-        last = max((w.number("rank") or 0 for w in payload.words(evidence).of(event)), default=-1)
+        last = max((w.number("rank") or 0 for w in payload_lines.words(evidence).of(event)), default=-1)
 
         def act(_: object, told: dict[str, Any]) -> dict[str, Any] | None:
             mine = told.get("event") == event and told.get("rank") == last
@@ -153,7 +153,9 @@ def _nameless(told: dict[str, Any]) -> None:
 def _on_one_gpu(evidence: Evidence) -> Evidence:
     """Let the last rank that told products have the GPU of the one before it."""
     ranks = [
-        w for w in payload.words(evidence).of("gemm") if (w.data.get("device") or {}).get("kind") == "cuda"
+        w
+        for w in payload_lines.words(evidence).of("gemm")
+        if (w.data.get("device") or {}).get("kind") == "cuda"
     ]
     others = [w.data["device"] for w in sorted(ranks, key=lambda w: w.number("rank") or 0)][:-1]
     return last("gemm", lambda told: told.update(device=others[-1]))(evidence) if others else evidence
@@ -162,7 +164,9 @@ def _on_one_gpu(evidence: Evidence) -> Evidence:
 def _an_hour_later(evidence: Evidence) -> Evidence:
     """Let the last rank of several GPUs measure an hour after the others, by its machine's clock."""
     ranks = [
-        w for w in payload.words(evidence).of("gemm") if (w.data.get("device") or {}).get("kind") == "cuda"
+        w
+        for w in payload_lines.words(evidence).of("gemm")
+        if (w.data.get("device") or {}).get("kind") == "cuda"
     ]
     later = last("gemm", lambda told: told.update(t=float(told.get("t") or 0.0) + 3600.0))
     return later(evidence) if len(ranks) > 1 else evidence

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, mishaps
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import gangs, mishaps
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import pods
 from pytest_gpucluster.mutants import base
 

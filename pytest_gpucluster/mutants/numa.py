@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, held, numa
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import gangs, held, numa
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

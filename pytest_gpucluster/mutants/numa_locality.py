@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.evidence import held
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, payload
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.pods import pods
 from pytest_gpucluster.mutants import base
 
@@ -80,7 +80,7 @@ def listen_last(evidence: Evidence) -> Evidence:
     """Let every master begin to listen long after everything else."""
 
     def late(line: Line) -> Line:
-        found, _ = payload.find(str(line.data.get("line") or "")) if line.type == "LOG" else ([], 0)
+        found, _ = payload_lines.find(str(line.data.get("line") or "")) if line.type == "LOG" else ([], 0)
         listens = bool(found) and found[0].get("event") == "listening"
         return dataclasses.replace(line, t=evidence.end + 10.0) if listens else line
 

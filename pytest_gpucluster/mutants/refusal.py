@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, gangs, gates
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence import gangs, gates
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 
 

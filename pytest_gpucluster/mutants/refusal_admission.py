@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, pods
-from pytest_gpucluster.evidence.answers import CONTROL
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import pods
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.api_answers import CONTROL
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

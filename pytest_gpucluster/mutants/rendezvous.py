@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields, payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 
 
@@ -14,7 +14,8 @@ def unending(event: str) -> base.Mutant:
 
     def mutant(evidence: Evidence) -> Evidence:
         stays = max(
-            (w.pod for w in payload.words(evidence).of(event) if w.data.get("ok") is not True), default=""
+            (w.pod for w in payload_lines.words(evidence).of(event) if w.data.get("ok") is not True),
+            default="",
         )
         if not stays:
             return evidence

@@ -3,14 +3,14 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import payload
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 
 
 def _of_pod(evidence: Evidence) -> tuple[set[str], int]:
     """Return the pods of the Job with the last name, and a nonce that a rank of it drew."""
-    told = payload.words(evidence).of("exchanged")
+    told = payload_lines.words(evidence).of("exchanged")
     last = max((str(word.data.get("id")) for word in told), default="")
     mine = [word for word in told if word.data.get("id") == last]
     return {word.uid for word in mine}, (mine[0].number("nonce") or 0) if mine else 0

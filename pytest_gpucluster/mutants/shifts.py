@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import fields, gangs, jobs, payload, shortage
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence import gangs, jobs, shortage
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
 LATE = 30.0
@@ -78,7 +79,7 @@ def healed_late_unsaid(evidence: Evidence) -> Evidence:
 
 def worker_starts_first(evidence: Evidence) -> Evidence:
     """Let containers of workers that wait for their master start before it listens."""
-    listens = [word.t for word in payload.words(evidence).of("listening")]
+    listens = [word.t for word in payload_lines.words(evidence).of("listening")]
     if not listens:
         return evidence
     first = min(listens)
@@ -124,7 +125,7 @@ def completes_late(evidence: Evidence) -> Evidence:
 
 def stall_told_late(evidence: Evidence) -> Evidence:
     """Let a rank that stands still outside a collective end long after its bound."""
-    places = payload.words(evidence).of("place")
+    places = payload_lines.words(evidence).of("place")
     if not places:
         return evidence
     return base.later(evidence, max(word.t for word in places), LATE)

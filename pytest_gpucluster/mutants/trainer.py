@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_gpucluster.evidence.model import EVERY_KIND, Evidence, Span
+from pytest_gpucluster.evidence.log.model import EVERY_KIND, Evidence, Span
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

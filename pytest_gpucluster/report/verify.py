@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.evidence.model import SCHEMA as EVIDENCE_SCHEMA
+from pytest_gpucluster.evidence.log.model import SCHEMA as EVIDENCE_SCHEMA
 from pytest_gpucluster.plain import redact
 from pytest_gpucluster.report import decisions, modules, record, scope, seal, suites, whole, write
 from pytest_gpucluster.requirement import (
@@ -110,7 +110,7 @@ def verify(
 
 
 def _reader() -> Read:
-    from pytest_gpucluster.evidence import ingest  # noqa: PLC0415 - not needed to write a record
+    from pytest_gpucluster.evidence.log import ingest  # noqa: PLC0415 - not needed to write a record
 
     return ingest.read
 

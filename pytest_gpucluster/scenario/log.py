@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
-from pytest_gpucluster.evidence.model import SCHEMA, Span
+from pytest_gpucluster.evidence.log.model import SCHEMA, Span
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.kube import errors

@@ -6,7 +6,8 @@ last, and the evidence so far, on which judges may be called before the stage is
 
 from collections.abc import Callable, Mapping
 
-from pytest_gpucluster.evidence import Evidence, ingest
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.scenario import live, predicates, programs, stage
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence.model import SCHEMA, WATCH_TYPES, Span
+from pytest_gpucluster.evidence.log.model import SCHEMA, WATCH_TYPES, Span
 from pytest_gpucluster.scenario import log as logs
 
 

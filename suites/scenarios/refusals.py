@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence.answers import CONTROL
+from pytest_gpucluster.evidence.log.api_answers import CONTROL
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import image, speaking

@@ -8,7 +8,7 @@ import pytest
 
 import pytest_gpucluster
 from pytest_gpucluster.cli import cleanup
-from pytest_gpucluster.evidence.model import SCHEMA
+from pytest_gpucluster.evidence.log.model import SCHEMA
 from pytest_gpucluster.kube.connection import Ask
 from pytest_gpucluster.report import record, seal, suites, write
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from pytest_gpucluster.evidence import ingest
-from pytest_gpucluster.evidence.model import SCHEMA
+from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.evidence.log.model import SCHEMA
 from pytest_gpucluster.plain import names
 from tests import recordings
 from tests.cli.conftest import Call

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import pytest_gpucluster
-from pytest_gpucluster.evidence import ingest
-from pytest_gpucluster.evidence.model import SCHEMA
+from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.evidence.log.model import SCHEMA
 from pytest_gpucluster.report import decisions, record, suites, write
 from pytest_gpucluster.requirement import REGISTRY
 from tests.cli.conftest import Call

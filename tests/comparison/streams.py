@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.evidence import recording
+from pytest_gpucluster.evidence.log import recording
 from tests.comparison.masks import anonymous
 
 COMPARED = (

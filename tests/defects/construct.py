@@ -13,7 +13,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import Evidence, Line, ingest, read
+from pytest_gpucluster.evidence import Evidence, Line, read
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.measure import collective
 from tests.defects import matrix
 

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.evidence import Evidence, Line, ingest, read
+from pytest_gpucluster.evidence import Evidence, Line, read
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.mutants import base
 from tests.defects import construct, matrix
 

@@ -8,7 +8,8 @@ import json
 import sys
 from typing import Any
 
-from pytest_gpucluster.evidence import Evidence, ingest, read
+from pytest_gpucluster.evidence import Evidence, read
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.judge import mfu_products, mfu_terms, mfu_training
 from pytest_gpucluster.measure import flops
 from tests.defects import construct, matrix

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, Line, payload
+from pytest_gpucluster.evidence import Evidence, Line
+from pytest_gpucluster.evidence.log import payload_lines
 from tests.defects import matrix
 
 REMOVES, ADDS, CHANGES, MOVES = "removes", "adds", "changes", "moves"
@@ -30,7 +31,7 @@ def leaves(value: object, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
 def content(line: Line) -> dict[str, Any]:
     """Return what a line says, without its time; a fact that a payload printed is read."""
     data = dict(line.data)
-    found, _ = payload.find(str(data.get("line") or "")) if line.type == "LOG" else ([], 0)
+    found, _ = payload_lines.find(str(data.get("line") or "")) if line.type == "LOG" else ([], 0)
     if found:
         data["line"] = dict(found[0])
     return {"type": line.type, "kind": line.kind, "object": line.object, "data": data}

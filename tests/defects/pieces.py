@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import Evidence, Line, forms, payload
-from pytest_gpucluster.evidence.model import Span
+from pytest_gpucluster.evidence import Evidence, Line
+from pytest_gpucluster.evidence.log import payload_forms, payload_lines
+from pytest_gpucluster.evidence.log.model import Span
 from pytest_gpucluster.judge import needed, needs
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Requirement
@@ -117,7 +118,7 @@ def _lines(evidence: Evidence) -> Iterator[Piece]:
 
 
 def _facts(evidence: Evidence, line: Line, act: Callable[[], Evidence]) -> Iterator[Piece]:
-    found, _ = payload.find(str(line.data.get("line") or ""))
+    found, _ = payload_lines.find(str(line.data.get("line") or ""))
     if len(found) != 1:
         return
     fact, (uid, pod, container) = found[0], _place(line)
@@ -148,7 +149,9 @@ def _less(evidence: Evidence, line: Line, fact: Mapping[str, Any], path: tuple[A
     for key in path[:-1]:
         at = at[key]
     del at[path[-1]]
-    other = dataclasses.replace(line, data={**line.data, "line": f"{payload.MARKER} {json.dumps(told)}"})
+    other = dataclasses.replace(
+        line, data={**line.data, "line": f"{payload_lines.MARKER} {json.dumps(told)}"}
+    )
     return base.with_lines(evidence, (other if each is line else each for each in evidence.lines))
 
 
@@ -215,7 +218,7 @@ class Wanted:
         return said and piece.uid in self._look.pods
 
     def _figure(self, piece: Piece) -> bool:
-        parts = forms.FORMS.get(piece.kind, ())
+        parts = payload_forms.FORMS.get(piece.kind, ())
         said = piece.kind in self._told and piece.uid in self._look.pods
         return said and any(part == piece.part or part.startswith(f"{piece.part}.") for part in parts)
 

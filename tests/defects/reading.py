@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from pytest_gpucluster.evidence import Evidence, payload
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.requirement import Requirement
 
 
@@ -38,13 +39,13 @@ GIVEN = "given"
 
 @contextlib.contextmanager
 def _noting(into: set[tuple[str, str]]) -> Iterator[None]:
-    find = payload.find
+    find = payload_lines.find
 
     def noted(text: str) -> tuple[list[dict[str, Any]], int]:
         found, torn = find(text)
         return [Noted(fact, f"fact {fact.get('event')}", into) for fact in found], torn
 
-    with mock.patch.object(payload, "find", noted):
+    with mock.patch.object(payload_lines, "find", noted):
         yield
 
 

@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, containers, fields
+from pytest_gpucluster.evidence import Evidence, containers
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.report import decisions
 from suites.scenarios import numa
 from tests.defects import matrix

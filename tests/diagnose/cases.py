@@ -8,7 +8,8 @@ from typing import Any
 
 from pytest_gpucluster import diagnose
 from pytest_gpucluster.diagnose.history import when
-from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, ingest
+from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span
+from pytest_gpucluster.evidence.log import ingest
 from tests import documents, recordings
 
 

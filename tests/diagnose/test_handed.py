@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import cli, diagnose
-from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.log import ingest
 from tests import documents, recordings
 
 FOLDER = recordings.FOLDER / "diagnose"

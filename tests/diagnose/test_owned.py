@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gpucluster import diagnose
 from pytest_gpucluster.diagnose import Diagnosis
-from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.log import ingest
 from tests import recordings
 
 FOLDER = recordings.FOLDER / "diagnose"

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import capacity, gangs, gates, payload, placement
+from pytest_gpucluster.evidence import capacity, gangs, gates, placement
+from pytest_gpucluster.evidence.log import payload_lines
 from tests import recordings
 
 
@@ -158,7 +159,7 @@ MARKED = [
 @pytest.mark.parametrize(("text", "whole", "torn"), MARKED)
 def test_markers_are_found_anywhere(text: str, whole: int, torn: int):
     """Prefixes, two markers in a line and cut lines are read for what they hold."""
-    found, lost = payload.find(text)
+    found, lost = payload_lines.find(text)
     assert (len(found), lost) == (whole, torn)
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import identities
-from pytest_gpucluster.evidence.model import Line, Span
+from pytest_gpucluster.evidence.log.model import Line, Span
 
 WATCHED = (Span("Pod", 0.0, 10.0, "list"),)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import EVERY_KIND, EvidenceError, gangs, ingest, lines_of, read
+from pytest_gpucluster.evidence import EVERY_KIND, EvidenceError, gangs, lines_of, read
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.judge import gang
 from pytest_gpucluster.plain import names
 from tests import recordings

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pytest_gpucluster.evidence import ingest, recording
+from pytest_gpucluster.evidence.log import ingest, recording
 from pytest_gpucluster.report import decisions
 
 EMBEDDED = pathlib.Path(__file__).parents[2] / "fixtures" / "recorded" / "embedded"

@@ -8,7 +8,8 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from pytest_gpucluster.evidence import EvidenceError, ingest
+from pytest_gpucluster.evidence import EvidenceError
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from tests import amount, recordings

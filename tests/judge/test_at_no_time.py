@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, fields, gangs, placement
+from pytest_gpucluster.evidence import Evidence, gangs, placement
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.judge import carried, controls
 from pytest_gpucluster.plain import names
 from tests import recordings

@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, evictions, ingest, read, shares
+from pytest_gpucluster.evidence import Evidence, evictions, read, shares
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.judge import fair, preempted, priorities, taking
 from tests.recordings import FOLDER, embedded, evidence_of, stream
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from tests import recordings

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import kueue, order
+from pytest_gpucluster.evidence import kueue
+from pytest_gpucluster.evidence.log import order
 from tests import recordings
 
 

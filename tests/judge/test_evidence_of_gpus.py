@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.report import decisions
 from tests.defects import matrix
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, ingest
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests import recordings
 

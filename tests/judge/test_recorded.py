@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.evidence import ingest
+from pytest_gpucluster.evidence.log import ingest
 from tests import recordings
 
 PASS, FAIL, NO, NOT_DECLARED = "pass", "fail", "inconclusive", "not_applicable"

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence.model import Evidence
+from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import trainer
 from tests import recordings
 

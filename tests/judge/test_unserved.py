@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_gpucluster.evidence import read
-from pytest_gpucluster.evidence.model import WATCH_TYPES
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES
 from pytest_gpucluster.judge import inventory, unserved
 from tests import recordings
 

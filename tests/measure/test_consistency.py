@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from pytest_gpucluster.evidence import figures, payload, read
+from pytest_gpucluster.evidence import figures, read
+from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.measure import consistency, flops
 from tests import recordings
 from tests.defects import matrix
@@ -37,7 +38,7 @@ GOOD = {
 
 
 def _line(evidence, event):
-    return copy.deepcopy(dict(payload.words(evidence).of(event)[0].data))
+    return copy.deepcopy(dict(payload_lines.words(evidence).of(event)[0].data))
 
 
 def against(kind, record):

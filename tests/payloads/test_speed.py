@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the payloads compute with torch")
 
 from payloads import gemm, train_step
-from pytest_gpucluster.evidence import payload as lines
+from pytest_gpucluster.evidence.log import payload_lines as lines
 from pytest_gpucluster.judge import mfu_doubts, mfu_figures, mfu_smoke
 from pytest_gpucluster.measure import flops
 from pytest_gpucluster.requirement import Verdict

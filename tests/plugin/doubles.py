@@ -11,7 +11,8 @@ from typing import Any
 
 import filelock
 
-from pytest_gpucluster.evidence import Evidence, ingest
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.hooks import backend
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 from pytest_gpucluster.scenario import spec

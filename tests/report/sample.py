@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.evidence.model import SCHEMA
+from pytest_gpucluster.evidence.log.model import SCHEMA
 from pytest_gpucluster.report import decisions, record, text
 from pytest_gpucluster.requirement import (
     Cause,
@@ -319,7 +319,7 @@ def write_evidence(path: Path, lines: list[dict[str, Any]]) -> Path:
 
 def read(path: Path) -> Evidence:
     """Read the small files of this module."""
-    from pytest_gpucluster.evidence import ingest
+    from pytest_gpucluster.evidence.log import ingest
 
     return ingest.read(path)
 

@@ -5,8 +5,8 @@ import re
 
 from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields, payload
-from pytest_gpucluster.evidence.model import Line
+from pytest_gpucluster.evidence.log import fields, payload_lines
+from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import pytorch
 
@@ -75,7 +75,7 @@ def _read(line: Line, pod: str, what: str) -> Complaint:
 
 def complaints(s: Situation, pattern: re.Pattern[str], *, anywhere: bool = False) -> list[Complaint]:
     """Return what members complain of, the newest line of each pod; what was followed by a meeting is left out."""
-    spoke = payload.words(s.evidence)
+    spoke = payload_lines.words(s.evidence)
     uids = {p.name: p.uid for p in s.pods}
     found = []
     for pod, lines in s.logs.items():

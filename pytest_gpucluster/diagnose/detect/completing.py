@@ -7,8 +7,8 @@ from pytest_gpucluster.diagnose.detect.scheduling import room_words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.evidence.pods import FINISHED
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.plain import names

@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose.detect.crashing import crash_words, culprits, en
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import lifecycle, say, several, terms
 from pytest_gpucluster.requirement import Cause

@@ -8,7 +8,7 @@ from pytest_gpucluster.diagnose.detect.hardware import gpu_failed
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 

@@ -9,8 +9,8 @@ from pytest_gpucluster.diagnose import machines, words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.measure.nccl import faults, harmless, remedies
 from pytest_gpucluster.measure.nccl.advice import Advice

@@ -10,7 +10,8 @@ from pytest_gpucluster.diagnose.detect.scheduling import RBAC, rights
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation
-from pytest_gpucluster.evidence import fields, placement
+from pytest_gpucluster.evidence import placement
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import half, say, terms
 from pytest_gpucluster.requirement import Cause, Verdict

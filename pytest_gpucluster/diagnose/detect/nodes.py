@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, no
 from pytest_gpucluster.diagnose.machines import Machine
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.evidence.pods import pods as every_pod
 from pytest_gpucluster.judge import say

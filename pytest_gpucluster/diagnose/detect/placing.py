@@ -11,7 +11,7 @@ from pytest_gpucluster.diagnose.detect.room import SHORT, open_nodes, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.pods import FINISHED, Waiting
 from pytest_gpucluster.evidence.pods import pods as every_pod
 from pytest_gpucluster.judge import say

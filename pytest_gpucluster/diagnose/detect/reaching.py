@@ -15,7 +15,7 @@ from pytest_gpucluster.diagnose.detect.complaining import (
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.pods import PodStory
 from pytest_gpucluster.judge import pytorch, say
 from pytest_gpucluster.plain import selectors
@@ -53,7 +53,7 @@ def port_unreached(s: Situation) -> Iterator[Suspect]:
 
 def _probed(s: Situation) -> list[Complaint]:
     """Return the connections that our own payloads could not open."""
-    words = payload.words(s.evidence)
+    words = payload_lines.words(s.evidence)
     found = []
     for pod in s.pods:
         word = words.last("connected", pod.uid)

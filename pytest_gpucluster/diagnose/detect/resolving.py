@@ -17,14 +17,14 @@ from pytest_gpucluster.diagnose.detect.complaining import (
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields, payload
+from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.judge import pytorch, say
 from pytest_gpucluster.requirement import Cause
 
 
 def _payload_complaints(s: Situation) -> list[Complaint]:
     """Return what our own payloads say about look-ups and connections that failed."""
-    words = payload.words(s.evidence)
+    words = payload_lines.words(s.evidence)
     found = []
     for pod in s.pods:
         word = words.last("resolved", pod.uid)
@@ -263,7 +263,7 @@ def rendezvous_closed(s: Situation) -> Iterator[Suspect]:
 
 def rank_zero_elsewhere(s: Situation) -> Iterator[Suspect]:
     """Rank 0 is not on the pod that the master's name says: c10d orders ranks by address."""
-    words = payload.words(s.evidence)
+    words = payload_lines.words(s.evidence)
     zero = next((w for w in words.of("rank") if w.number("rank") == 0), None)
     if zero is None:
         return

@@ -8,7 +8,7 @@ from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import fields
+from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.judge import faults, plugins, pytorch, say
 from pytest_gpucluster.requirement import Cause
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Container, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 
 MARKER = "GPUCONF1"
 EPOCH = 1e9

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence.model import WATCH_TYPES
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES
 from pytest_gpucluster.plain import redact
 
 BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -8,8 +8,8 @@ import bisect
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 
 OUT_OF_STEP = 1.0
 """Seconds by which receipt may contradict the order of versions: beyond, the kinds are kept in stores of their own."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.evidence.payload import Word
+from pytest_gpucluster.evidence.log.payload_lines import Word
 
 _OF_A_RANK = ("rank", "world", "local_rank", "host")
 _MEASURED = (

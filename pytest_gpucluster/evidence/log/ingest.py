@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
-from pytest_gpucluster.evidence import kubectl, soundness
-from pytest_gpucluster.evidence.errors import EvidenceError
-from pytest_gpucluster.evidence.model import EVERY_KIND, SCHEMA, WATCH_TYPES, Evidence, Line, Span
+from pytest_gpucluster.evidence.log import kubectl, soundness
+from pytest_gpucluster.evidence.log.errors import EvidenceError
+from pytest_gpucluster.evidence.log.model import EVERY_KIND, SCHEMA, WATCH_TYPES, Evidence, Line, Span
 from pytest_gpucluster.plain import collector, names, texts
 
 TYPES = WATCH_TYPES | {"HEADER", "NOTE", "RESPONSE", "LOG", "SPAN"}

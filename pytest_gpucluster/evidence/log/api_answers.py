@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import fields
-from pytest_gpucluster.evidence.model import Evidence, Line
+from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 
 CONTROL = "control:"
 """Prefix of the case under which the same object was tried as in another case, with the one wrong thing right."""

@@ -1,0 +1,1 @@
+"""The log: its lines, how they are read and written, and whether they can be relied on."""
