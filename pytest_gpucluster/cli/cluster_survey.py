@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, components, gpu_names, machines
-from pytest_gpucluster.evidence.components import Seen
+from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, gpu_names
 from pytest_gpucluster.evidence.log import fields, ingest
-from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence.objects import component_versions, node_status
+from pytest_gpucluster.evidence.objects.component_versions import Seen
+from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, kinds, objects
 from pytest_gpucluster.plain import components as known
@@ -85,20 +86,20 @@ class Surveyor:
             connections.Ask("get", "version", "GET", "/version", "get the server's version")
         )
         lines.append(
-            {"t": 0.0, "type": "RESPONSE", "case": components.SERVER, "code": 200, "object": version}
+            {"t": 0.0, "type": "RESPONSE", "case": component_versions.SERVER, "code": 200, "object": version}
         )
         for namespace in dict.fromkeys(known.NAMESPACES.values()):
             items = self._list(DEPLOYMENT, namespace) or ()
-            case = f"{components.DEPLOYMENTS}:{namespace}"
+            case = f"{component_versions.DEPLOYMENTS}:{namespace}"
             lines.append({"t": 0.0, "type": "RESPONSE", "case": case, "code": 200, "items": list(items)})
         made = [ingest.make_line(0.0, line["type"], line, n) for n, line in enumerate(lines)]
         evidence = Evidence(made, spans=(Span(EVERY_KIND, 0.0, 0.0, "list"),))
-        found = machines.machines(evidence)
+        found = node_status.machines(evidence)
         return Survey(
             machines=found,
             queues=self._list(QUEUE),
             cluster_queues=self._list(CLUSTER_QUEUE),
-            versions=components.seen(evidence, _resource(found)),
+            versions=component_versions.seen(evidence, _resource(found)),
             refused=tuple(self._refused),
         )
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_gpucluster.diagnose import Log
-from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.log import kubectl
+from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.kube.objects import Objects
 from pytest_gpucluster.plain import names

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gpucluster.cli.cluster_survey import Survey
-from pytest_gpucluster.evidence import gpu_names, machines
+from pytest_gpucluster.evidence import gpu_names
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.plain import names, times, versions
 
@@ -241,7 +242,7 @@ def _matrix(survey: Survey) -> list[str]:
 
 
 def _pools(survey: Survey) -> list[str]:
-    label = next((key for key in machines.POOL_LABELS if survey.common(key)), "")
+    label = next((key for key in node_status.POOL_LABELS if survey.common(key)), "")
     seen = (
         f"observed: {label} is {survey.common(label)}"
         if label

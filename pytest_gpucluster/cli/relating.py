@@ -6,7 +6,7 @@ from pytest_gpucluster.cli import job_snapshot
 from pytest_gpucluster.cli.job_snapshot import EVENT, GROUP, JOB, POD, Collected, Collector, Obj
 from pytest_gpucluster.diagnose import owning
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.pods import ANNOTATION_GROUP
+from pytest_gpucluster.evidence.objects.pods import ANNOTATION_GROUP
 from pytest_gpucluster.kube import errors, kinds
 from pytest_gpucluster.kube.objects import Objects
 from pytest_gpucluster.plain import names

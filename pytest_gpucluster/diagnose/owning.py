@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.kueue import Workload
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.owners import JobStory
+from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.plain import names
 
 OPERATED = (

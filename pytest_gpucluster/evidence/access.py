@@ -5,10 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import containers, numa
+from pytest_gpucluster.evidence import numa
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 
 EVENT = "access"
 NO_DEVICE = 100

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import pods
+from pytest_gpucluster.evidence.objects.pods import pods
 
 
 @dataclasses.dataclass(frozen=True)

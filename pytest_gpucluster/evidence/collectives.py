@@ -11,7 +11,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
-from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.measure import samples
 
 MOST = 1 << 63

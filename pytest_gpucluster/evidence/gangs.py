@@ -10,11 +10,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pytest_gpucluster.evidence import owners
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.owners import GroupStory, JobStory
-from pytest_gpucluster.evidence.pods import LABEL_VC_JOB, PER_POD_GROUP, PodStory, pods
+from pytest_gpucluster.evidence.objects import owners
+from pytest_gpucluster.evidence.objects.owners import GroupStory, JobStory
+from pytest_gpucluster.evidence.objects.pods import LABEL_VC_JOB, PER_POD_GROUP, PodStory, pods
 from pytest_gpucluster.plain import names
 
 SERVICES = frozenset({"ReplicaSet", "DaemonSet", "StatefulSet", "Node", "ReplicationController"})

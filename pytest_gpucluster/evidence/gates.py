@@ -3,9 +3,10 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence import gangs, kueue, owners, schedulers
+from pytest_gpucluster.evidence import gangs, kueue, schedulers
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.evidence.objects import owners
+from pytest_gpucluster.evidence.objects.owners import Said
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 
 EVENT = "devices"
 BY_PLUGIN = "GPUCLUSTER_DEVICES"

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import containers, held, owners
+from pytest_gpucluster.evidence import held
 from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.evidence.objects import containers, owners
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 
 CONFIG = "configz"
 """Case of a kubelet's answer; after a colon the node's name."""

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence import held
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 
 ROLE = "aligned"
 """Role of the pods that tell."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.gangs import Gang, Generation, Step
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pytest_gpucluster.evidence.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, Held
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 
 
 @dataclasses.dataclass(frozen=True)

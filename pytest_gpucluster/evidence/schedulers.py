@@ -8,7 +8,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.plain import schedulers as known
 
 ADMISSION, ENQUEUE, PLACEMENT = known.ADMISSION, known.ENQUEUE, known.PLACEMENT

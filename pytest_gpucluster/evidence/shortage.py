@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 
 ENDING = frozenset(
     {

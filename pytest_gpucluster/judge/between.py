@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from pytest_gpucluster.evidence import components
 from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.api_answers import Answer
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects import component_versions
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
@@ -69,7 +69,7 @@ class Configuration:
 
 def read(evidence: Evidence) -> Configuration | str:
     """Return the scheduler's configuration, or why it is unknown."""
-    answer = api_answers.one(evidence, components.CONFIG)
+    answer = api_answers.one(evidence, component_versions.CONFIG)
     if answer is None:
         return "the scheduler's configuration was not asked for"
     if not answer.ok:
@@ -104,7 +104,7 @@ def configured(evidence: Evidence, given: terms.Given) -> Finding:
         return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     found = read(evidence)
     if isinstance(found, str):
-        answer = api_answers.one(evidence, components.CONFIG)
+        answer = api_answers.one(evidence, component_versions.CONFIG)
         cause = FALLS_BACK if answer is not None and answer.ok else NOT_FOUND
         keys = (answer.line.key,) if answer is not None else ()
         return say.finding(
@@ -146,7 +146,7 @@ def readable(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the scheduler's configuration may be read."""
     del given
     name = "the scheduler's configuration may be read"
-    answer = api_answers.one(evidence, components.CONFIG)
+    answer = api_answers.one(evidence, component_versions.CONFIG)
     if answer is None:
         return say.presupposed(name, held=None, observed="it was not asked for")
     if answer.denied:

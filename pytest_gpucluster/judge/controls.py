@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.judge import say, terms
 
 STARTS_WITHIN = 60.0

@@ -8,11 +8,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import machines, quota
+from pytest_gpucluster.evidence import quota
 from pytest_gpucluster.evidence.kueue import CLUSTER_QUEUE, FLAVOR
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence.objects import node_status
+from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause
@@ -119,7 +120,7 @@ def _of_share(evidence: Evidence, share: Share, found: Sequence[Machine]) -> lis
     if flavor is None:
         return [Doubt(f"{share.text}, which was not seen", NOT_SEEN, open_=True)]
     own = nodes_of(flavor.object, found)
-    there = machines.total(own, share.resource)
+    there = node_status.total(own, share.resource)
     if share.amount <= there:
         return []
     where = (

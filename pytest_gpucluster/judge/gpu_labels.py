@@ -6,9 +6,10 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence import discovered, gpu_names
-from pytest_gpucluster.evidence.discovered import COUNT, SHARED, WHOLE, Discovered
-from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence import gpu_names
+from pytest_gpucluster.evidence.objects import labelled_gpus
+from pytest_gpucluster.evidence.objects.labelled_gpus import COUNT, SHARED, WHOLE, Discovered
+from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 
@@ -54,7 +55,7 @@ def contradiction(machine: Machine, declared: str, stated: int | None) -> Odd | 
         declared: the declared resource.
         stated: GPUs of a node as the profile says, None where it does not.
     """
-    said = discovered.discovered(machine)
+    said = labelled_gpus.discovered(machine)
     return (
         _no_whole_gpus(machine, declared, said)
         or _another_number(machine, declared, said)
@@ -96,7 +97,7 @@ def _offered_twice(machine: Machine, said: Discovered, stated: int | None) -> Od
     """Return whether whole GPUs stand beside shares or slices of the same GPUs: more than there are."""
     there, label = (said.whole, COUNT) if said.whole else (stated, "gpus_per_node")
     whole, shares = machine.offers(WHOLE)[1], machine.offers(f"{WHOLE}{SHARED}")[1]
-    cut, parts = discovered.sliced(machine)
+    cut, parts = labelled_gpus.sliced(machine)
     if shares:
         parts[f"{WHOLE}{SHARED}"] = shares
         cut += math.ceil(shares / said.replicas) if said.replicas > 1 else 1
@@ -104,7 +105,7 @@ def _offered_twice(machine: Machine, said: Discovered, stated: int | None) -> Od
         return None
     listed = say.listed([f"{count} {name}" for name, count in sorted(parts.items())], 4)
     text = f"{whole} whole GPUs are offered beside {listed}, which need {cut} more at least, and {label} says {there}"
-    return Odd(text, (TWICE, MIG if discovered.sliced(machine)[1] else SHARING))
+    return Odd(text, (TWICE, MIG if labelled_gpus.sliced(machine)[1] else SHARING))
 
 
 def beside(machine: Machine, declared: str, stated: int | None) -> str:
@@ -119,7 +120,7 @@ def beside(machine: Machine, declared: str, stated: int | None) -> str:
     offered = machine.offers(declared)[1]
     if not others or not offered:
         return ""
-    said = discovered.discovered(machine)
+    said = labelled_gpus.discovered(machine)
     there = said.whole or stated
     if said.whole and said.whole >= offered + sum(others.values()):
         return ""

@@ -6,7 +6,7 @@ from pytest_gpucluster.evidence import jobs, placement
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.owners import JobStory
+from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.placement import Half
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Finding, Number, Verdict

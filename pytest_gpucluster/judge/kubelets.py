@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from pytest_gpucluster.evidence import machines
 from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import RAN, Stated, Trial
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.judge import numa, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -139,7 +139,7 @@ def policy_set(evidence: Evidence, given: terms.Given) -> Finding:
         return other
     tried = reading.trials(evidence, given)
     said = numa.stated(evidence)
-    gpu_nodes = [m.name for m in machines.gpu_nodes(evidence, told.resource)]
+    gpu_nodes = [m.name for m in node_status.gpu_nodes(evidence, told.resource)]
     nodes = sorted({*gpu_nodes, *said, *(t.node for t in tried if t.node)})
     if not nodes:
         return say.finding(Verdict.INCONCLUSIVE, required, "no GPU node was seen")

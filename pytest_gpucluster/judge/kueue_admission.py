@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

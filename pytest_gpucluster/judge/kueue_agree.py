@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence import jobs, kueue, quota
 from pytest_gpucluster.evidence.kueue import SKEW, Held, Workload
 from pytest_gpucluster.evidence.log import fields, order
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -1,8 +1,9 @@
 """KUE-008: a Job without queue label runs outside of the quota; one that names an unknown LocalQueue is held."""
 
-from pytest_gpucluster.evidence import kueue, machines
+from pytest_gpucluster.evidence import kueue
 from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
@@ -57,7 +58,7 @@ def label_decides(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _unknown(evidence: Evidence, job: Held) -> bool:
     """Report whether a Job names a LocalQueue that is not there, as the list of them shows."""
-    if not machines.listed(evidence, kueue.LOCAL_QUEUE):
+    if not node_status.listed(evidence, kueue.LOCAL_QUEUE):
         return False
     return not any(
         line.name == job.queue

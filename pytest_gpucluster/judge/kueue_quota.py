@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence import kueue, quota
 from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Refusal, Verdict

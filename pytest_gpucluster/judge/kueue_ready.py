@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence import kueue, quota
 from pytest_gpucluster.evidence.kueue import Held, Workload
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.owners import Said
+from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.judge import kueue_started, kueue_terms, say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

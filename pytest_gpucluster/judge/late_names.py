@@ -9,10 +9,10 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import resolvers
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory, pods
+from pytest_gpucluster.evidence.objects import resolvers
+from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -7,8 +7,8 @@ from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.owners import COMPLETED
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.owners import COMPLETED
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Sized
 
-from pytest_gpucluster.evidence import discovered, machines
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.machines import Machine
-from pytest_gpucluster.evidence.outages import Outage
+from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
+from pytest_gpucluster.evidence.objects.node_status import Machine
+from pytest_gpucluster.evidence.objects.outages import Outage
 from pytest_gpucluster.judge import gpu_labels, offered, say, terms
 from pytest_gpucluster.judge.gpu_labels import Odd
 from pytest_gpucluster.plain import names
@@ -60,8 +60,8 @@ MORE = Cause(
 def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-002."""
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
-    found = machines.machines(evidence)
-    gpu_nodes = list(machines.gpu_nodes(evidence, declared))
+    found = node_status.machines(evidence)
+    gpu_nodes = list(node_status.gpu_nodes(evidence, declared))
     wanted, origin = _number(given, gpu_nodes, declared)
     required = f"every GPU node offers exactly {wanted} {declared}"
     if wanted == 0:
@@ -115,7 +115,7 @@ def _undecided(
         text = f"still restarting: {say.listed([offered.away(out) for out in away.values()])}"
         found = [m for m in reported if m.name in away]
         return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=_keys(found))
-    silent = [m for m in machines.machines(evidence) if not m.reported]
+    silent = [m for m in node_status.machines(evidence) if not m.reported]
     if silent:
         return say.finding(
             Verdict.INCONCLUSIVE,
@@ -170,7 +170,7 @@ def _number(given: terms.Given, gpu_nodes: list[Machine], declared: str) -> tupl
     if isinstance(stated, int) and not isinstance(stated, bool):
         return stated, DECLARED
     reported = [m for m in gpu_nodes if m.reported]
-    labelled = [n for m in reported if (n := discovered.discovered(m).number(declared)) is not None]
+    labelled = [n for m in reported if (n := labelled_gpus.discovered(m).number(declared)) is not None]
     if labelled:
         return _most(number for number, _ in labelled), "labels of most GPU nodes (none declared)"
     return _most(m.capacity.get(declared, 0) for m in reported), "capacity of most GPU nodes (none declared)"
@@ -275,9 +275,9 @@ def _causes(machine: Machine, declared: str, wanted: int, odd: Odd | None = None
     capacity, allocatable = machine.offers(declared)
     others = machine.other_gpus(declared)
     causes: list[Cause] = [] if odd is None or capacity < wanted else list(odd.causes)
-    if any("/mig-" in name for name in others) or discovered.discovered(machine).cut:
+    if any("/mig-" in name for name in others) or labelled_gpus.discovered(machine).cut:
         causes.append(gpu_labels.MIG)
-    if any(name.endswith(discovered.SHARED) for name in others):
+    if any(name.endswith(labelled_gpus.SHARED) for name in others):
         causes.append(gpu_labels.SHARING)
     if others and not causes:
         near = names.nearest(declared, others) or next(iter(others))
@@ -301,7 +301,7 @@ def _remarks(evidence: Evidence, found: list[Machine], declared: str, wanted: in
     odd = [f"{m.name} is {m.state}" for m in found if m.state]
     if odd:
         remarks.append(say.listed(odd, 4))
-    shared = [m.name for m in found if discovered.discovered(m).sharing]
+    shared = [m.name for m in found if labelled_gpus.discovered(m).sharing]
     if shared:
         remarks.append(f"labels say that a GPU is shared on {say.listed(shared, 4)}")
     back = [*offered.restarts(evidence, found, declared, wanted), *offered.explained(evidence, declared)]
@@ -351,8 +351,8 @@ def nodes_listed(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the list of nodes was whole when it was looked at."""
     del given
     name = "the nodes were listed"
-    found = machines.machines(evidence)
-    if not machines.listed(evidence, "Node"):
+    found = node_status.machines(evidence)
+    if not node_status.listed(evidence, "Node"):
         return say.presupposed(name, held=None, observed="the watch of nodes was not in sync at the end")
     if not found:
         return say.presupposed(name, held=None, observed="no node was seen")
@@ -366,7 +366,7 @@ def gpu_nodes_report(evidence: Evidence, given: terms.Given) -> Presupposed:
     """
     name = "the GPU nodes report"
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
-    gpu_nodes = machines.gpu_nodes(evidence, declared)
+    gpu_nodes = node_status.gpu_nodes(evidence, declared)
     stale = [m for m in gpu_nodes if m.ready is False and not m.cordoned]
     if stale:
         return say.presupposed(

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pytest_gpucluster.evidence import machines, outages
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.machines import Absence, Machine
-from pytest_gpucluster.evidence.outages import Outage
+from pytest_gpucluster.evidence.objects import node_status, outages
+from pytest_gpucluster.evidence.objects.node_status import Absence, Machine
+from pytest_gpucluster.evidence.objects.outages import Outage
 from pytest_gpucluster.requirement import Cause
 
 _Answer = TypeVar("_Answer")
@@ -21,7 +21,7 @@ def wrong(evidence: Evidence, name: str, declared: str, wanted: int) -> list[Mac
     """Return a node as it was each time that it offered another number than it must."""
     return [
         m
-        for m in machines.states(evidence, name)
+        for m in node_status.states(evidence, name)
         if m.reported and not m.untold(declared) and m.offers(declared) != (wanted, wanted)
     ]
 
@@ -32,7 +32,7 @@ def dips(evidence: Evidence, declared: str, wanted: int) -> list[Machine]:
     A node that has left since is among them: that it is gone does not undo what it offered.
     """
     left = [one.last.name for one in _absences(evidence, declared)]
-    found = [m.name for m in machines.gpu_nodes(evidence, declared)]
+    found = [m.name for m in node_status.gpu_nodes(evidence, declared)]
     return [
         dip for name in sorted({*found, *left}) if (dip := _dip(evidence, name, declared, wanted)) is not None
     ]
@@ -53,7 +53,7 @@ def at_any_time(
     """Return the nodes of which a question has an answer, at the end or at any time before, as they were then last."""
     told: list[tuple[Machine, _Answer]] = []
     for machine in found:
-        for state in reversed(machines.states(evidence, machine.name)):
+        for state in reversed(node_status.states(evidence, machine.name)):
             answer = ask(state) if state.reported else None
             if answer:
                 told.append((state, answer))
@@ -86,8 +86,8 @@ def away(out: Outage) -> str:
 def _absences(evidence: Evidence, declared: str) -> list[Absence]:
     return [
         one
-        for one in machines.absences(evidence)
-        if any(m.has_gpus(declared) for m in (one.last, *machines.states(evidence, one.last.name)))
+        for one in node_status.absences(evidence)
+        if any(m.has_gpus(declared) for m in (one.last, *node_status.states(evidence, one.last.name)))
     ]
 
 

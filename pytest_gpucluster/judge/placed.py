@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence import gangs, schedulers
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import needs, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import containers, jobs
+from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.judge import in_place, say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

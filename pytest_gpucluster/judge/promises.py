@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
-from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.plain import quantities
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import machines
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.judge import flavors, promises, say, terms
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
@@ -124,7 +124,7 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
         return say.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "no queue is declared, and no work went into one that was seen"
         )
-    if not any(machines.listed(evidence, kind) for kind in QUEUES):
+    if not any(node_status.listed(evidence, kind) for kind in QUEUES):
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "the watch of queues was not in sync at the end")
     kinds = (CLUSTER_QUEUE,) if declared == "kueue" else QUEUES
     told = given.get("queues")
@@ -170,27 +170,27 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
     before = _shut_before(evidence, line)
     if before is not None:
         return _shut_for_a_time(title, before, line, repeat)
-    found = machines.machines(evidence)
+    found = node_status.machines(evidence)
     promised = list(promises.promises(line))
     keys = (line.key, *(m.line.key for m in found[:4]))
-    if not found or not machines.listed(evidence, "Node"):
+    if not found or not node_status.listed(evidence, "Node"):
         text = f"{title} is {state}; what the nodes have was not seen"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
     unread = promises.unread(line, promised, found)
     if unread:
         text = f"{title} is {state}; not to be read as an amount: {say.listed(unread, 4)}"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, repeat=repeat)
-    above = [p for p in promised if p.amount > machines.total(found, p.resource)]
+    above = [p for p in promised if p.amount > node_status.total(found, p.resource)]
     numbers = tuple(
         Number(
-            f"{p.field} of {line.name}", float(p.amount), p.resource, float(machines.total(found, p.resource)),
+            f"{p.field} of {line.name}", float(p.amount), p.resource, float(node_status.total(found, p.resource)),
             f"allocatable of {len(found)} nodes",
         )
         for p in above or promised
     )  # fmt: skip
     if above:
         parts = [
-            f"{p.field} {p.text} {p.resource}, allocatable {_show(machines.total(found, p.resource))}"
+            f"{p.field} {p.text} {p.resource}, allocatable {_show(node_status.total(found, p.resource))}"
             for p in above
         ]
         having = [m.name for m in found if any(m.capacity.get(p.resource) for p in above)]
@@ -225,7 +225,7 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
             ),
         )
     fits = [
-        f"{p.field} {p.text} of {_show(machines.total(found, p.resource))} {p.resource}" for p in promised
+        f"{p.field} {p.text} of {_show(node_status.total(found, p.resource))} {p.resource}" for p in promised
     ]
     bound = (
         f"its quota fits: {', '.join(fits)}"
@@ -287,12 +287,12 @@ def _show(amount: Fraction) -> str:
 def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the quota fits the nodes that are Ready and not cordoned too: else more is promised than is there."""
     name = "enough nodes are in service"
-    found = machines.machines(evidence)
+    found = node_status.machines(evidence)
     serving = [m for m in found if m.ready is not False and not m.cordoned]
     out = [f"{m.name} ({m.state})" for m in found if m.state]
     for line in _chosen(evidence, given):
         for promise in promises.promises(line):
-            now = machines.total(serving, promise.resource)
+            now = node_status.total(serving, promise.resource)
             if promise.amount > now:
                 text = (
                     f"{line.name} promises {promise.text} {promise.resource}, nodes in service have {_show(now)}; "
@@ -302,7 +302,7 @@ def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
         for share in flavors.shares(line.object) if line.kind == CLUSTER_QUEUE else ():
             flavor = flavors.flavor_of(evidence, share.flavor)
             own = [] if flavor is None else flavors.nodes_of(flavor.object, serving)
-            now = machines.total(own, share.resource)
+            now = node_status.total(own, share.resource)
             if flavor is not None and share.amount > now:
                 text = (
                     f"{line.name} promises {share.text}, its nodes in service have {_show(now)}; out of service: "

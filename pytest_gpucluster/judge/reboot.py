@@ -3,11 +3,12 @@
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import machines, numa, owners
+from pytest_gpucluster.evidence import numa
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import REJECTED
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects import node_status, owners
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -165,7 +166,9 @@ def _replaced(
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
     back = max(new.running - drill.t for new in drill.made if new.running is not None)
     resource = numa.resource_of(given)
-    offers = next((m.offers(resource)[1] for m in machines.machines(evidence) if m.name == drill.node), None)
+    offers = next(
+        (m.offers(resource)[1] for m in node_status.machines(evidence) if m.name == drill.node), None
+    )
     reasons = sorted({why for pod in drill.lost if (why := pod.blocked())})
     text = f"{say.count(len(drill.lost), 'member')} on {drill.node} lost"
     text += f" ({', '.join(reasons)})" if reasons else ""

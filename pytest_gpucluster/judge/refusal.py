@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence import gates, schedulers
 from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.pods import pods
+from pytest_gpucluster.evidence.objects.pods import pods
 from pytest_gpucluster.judge import refused, say, terms
 from pytest_gpucluster.judge.blocking import enqueued_blocks_control, refused_harms_nobody
 from pytest_gpucluster.judge.capability import above_capability_refused

@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence import numa as reading
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import REJECTED, Trial
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import FINISHED, PodStory
+from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Finding, Verdict

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import machines, outages
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence.objects import node_status, outages
+from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -134,7 +134,7 @@ def siblings(evidence: Evidence, given: terms.Given) -> Presupposed:
 
 def _pools(evidence: Evidence, given: terms.Given) -> tuple[str, dict[str, list[Machine]]]:
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
-    return machines.pools(machines.gpu_nodes(evidence, declared), str(given.get("pool_label") or ""))
+    return node_status.pools(node_status.gpu_nodes(evidence, declared), str(given.get("pool_label") or ""))
 
 
 def _by(label: str) -> str:
@@ -184,7 +184,7 @@ def _for_a_time(evidence: Evidence, pool: str, found: Sequence[Machine]) -> Iter
 
 
 def _states(evidence: Evidence, machine: Machine) -> list[Machine]:
-    return [state for state in machines.states(evidence, machine.name) if state.reported]
+    return [state for state in node_status.states(evidence, machine.name) if state.reported]
 
 
 def _sibling_differed(

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence import components
-from pytest_gpucluster.evidence.components import Seen
 from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects import component_versions
+from pytest_gpucluster.evidence.objects.component_versions import Seen
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.plain import versions
@@ -40,7 +40,7 @@ NO_LABEL = Cause(
 def versions_supported(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge INV-006."""
     matrix = _matrix(given)
-    every = components.seen(evidence, str(given.get("gpu_resource") or "nvidia.com/gpu"))
+    every = component_versions.seen(evidence, str(given.get("gpu_resource") or "nvidia.com/gpu"))
     told = "; ".join(_told(name, [s for s in every if s.component == name]) for name in _names(every))
     facts = {"versions": {name: _counts(every, name) for name in _names(every)}}
     keys = tuple(dict.fromkeys(s.key for s in every))[: say.MANY]
@@ -143,7 +143,7 @@ def deployments_readable(evidence: Evidence, given: terms.Given) -> Presupposed:
     """Say whether the Deployments of declared components could be read."""
     del given
     name = "the Deployments of declared components may be read"
-    asked = api_answers.read(evidence, components.DEPLOYMENTS)
+    asked = api_answers.read(evidence, component_versions.DEPLOYMENTS)
     for answer in asked:
         if answer.denied:
             namespace = answer.case.rpartition(":")[2]

@@ -3,8 +3,8 @@
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.owners import JobStory
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.owners import JobStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names
 

@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence import gangs, gates, jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import ANNOTATION_GROUP, PodStory
+from pytest_gpucluster.evidence.objects.pods import ANNOTATION_GROUP, PodStory
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

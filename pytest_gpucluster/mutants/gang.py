@@ -5,9 +5,10 @@ import math
 from collections import Counter
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, owners, shortage
+from pytest_gpucluster.evidence import gangs, shortage
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import gpu_names, machines
+from pytest_gpucluster.evidence import gpu_names
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import EVERY_KIND, Evidence, Line
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.mutants import base
 
 Change = Callable[[dict[str, Any]], None]
@@ -13,7 +14,7 @@ Change = Callable[[dict[str, Any]], None]
 
 def _gpu_node(evidence: Evidence) -> str:
     """Return the name of the last GPU node, "" without one."""
-    return max((m.name for m in machines.machines(evidence) if m.gpu_label), default="")
+    return max((m.name for m in node_status.machines(evidence) if m.gpu_label), default="")
 
 
 def _on_last_node(change: Change) -> base.Mutant:

@@ -3,9 +3,10 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import gpu_names, machines
+from pytest_gpucluster.evidence import gpu_names
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.mutants import base
 
 AWAY = 1.9
@@ -45,7 +46,7 @@ def _none(node: dict[str, Any]) -> None:
 
 
 def _last_node(evidence: Evidence) -> Line | None:
-    found = [m.line for m in machines.machines(evidence) if any(map(gpu_names.is_gpu, m.capacity))]
+    found = [m.line for m in node_status.machines(evidence) if any(map(gpu_names.is_gpu, m.capacity))]
     return found[-1] if found and evidence.header.get("scenario") == "inventory" else None
 
 

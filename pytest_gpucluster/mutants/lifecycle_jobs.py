@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence import gangs, jobs
 from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

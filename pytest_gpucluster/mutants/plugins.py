@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import pods
+from pytest_gpucluster.evidence.objects.pods import pods
 from pytest_gpucluster.mutants import base
 
 

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import pods
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.api_answers import CONTROL
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.objects import pods
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence import evictions, shares
 from pytest_gpucluster.evidence.gangs import Gang, gangs
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.mutants import base
 
 

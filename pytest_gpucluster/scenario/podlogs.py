@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import containers
+from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.kube import errors, stream
 from pytest_gpucluster.scenario import live
 from pytest_gpucluster.scenario import site as sites

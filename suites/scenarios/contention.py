@@ -9,7 +9,7 @@ where that is not so and nothing is preempted, and g5, where it is.
 import dataclasses
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import components
+from pytest_gpucluster.evidence.objects import component_versions
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import all_bound, bound, exist
 from pytest_gpucluster.scenario.programs import image
@@ -63,7 +63,13 @@ def _submit(stage: Stage, role: str, wish: Wish, *, resource: str, queue: str, n
 def _configuration(stage: Stage) -> None:
     """Read the scheduler's configuration, where nothing was taken: whether it has the action decides the row."""
     space = namespace_of(stage, "volcano")
-    stage.read("v1", "ConfigMap", components.SCHEDULER_CONFIG, case=components.CONFIG, namespace=space)
+    stage.read(
+        "v1",
+        "ConfigMap",
+        component_versions.SCHEDULER_CONFIG,
+        case=component_versions.CONFIG,
+        namespace=space,
+    )
 
 
 def run_priorities(stage: Stage) -> None:

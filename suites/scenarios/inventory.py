@@ -5,7 +5,7 @@ Nodes and queues are watched in any case; everything else costs four requests.
 
 from typing import Any
 
-from pytest_gpucluster.evidence import components
+from pytest_gpucluster.evidence.objects import component_versions
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 
@@ -22,16 +22,16 @@ def run(stage: Stage) -> None:
         versions={name: list(ranges) for name, ranges in profile.versions.items()},
         pool_label=profile.pool_label or "",
     )
-    stage.server_version(case=components.SERVER)
+    stage.server_version(case=component_versions.SERVER)
     wanted = [*(["volcano"] if volcano else []), *profile.versions]
     for component in dict.fromkeys(name for name in wanted if name in known.NAMESPACES):
         namespace = namespace_of(stage, component)
         found = stage.read_all(
-            "apps/v1", "Deployment", case=f"{components.DEPLOYMENTS}:{namespace}", namespace=namespace
+            "apps/v1", "Deployment", case=f"{component_versions.DEPLOYMENTS}:{namespace}", namespace=namespace
         )
         if component == "volcano" and volcano:
-            name = components.scheduler_config(found or ()) or components.SCHEDULER_CONFIG
-            stage.read("v1", "ConfigMap", name, case=components.CONFIG, namespace=namespace)
+            name = component_versions.scheduler_config(found or ()) or component_versions.SCHEDULER_CONFIG
+            stage.read("v1", "ConfigMap", name, case=component_versions.CONFIG, namespace=namespace)
     if volcano:
         dry_run(stage)
     stage.context |= {("Node", node["metadata"]["name"]) for node in stage.live.objects("Node")}

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.scenario import Handle, Live, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.gpu_nodes import offered, takes_pods
 from pytest_gpucluster.scenario.predicates import phase

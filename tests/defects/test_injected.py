@@ -5,8 +5,9 @@ import copy
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, containers
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.report import decisions
 from suites.scenarios import numa
 from tests.defects import matrix

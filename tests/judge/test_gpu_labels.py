@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from pytest_gpucluster.evidence import discovered, machines, read
+from pytest_gpucluster.evidence import read
+from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
 from pytest_gpucluster.judge import nodes
 from tests import recordings
 from tests.judge.inventory import GPU, TOLD, decide, evidence, node
@@ -108,8 +109,8 @@ def test_labels_that_agree(found, told):
 def test_slices_need_so_many_gpus(offered, gpus):
     """A GPU has seven compute slices; the profile says how many of them one slice takes."""
     amounts = {name: str(count) for name, count in offered.items()}
-    (found,) = machines.machines(evidence(node("a", None, **amounts)))
-    assert discovered.sliced(found)[0] == gpus
+    (found,) = node_status.machines(evidence(node("a", None, **amounts)))
+    assert labelled_gpus.sliced(found)[0] == gpus
 
 
 def test_what_kubectl_printed_of_shared_gpus(tmp_path):

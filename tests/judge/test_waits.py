@@ -135,7 +135,7 @@ def stretched(evidence: Evidence, by: float) -> Evidence:
 
 
 def _pod(evidence: Evidence, uid: str) -> Any:
-    from pytest_gpucluster.evidence.pods import pods
+    from pytest_gpucluster.evidence.objects.pods import pods
 
     return next(pod for pod in pods(evidence) if pod.uid == uid)
 

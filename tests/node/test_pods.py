@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpucluster.evidence import containers
+from pytest_gpucluster.evidence.objects import containers
 from tests.node.harness import CONFIGMAPS, FINAL, PODS, SECRETS, Nodes
 
 

@@ -7,7 +7,7 @@ from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Line
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import pytorch
 
 UNRESOLVED = re.compile(

@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
-from pytest_gpucluster.evidence.pods import FINISHED
+from pytest_gpucluster.evidence.objects.pods import FINISHED
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause

@@ -9,9 +9,9 @@ from pytest_gpucluster.diagnose.detect.starting import START_ERRORS, runtime_say
 from pytest_gpucluster.diagnose.detect.suspecting import fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
-from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 

@@ -10,7 +10,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, no
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import lifecycle, say, several, terms
 from pytest_gpucluster.requirement import Cause
 

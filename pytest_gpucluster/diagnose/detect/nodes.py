@@ -10,8 +10,8 @@ from pytest_gpucluster.diagnose.machines import Machine
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.pods import PodStory
-from pytest_gpucluster.evidence.pods import pods as every_pod
+from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause

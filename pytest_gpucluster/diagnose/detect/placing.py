@@ -12,8 +12,8 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE,
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.pods import FINISHED, Waiting
-from pytest_gpucluster.evidence.pods import pods as every_pod
+from pytest_gpucluster.evidence.objects.pods import FINISHED, Waiting
+from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 

@@ -16,7 +16,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE,
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import pytorch, say
 from pytest_gpucluster.plain import selectors
 from pytest_gpucluster.requirement import Cause

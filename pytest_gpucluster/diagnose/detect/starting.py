@@ -7,9 +7,9 @@ from pytest_gpucluster.diagnose import machines, words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Cause
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import machines
 from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.plain import versions
 
 SERVER = "read:version"
@@ -91,7 +91,7 @@ def of_deployment(item: Mapping[str, Any]) -> Iterator[tuple[str, str, str, vers
 
 
 def _nodes(evidence: Evidence, gpu_resource: str) -> Iterator[Seen]:
-    for machine in machines.machines(evidence):
+    for machine in node_status.machines(evidence):
         kubelet = fields.text(machine.info, "kubeletVersion")
         if kubelet:
             yield Seen(

@@ -7,10 +7,10 @@ than 0.
 import math
 from collections.abc import Container
 
-from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.evidence.objects.pods import PodStory
 
 EVICTED = "DisruptionTarget"
 """Condition by which an eviction is announced: by the API, by a scheduler that takes the place, by a taint."""

@@ -1,7 +1,7 @@
 """Whom a pod asks for names: the cluster's DNS, or somebody who does not know the cluster's names."""
 
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.pods import PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 
 
 def elsewhere(pod: PodStory | None) -> str:

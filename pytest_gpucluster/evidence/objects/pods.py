@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence import containers
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.objects import containers
 
 STARTING = ("ContainerCreating", "PodInitializing")
 """Reasons of containers' states, as kubelets write them."""

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence.objects.node_status import Machine
 
 WHOLE = "nvidia.com/gpu"
 SHARED = ".shared"

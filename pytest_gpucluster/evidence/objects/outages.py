@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from pytest_gpucluster.evidence import machines, owners
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.machines import Machine
+from pytest_gpucluster.evidence.objects import node_status, owners
+from pytest_gpucluster.evidence.objects.node_status import Machine
 
 REGISTERED = 300.0
 """Seconds after the node reports again in which its device plugin must have registered: as long as a kubelet keeps the
@@ -34,7 +34,7 @@ def restart_of(evidence: Evidence, dip: Machine, resource: str, wanted: int) -> 
         resource: the devices' name.
         wanted: how many it offers otherwise.
     """
-    states = machines.states(evidence, dip.name)
+    states = node_status.states(evidence, dip.name)
     at = next(n for n, state in enumerate(states) if state.line is dip.line)
     if dip.offers(resource)[1]:
         return None
