@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, read
-from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import (
     access,
     aligned,

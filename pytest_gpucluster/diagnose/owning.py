@@ -2,12 +2,12 @@
 
 import math
 
-from pytest_gpucluster.evidence import kueue
-from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
-from pytest_gpucluster.evidence.kueue import Workload
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.owners import JobStory
+from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, gangs
+from pytest_gpucluster.evidence.scheduling.kueue import Workload
 from pytest_gpucluster.plain import names
 
 OPERATED = (

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from fractions import Fraction
 
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import schedulers
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.scheduling import schedulers
 
 
 @dataclasses.dataclass(frozen=True)

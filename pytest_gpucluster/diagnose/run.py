@@ -7,10 +7,10 @@ from pytest_gpucluster.diagnose import owning
 from pytest_gpucluster.diagnose.detect.table import DETECTORS
 from pytest_gpucluster.diagnose.model import Certainty, Diagnosis, Kind, Stage, State, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation, exists, loose_pods
-from pytest_gpucluster.evidence.gangs import Gang, gangs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import FINISHED
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, gangs
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.requirement import Finding, Verdict
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from pytest_gpucluster.diagnose import words
-from pytest_gpucluster.evidence import capacity, gates
-from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import GroupStory, JobStory, Said
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory, pods
+from pytest_gpucluster.evidence.scheduling import capacity, gates
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, gangs
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names
 

@@ -9,10 +9,10 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

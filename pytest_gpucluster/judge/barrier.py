@@ -3,9 +3,9 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Verdict
 

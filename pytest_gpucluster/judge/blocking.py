@@ -2,12 +2,12 @@
 
 import dataclasses
 
-from pytest_gpucluster.evidence import capacity, gates, schedulers
-from pytest_gpucluster.evidence.gangs import Gang
-from pytest_gpucluster.evidence.gates import Held
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import capacity, gates, schedulers
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
+from pytest_gpucluster.evidence.scheduling.gates import Held
 from pytest_gpucluster.judge import controls, refused, say, terms
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

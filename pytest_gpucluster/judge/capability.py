@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import capacity, schedulers
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
+from pytest_gpucluster.evidence.scheduling import capacity, schedulers
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import refused, say, terms, unserved
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.plain import quantities

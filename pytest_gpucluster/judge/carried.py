@@ -2,8 +2,8 @@
 
 import math
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.objects.owners import GroupStory, JobStory, Stated
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import terms
 
 WITHIN = 10.0

@@ -1,8 +1,8 @@
 """Whether a gang that proves something by running, a control or the winner of two, really ran."""
 
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import say, terms
 
 STARTS_WITHIN = 60.0

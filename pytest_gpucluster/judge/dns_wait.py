@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import late_names, names_resolve, presupposed, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

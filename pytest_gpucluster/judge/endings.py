@@ -1,10 +1,10 @@
 """How a Job ends by its own numbers: minSuccess (LIFE-006) and its time to live (LIFE-005)."""
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import COMPLETED
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -56,7 +56,7 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     ttl = fields.number(job.last, "spec", "ttlSecondsAfterFinished") if job else None
     if job is None or ttl is None:
         return f"{gang.title} has no ttlSecondsAfterFinished"
-    ends = jobs.FINAL | set(COMPLETED)
+    ends = volcano_jobs.FINAL | set(COMPLETED)
     finished = next(((t, name, key) for t, name, key in job.phases if name in ends), None)
     if finished is None and job.phase == "Aborted":
         text = f"{gang.title} is Aborted, which is no end that the time to live counts from"
@@ -67,7 +67,7 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
             f" (waited for {why})" if why else ""
         )
     t, phase, key = finished
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     grain = terms.of(evidence, given).grain
     ours = any(note.data.get("uid") == job.uid for note in evidence.notes("deleted-by-us"))
     gone = job.deleted if job.deleted is not None and job.deleted <= stop else None
@@ -145,7 +145,7 @@ def _decided(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     wanted = fields.number(job.last, "spec", "minSuccess") if job else None
     if job is None or not wanted:
         return f"{gang.title} has no minSuccess"
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     done = sorted(
         (pod.finished, pod.keys["finished"])
         for pod in gang.pods
@@ -155,11 +155,14 @@ def _decided(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     number = Number(f"members of {gang.name} that succeeded", len(done), "", wanted, "spec.minSuccess")
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        keys = (*(key for _, key in done[:3]), *(key for _, name, key in job.phases if name in jobs.FINAL))
+        keys = (
+            *(key for _, key in done[:3]),
+            *(key for _, name, key in job.phases if name in volcano_jobs.FINAL),
+        )
         return say.finding(verdict, DECIDES, text, gang, evidence=keys, numbers=(number,), **more)
 
     told = f"{gang.title}: {say.count(len(done), 'member')} succeeded, minSuccess {wanted}"
-    asked = any(action == "CompleteJob" for _, action, _ in jobs.executed(evidence, job))
+    asked = any(action == "CompleteJob" for _, action, _ in volcano_jobs.executed(evidence, job))
     if len(done) >= wanted:
         return _enough(evidence, given, gang, (done[wanted - 1][0], phase, told), found)
     seen = len({pod.slot for pod in gang.pods}) >= gang.size and not evidence.gaps("Pod", job.created, stop)
@@ -184,11 +187,11 @@ def _enough(
     """Judge a Job of which enough members succeeded: `at` is when, the phase now, and how it is told."""
     t, phase, told = at
     assert gang.job is not None  # noqa: S101 (narrowed by the caller)
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     limit = several.due(evidence, given, gang, t)
     completed = gang.job.phase_time("Completed")
     if completed is None:
-        if phase in jobs.FINAL or stop >= limit:
+        if phase in volcano_jobs.FINAL or stop >= limit:
             text = f"{told} at t={t:.2f} s, and it is {phase} {stop - t:.1f} s later"
             return found(Verdict.FAIL, text, causes=(IGNORED,))
         return found(Verdict.INCONCLUSIVE, f"{told}; the evidence ends before it had to be Completed")
@@ -200,7 +203,11 @@ def _enough(
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,))
     alone = several.left_alone(evidence, gang, stop)
     overdue = several.overdue(evidence, gang, stop)
-    slow = [p for p in gang.pods if not p.going(t) and p.finished is None and (jobs.left(p) or 0.0) > limit]
+    slow = [
+        p
+        for p in gang.pods
+        if not p.going(t) and p.finished is None and (volcano_jobs.left(p) or 0.0) > limit
+    ]
     if overdue or slow or (alone and stop >= limit):
         left = overdue or tuple(slow) or alone
         text = f"{told}: Completed, but {say.listed([pod.name for pod in left], 4)} runs on"

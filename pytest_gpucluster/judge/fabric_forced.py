@@ -4,8 +4,8 @@ NCCL is told the one network that it may use (NCCL_NET): what would else be a si
 """
 
 from pytest_gpucluster.evidence.collectives import Told
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms
 from pytest_gpucluster.measure.nccl import Facts
 from pytest_gpucluster.requirement import Cause, Finding, Verdict

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from pytest_gpucluster.evidence import nccl_logs
 from pytest_gpucluster.evidence.collectives import Rank, Told
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_logs, fabric_terms, say, terms
 from pytest_gpucluster.measure.nccl import Facts, advice
 from pytest_gpucluster.measure.nccl.facts import Path

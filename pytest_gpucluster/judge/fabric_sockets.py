@@ -5,8 +5,8 @@ of the rows that stand on it.
 """
 
 from pytest_gpucluster.evidence.collectives import Told
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.measure.collective import size_text

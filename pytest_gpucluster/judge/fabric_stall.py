@@ -7,8 +7,8 @@ import math
 
 from pytest_gpucluster.evidence import collectives
 from pytest_gpucluster.evidence.collectives import Rank, Told
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_doubts, fabric_terms, say, terms
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -2,9 +2,9 @@
 
 from pytest_gpucluster.evidence import collectives
 from pytest_gpucluster.evidence.collectives import Rank, Told
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.measure.collective import Floor, Shape, floor_of

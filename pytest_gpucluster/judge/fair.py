@@ -4,9 +4,9 @@ import dataclasses
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import shares
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.shares import Tenant
+from pytest_gpucluster.evidence.scheduling import queue_shares
+from pytest_gpucluster.evidence.scheduling.queue_shares import Tenant
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -66,7 +66,7 @@ class Contest:
 def shares_by_weight(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge REF-009."""
     limits = terms.of(evidence, given)
-    several = shares.tenants(evidence)
+    several = queue_shares.tenants(evidence)
     contest = _contest(evidence, given, several)
     if contest is None:
         text = "no two queues wanted more of one resource at the same time"
@@ -104,7 +104,7 @@ def shares_by_weight(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _contest(evidence: Evidence, given: terms.Given, several: tuple[Tenant, ...]) -> Contest | None:
     """Return the last span in which two or more queues wanted more of one resource."""
-    resource = str(given.get("resource") or "") or shares.resource_of(several)
+    resource = str(given.get("resource") or "") or queue_shares.resource_of(several)
     rivals = tuple(one for one in several if one.gang_size(resource) > 0)
     if len(rivals) < 2 or not resource:
         return None
@@ -112,7 +112,7 @@ def _contest(evidence: Evidence, given: terms.Given, several: tuple[Tenant, ...]
     end = noted[-1][1] if noted else evidence.end
     start: float | None = None
     spans: list[tuple[float, float]] = []
-    for t in shares.moments(rivals, end):
+    for t in queue_shares.moments(rivals, end):
         if all(one.wants(t) for one in rivals) and t < end:
             start = t if start is None else start
         elif start is not None:
@@ -131,7 +131,9 @@ def _contest(evidence: Evidence, given: terms.Given, several: tuple[Tenant, ...]
 
 def _settled(contest: Contest) -> float | None:
     """Return since when the queues have held what they are due until the end of the contest, None if they did not."""
-    inside = [t for t in shares.moments(contest.tenants, contest.end) if contest.start <= t < contest.end]
+    inside = [
+        t for t in queue_shares.moments(contest.tenants, contest.end) if contest.start <= t < contest.end
+    ]
     since: float | None = None
     for t in [*inside, contest.end - 1e-6]:
         since = (t if since is None else since) if contest.fair(t) else None

@@ -7,10 +7,10 @@ the same questions.
 import dataclasses
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import schedulers
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
+from pytest_gpucluster.evidence.scheduling import schedulers
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause

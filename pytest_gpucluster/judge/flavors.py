@@ -8,12 +8,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import quota
-from pytest_gpucluster.evidence.kueue import CLUSTER_QUEUE, FLAVOR
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.evidence.objects.node_status import Machine
+from pytest_gpucluster.evidence.scheduling import kueue_quota
+from pytest_gpucluster.evidence.scheduling.kueue import CLUSTER_QUEUE, FLAVOR
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause
@@ -154,7 +154,7 @@ def _nothing(evidence: Evidence, given: terms.Given, queue: Line) -> list[Doubt]
         limit = fields.sub(queue.object, "spec", "capability")
         zero = [name for name in asked if name in limit and _amount(limit[name]) == 0]
         return [Doubt(f"its capability of {say.listed(zero)} is 0", NOTHING)] if zero else []
-    told = quota.quota(evidence, queue.name)
+    told = kueue_quota.quota(evidence, queue.name)
     if told is None:
         return []
     zero = [name for name in asked if told.nominal.get(name) == 0 and not told.reach.get(name)]

@@ -1,9 +1,9 @@
 """Judges of the gang family: whole or not at all."""
 
-from pytest_gpucluster.evidence import capacity, gates
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import capacity, gates
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import barrier, carried, say, terms
 from pytest_gpucluster.judge.half import half_placed, halves, lasting
 from pytest_gpucluster.judge.pair import two_gangs

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import jobs, placement
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.owners import JobStory
-from pytest_gpucluster.evidence.placement import Half
+from pytest_gpucluster.evidence.scheduling import half_placement, volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
+from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 
 
 def halves(evidence: Evidence, gangs: Sequence[Gang]) -> tuple[Half, ...]:
     """Return every half placement of these gangs, longest first."""
-    found = [half for gang in gangs for half in placement.halves(evidence, gang)]
+    found = [half for gang in gangs for half in half_placement.halves(evidence, gang)]
     return tuple(sorted(found, key=lambda half: -half.seconds))
 
 
@@ -65,7 +65,7 @@ def interrupted(evidence: Evidence, half: Half) -> bool:
 
 def _over(evidence: Evidence, job: JobStory, start: float) -> list[float]:
     """Return when a Job came to its end, was being deleted, or was suspended after a time."""
-    times = [t for t, phase, _ in job.phases if phase in jobs.OVER - {"Restarting"}]
+    times = [t for t, phase, _ in job.phases if phase in volcano_jobs.OVER - {"Restarting"}]
     for line in evidence.history(job.uid):
         suspended = line.t >= start and fields.sub(line.object, "spec").get("suspend") is True
         if suspended or _going(line):

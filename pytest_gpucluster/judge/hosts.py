@@ -7,11 +7,11 @@ as underscores, in upper case; the folder /etc/volcano with a file `<task>.host`
 
 from collections.abc import Collection, Iterator, Mapping
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 

@@ -1,8 +1,8 @@
 """Restarts inside a pod, which no policy and no maxRetry sees: LIFE-012, and why other rows were not tried."""
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -18,7 +18,7 @@ IN_PLACE = Cause(
 )
 
 
-def _told(one: jobs.InPlace) -> str:
+def _told(one: volcano_jobs.InPlace) -> str:
     last = "" if one.exit_code is None else f", last exit {one.exit_code}"
     often = say.count(one.restarts, "time")
     return f"{one.pod.where} restarts in place ({often}{last}) under restartPolicy {one.policy}"
@@ -26,11 +26,11 @@ def _told(one: jobs.InPlace) -> str:
 
 def instead(evidence: Evidence, gang: Gang, required: str) -> Finding | None:
     """Return why a failure of this Job could not set a policy off; None where nothing was restarted in place."""
-    restarted = [one for one in jobs.in_place(evidence, gang) if one.policy != "Never"]
+    restarted = [one for one in volcano_jobs.in_place(evidence, gang) if one.policy != "Never"]
     if not restarted:
         return None
     one = restarted[0]
-    holds = several.held(several.living(evidence, gang, jobs.end_of_story(evidence)))
+    holds = several.held(several.living(evidence, gang, volcano_jobs.end_of_story(evidence)))
     text = f"not tested: {_told(one)}, so PodFailed cannot occur"
     text += f"; {holds} are held meanwhile" if holds else ""
     return say.finding(
@@ -46,20 +46,22 @@ def restarts_in_place_control(evidence: Evidence, given: terms.Given) -> Finding
 
 
 def _shown(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
-    if gang.job is None or not any(p.matches(jobs.FAILED, p.exit_code) for p in jobs.all_policies(gang)):
+    if gang.job is None or not any(
+        p.matches(volcano_jobs.FAILED, p.exit_code) for p in volcano_jobs.all_policies(gang)
+    ):
         return f"{gang.title} has no policy for PodFailed or an exit code"
-    restarted = [one for one in jobs.in_place(evidence, gang) if one.exit_code not in (None, 0)]
+    restarted = [one for one in volcano_jobs.in_place(evidence, gang) if one.exit_code not in (None, 0)]
     if not restarted:
         why = several.expired(evidence, gang)
         return f"no container of {gang.title} was restarted in its pod" + (
             f" (waited for {why})" if why else ""
         )
     one = restarted[0]
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     since = next((line.t for line in evidence.history(one.pod.uid) if line.key == one.key), stop)
-    retries = jobs.retry_count(gang.job)
-    acted = [action for t, action, _ in jobs.executed(evidence, gang.job) if t <= stop]
-    over = [name for t, name, _ in gang.job.phases if name in jobs.OVER and t <= stop]
+    retries = volcano_jobs.retry_count(gang.job)
+    acted = [action for t, action, _ in volcano_jobs.executed(evidence, gang.job) if t <= stop]
+    over = [name for t, name, _ in gang.job.phases if name in volcano_jobs.OVER and t <= stop]
     window = terms.of(evidence, given).window
     stays = stop - since
     number = Number(f"restarts in place of {one.pod.name}", one.restarts, "", None, "restartCount")

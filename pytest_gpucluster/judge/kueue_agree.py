@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import jobs, kueue, quota
-from pytest_gpucluster.evidence.kueue import SKEW, Held, Workload
 from pytest_gpucluster.evidence.log import fields, order
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, volcano_jobs
+from pytest_gpucluster.evidence.scheduling.kueue import SKEW, Held, Workload
 from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -121,7 +121,7 @@ def _kept(evidence: Evidence, grace: float) -> Iterator[Finding]:
 
 def _orphans(evidence: Evidence, grace: float) -> Iterator[Finding]:
     """Yield Workloads that held quota after their Job was gone; what our own cleaning up takes away is left out."""
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     for job in kueue.held(evidence):
         if job.gone >= stop:
             continue
@@ -163,7 +163,7 @@ def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
             for what, t in (("finished", pod.finished), ("deleting", pod.deleting), ("deleted", pod.deleted))
             if t is not None
         )
-        if quota.leaves(pod) < end
+        if kueue_quota.leaves(pod) < end
         else None
     )
     if left is None:
@@ -177,7 +177,7 @@ def _alone(job: Held, pod: PodStory, end: float) -> float:
     """Return for how long a pod held a place while its Job held no quota."""
     if pod.bound is None:
         return 0.0
-    begin, stop = pod.bound, min(quota.leaves(pod), end)
+    begin, stop = pod.bound, min(kueue_quota.leaves(pod), end)
     longest = 0.0
     for one in sorted(job.reserved, key=lambda r: r.start):
         longest = max(longest, min(one.start, stop) - begin)
@@ -191,13 +191,13 @@ def _overrun(evidence: Evidence) -> Iterator[Finding]:
     """Yield queues whose pods together asked for more than the quota."""
     by_queue: dict[str, list[Held]] = {}
     for job in (one for one in kueue_terms.labelled(evidence) if one.gang.pods):
-        by_queue.setdefault(quota.cluster_queue_of(evidence, job), []).append(job)
+        by_queue.setdefault(kueue_quota.cluster_queue_of(evidence, job), []).append(job)
     for name, mine in by_queue.items():
         pods = [pod for job in mine for pod in job.gang.pods]
-        for t in quota.moments(pods):
-            limit = quota.quota(evidence, name, t, most=True) if name else None
+        for t in kueue_quota.moments(pods):
+            limit = kueue_quota.quota(evidence, name, t, most=True) if name else None
             # A watch of pods may be ahead of itself for a moment where one pod replaces another.
-            using = [pod for pod in quota.uses(pods, t) if quota.leaves(pod) > t + SKEW]
+            using = [pod for pod in kueue_quota.uses(pods, t) if kueue_quota.leaves(pod) > t + SKEW]
             for resource, most in (limit.reach if limit else {}).items():
                 used = sum((fields.requested(pod.last, resource) for pod in using), Fraction(0))
                 if used > most:
@@ -214,7 +214,7 @@ def _overpromised(evidence: Evidence) -> Iterator[Finding]:
     """Yield queues whose Workloads together held more than the quota."""
     holders = [(job, w, one) for job in kueue.held(evidence) for w in job.workloads for one in w.reserved]
     for job, _, mine in holders:
-        limit = quota.quota(evidence, mine.queue, mine.start, most=True)
+        limit = kueue_quota.quota(evidence, mine.queue, mine.start, most=True)
         if limit is None:
             continue
         for resource, most in limit.reach.items():

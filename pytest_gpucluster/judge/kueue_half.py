@@ -1,9 +1,9 @@
 """KUE-009, the contrast: quota above capacity half-places a gang, and that is seen."""
 
-from pytest_gpucluster.evidence import quota
-from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.placement import Half
+from pytest_gpucluster.evidence.scheduling import kueue_quota
+from pytest_gpucluster.evidence.scheduling.half_placement import Half
+from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.judge.half import halves, lasting
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -73,7 +73,7 @@ def _promised(job: Held, half: Half, tolerance: float) -> bool:
 def _quota(evidence: Evidence, job: Held) -> str:
     """Return how much was promised."""
     held = job.reserved[0]
-    limit = quota.quota(evidence, held.queue, held.start)
+    limit = kueue_quota.quota(evidence, held.queue, held.start)
     scarce = [resource for resource in held.amounts if "/" in resource] or list(held.amounts)
     promised = kueue_terms.amounts(dict(held.amounts), scarce)
     of = (

@@ -1,9 +1,9 @@
 """KUE-008: a Job without queue label runs outside of the quota; one that names an unknown LocalQueue is held."""
 
-from pytest_gpucluster.evidence import kueue
-from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status
+from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict

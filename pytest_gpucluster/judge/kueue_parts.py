@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pytest_gpucluster.evidence import kueue
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import kueue
 from pytest_gpucluster.judge import attribution, kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

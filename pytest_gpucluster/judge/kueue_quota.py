@@ -1,9 +1,9 @@
 """KUE-002: what is above the quota stays suspended, and no pod of it ever exists."""
 
-from pytest_gpucluster.evidence import kueue, quota
-from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
+from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Refusal, Verdict
@@ -68,8 +68,8 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, short: list[str]) 
 
 
 def _numbers(evidence: Evidence, job: Held, short: list[str]) -> tuple[Number, ...]:
-    name = quota.cluster_queue_of(evidence, job)
-    found = quota.quota(evidence, name, job.gone, most=True)
+    name = kueue_quota.cluster_queue_of(evidence, job)
+    found = kueue_quota.quota(evidence, name, job.gone, most=True)
     reach = {} if found is None else found.reach
     return tuple(
         Number(
@@ -93,7 +93,7 @@ def _violated(job: Held, short: list[str]) -> Finding | None:
         keys.append(loose[2])
     if pods:
         ran = [pod for pod in pods if pod.running is not None]
-        first, last = min(pod.created for pod in pods), max(quota.leaves(pod) for pod in pods)
+        first, last = min(pod.created for pod in pods), max(kueue_quota.leaves(pod) for pod in pods)
         until = f"until t={last:.2f} s" if last < float("inf") else "to the end"
         parts.append(
             f"{say.count(len(pods), 'pod')} of it existed from t={first:.2f} s {until}, {len(ran)} of them ran"

@@ -1,10 +1,10 @@
 """KUE-004: waitForPodsReady takes a gang that cannot become ready off the quota, and queues it again."""
 
-from pytest_gpucluster.evidence import kueue, quota
-from pytest_gpucluster.evidence.kueue import Held, Workload
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
+from pytest_gpucluster.evidence.scheduling.kueue import Held, Workload
 from pytest_gpucluster.judge import kueue_started, kueue_terms, say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -87,14 +87,14 @@ def _carried_out(
     held, stop = workload.holding(first.t), kueue_terms.story_end(evidence, job)
     released = first.t if held is None else min(held.end, workload.end)
     pods = [pod for pod in job.gang.pods if pod.created <= first.t]
-    stay = [pod for pod in pods if quota.leaves(pod) >= stop]
+    stay = [pod for pod in pods if kueue_quota.leaves(pod) >= stop]
     if released >= stop or stay:
         kept = f"its quota is kept {stop - first.t:.1f} s later" if released >= stop else ""
         left = f"{say.count(len(stay), 'pod')} of it stay" if stay else ""
         text = f"{job.gang.title} was evicted at t={first.t:.2f} s, but {' and '.join(p for p in (kept, left) if p)}"
         return _finding(missing, text, job, first, causes=(KEPT,), numbers=(number,))
     grace = max((pod.grace for pod in pods), default=0.0)
-    gone = max([released, *(quota.leaves(pod) for pod in pods)])
+    gone = max([released, *(kueue_quota.leaves(pod) for pod in pods)])
     if gone - first.t > several.act_within(given) + grace + several.GONE_SLACK:
         text = f"{job.gang.title} was evicted at t={first.t:.2f} s, and kept quota or pods for {gone - first.t:.0f} s"
         return _finding(Verdict.FAIL, text, job, first, causes=(KEPT,), numbers=(number,))

@@ -7,13 +7,13 @@ where no pod was ever made.
 import dataclasses
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence import kueue
-from pytest_gpucluster.evidence.kueue import Reserved, Workload
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import pods
+from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling.kueue import Reserved, Workload
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import quota
-from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import kueue_quota
+from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import kueue_terms, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -50,10 +50,14 @@ def _pairs(evidence: Evidence, jobs: tuple[Held, ...]) -> list[tuple[Held, Held]
     found = []
     for n, one in enumerate(jobs):
         for other in jobs[n + 1 :]:
-            name = quota.cluster_queue_of(evidence, one)
-            if not name or name != quota.cluster_queue_of(evidence, other) or not _at_a_time(one, other):
+            name = kueue_quota.cluster_queue_of(evidence, one)
+            if (
+                not name
+                or name != kueue_quota.cluster_queue_of(evidence, other)
+                or not _at_a_time(one, other)
+            ):
                 continue
-            limit = quota.quota(evidence, name, most=True)
+            limit = kueue_quota.quota(evidence, name, most=True)
             if limit is None or limit.short(one.asks) or limit.short(other.asks):
                 continue
             if limit.short(_sum(one.asks, other.asks)):
@@ -76,7 +80,7 @@ def _over(job: Held) -> float:
 
 def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, arranged: bool) -> Finding:
     limits = terms.of(evidence, given)
-    found = quota.quota(evidence, quota.cluster_queue_of(evidence, one), most=True)
+    found = kueue_quota.quota(evidence, kueue_quota.cluster_queue_of(evidence, one), most=True)
     overlap = _overlap(one, other, found.reach if found else {}, evidence.end)
     if overlap is not None and overlap[1] - overlap[0] > limits.grain + terms.EPSILON:
         return _overlapped(one, other, overlap)
@@ -97,7 +101,7 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
     waited = [one for workload in second.workloads for one in workload.refusals if one.t < start]
     keys = tuple(job.reserved[0].key if job.reserved else job.suspended[0][2] for job in (first, second))
-    ended = max((quota.leaves(pod) for pod in first.gang.pods), default=math.inf)
+    ended = max((kueue_quota.leaves(pod) for pod in first.gang.pods), default=math.inf)
     text = (
         f"{first.gang.name} ran whole and its last pod ended at t={ended:.2f} s; {second.gang.name} waited without a "
         f"pod and ran whole from t={start:.2f} s"
@@ -142,7 +146,9 @@ def _overlap(one: Held, other: Held, limit: Mapping[str, Fraction], end: float) 
     A Job of which some pods have ended gives their quota back, so that the rest of it may run beside another Job:
     both must then be whole, ended pods counted, and together within the quota.
     """
-    edges = {t for job in (one, other) for pod in job.gang.pods for t in (pod.created, quota.leaves(pod))}
+    edges = {
+        t for job in (one, other) for pod in job.gang.pods for t in (pod.created, kueue_quota.leaves(pod))
+    }
     longest: tuple[float, float] | None = None
     begin: float | None = None
     for t in [*sorted(t for t in edges if t < end), end]:
@@ -157,7 +163,7 @@ def _overlap(one: Held, other: Held, limit: Mapping[str, Fraction], end: float) 
 
 
 def _wrong(one: Held, other: Held, limit: Mapping[str, Fraction], t: float) -> bool:
-    mine, others = quota.there(one.gang.pods, t), quota.there(other.gang.pods, t)
+    mine, others = kueue_quota.there(one.gang.pods, t), kueue_quota.there(other.gang.pods, t)
     if not mine or not others:
         return False
     if any(_places(job, t) < job.gang.size for job in (one, other)):
@@ -170,7 +176,7 @@ def _wrong(one: Held, other: Held, limit: Mapping[str, Fraction], t: float) -> b
 
 def _places(job: Held, t: float) -> int:
     """Return how many places of a Job have a pod at a time, or had one that ended well."""
-    there = {pod.slot for pod in quota.there(job.gang.pods, t)}
+    there = {pod.slot for pod in kueue_quota.there(job.gang.pods, t)}
     ended = {
         pod.slot
         for pod in job.gang.pods
@@ -182,10 +188,10 @@ def _places(job: Held, t: float) -> int:
 def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding:
     middle = (overlap[0] + overlap[1]) / 2
     counts = [
-        f"{job.gang.name} {len(quota.there(job.gang.pods, middle))}, {len(quota.uses(job.gang.pods, middle))} bound"
+        f"{job.gang.name} {len(kueue_quota.there(job.gang.pods, middle))}, {len(kueue_quota.uses(job.gang.pods, middle))} bound"
         for job in (one, other)
     ]
-    pods = [pod for job in (one, other) for pod in quota.there(job.gang.pods, middle)]
+    pods = [pod for job in (one, other) for pod in kueue_quota.there(job.gang.pods, middle)]
     return say.finding(
         Verdict.FAIL,
         REQUIRED,

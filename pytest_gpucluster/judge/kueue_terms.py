@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import jobs, kueue, quota
-from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, volcano_jobs
+from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import presupposed, say, terms
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
@@ -53,8 +53,8 @@ def over(evidence: Evidence, job: Held) -> list[str]:
 
     The largest quota counts that was seen while the Job was there.
     """
-    name = quota.cluster_queue_of(evidence, job)
-    found = quota.quota(evidence, name, job.gone, most=True) if name else None
+    name = kueue_quota.cluster_queue_of(evidence, job)
+    found = kueue_quota.quota(evidence, name, job.gone, most=True) if name else None
     return [] if found is None else found.short(job.asks)
 
 
@@ -126,7 +126,7 @@ def gap(evidence: Evidence, start: float, end: float, *kinds: str) -> str:
 
 def story_end(evidence: Evidence, job: Held) -> float:
     """Return when a Job's story ends: with the scenario or the evidence, or when the Job itself was taken away."""
-    return min(job.gone, jobs.end_of_story(evidence))
+    return min(job.gone, volcano_jobs.end_of_story(evidence))
 
 
 def refusals(job: Held) -> str:
@@ -195,7 +195,7 @@ def quota_within_capacity(evidence: Evidence, given: terms.Given) -> Presupposed
         for line in evidence.of_kind(kueue.WORKLOAD)
     }
     for queue in sorted(admitting - {""}):
-        limit = quota.quota(evidence, queue)
+        limit = kueue_quota.quota(evidence, queue)
         for resource, amount in sorted((limit.nominal if limit else {}).items()):
             there = sum((most.get(resource, Fraction(0)) for most in offered.values()), Fraction(0))
             # Processors and memory are often given without a limit; what gangs fight for are devices.
@@ -217,7 +217,7 @@ def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
         return say.presupposed(name, held=None, observed="no Job above its queue's quota in the evidence")
     tried = ""
     for job in labelled(evidence):
-        same = quota.cluster_queue_of(evidence, job) == quota.cluster_queue_of(evidence, large[0])
+        same = kueue_quota.cluster_queue_of(evidence, job) == kueue_quota.cluster_queue_of(evidence, large[0])
         if job in large or not same:
             continue
         span = together(job)

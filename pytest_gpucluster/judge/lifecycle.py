@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import COMPLETED
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -185,8 +185,10 @@ def _completed(evidence: Evidence, given: terms.Given, one: Ended) -> Finding:
     until = _due(evidence, given, one, budget)
     master = say.listed([pod.name for pod in one.pods], 2)
     start = f"{master} ended with 0 at t={one.t:.2f} s"
-    alone = tuple(pod for pod in one.others if jobs.left(pod) is None or _before(pod))
-    asked = {pod.name: jobs.left(pod) for pod in one.others if pod not in alone or pod.finished is None}
+    alone = tuple(pod for pod in one.others if volcano_jobs.left(pod) is None or _before(pod))
+    asked = {
+        pod.name: volcano_jobs.left(pod) for pod in one.others if pod not in alone or pod.finished is None
+    }
     keys = (*(pod.keys["finished"] for pod in one.pods[:2]), *_end_keys(one.others))
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
@@ -218,7 +220,7 @@ def _completed(evidence: Evidence, given: terms.Given, one: Ended) -> Finding:
 
 def _before(pod: PodStory) -> bool:
     """Report whether a pod had ended by itself before anybody asked for its deletion."""
-    going = jobs.left(pod)
+    going = volcano_jobs.left(pod)
     return pod.finished is not None and (going is None or pod.finished < going)
 
 
@@ -246,7 +248,7 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
     `at` is what ended, by when deletion had to be asked for, and the budget of the controllers.
     """
     one, until, budget = at
-    late = several.outlived(evidence, one.others, jobs.end_of_story(evidence))
+    late = several.outlived(evidence, one.others, volcano_jobs.end_of_story(evidence))
     if late:
         pod, over = late[0]
         text = f"{pod.name} was there {over:.0f} s after its grace period of {pod.grace:.0f} s"

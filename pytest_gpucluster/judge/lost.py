@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.shortage import SHORT_PHASES, Shortage, shortages
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
+from pytest_gpucluster.evidence.scheduling.lost_members import SHORT_PHASES, Shortage, shortages
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

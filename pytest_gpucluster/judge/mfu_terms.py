@@ -5,9 +5,9 @@ from typing import Any
 
 from pytest_gpucluster.evidence import figures
 from pytest_gpucluster.evidence.figures import Rank, Told
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.measure import consistency, peaks, samples
 from pytest_gpucluster.requirement import Cause, Finding, Verdict

@@ -4,10 +4,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence import outlook, placement
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import half_placement, would_fit
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import carried, faults, half, say, scarce, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -77,7 +77,7 @@ def never_below_minimum(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _fewer_fit(evidence: Evidence, given: terms.Given, a: scarce.Attempt) -> Finding | None:
     """Return the finding on an attempt of which some members, but too few, would have fitted; None if never."""
-    shown = outlook.longest(outlook.outlooks(a.gen, a.reading), lambda o: 0 < o.total < a.gen.minimum)
+    shown = would_fit.longest(would_fit.outlooks(a.gen, a.reading), lambda o: 0 < o.total < a.gen.minimum)
     if shown is None:
         return None
     who = (
@@ -91,7 +91,7 @@ def _held_long(
     evidence: Evidence,
     given: terms.Given,
     a: scarce.Attempt,
-    shown: outlook.Stretch,
+    shown: would_fit.Stretch,
     texts: tuple[str, str],
 ) -> Finding | None:
     """Return the finding on an attempt that was rightly held: long enough, without a gap, and bound afterwards."""
@@ -219,7 +219,7 @@ def _roles_matter(gang: Gang, least: Mapping[str, int]) -> bool:
 def _role_short(
     evidence: Evidence, given: terms.Given, gang: Gang, least: Mapping[str, int]
 ) -> Finding | None:
-    found = placement.short_role(evidence, gang, least)
+    found = half_placement.short_role(evidence, gang, least)
     shown = [*half.lasting(evidence, given, found), *half.retreats(evidence, found)]
     if shown:
         worst = max(shown, key=lambda one: one.seconds)
@@ -252,16 +252,16 @@ def _role_lacks(
     """Return the finding on an attempt of which enough members would have fitted, but too few of one task."""
     least, said = what
 
-    def lacks(o: outlook.Outlook) -> bool:
+    def lacks(o: would_fit.Outlook) -> bool:
         return o.total >= a.gen.minimum and any(o.fits.get(role, 0) < low for role, low in least.items())
 
-    def alone(o: outlook.Outlook) -> bool:
+    def alone(o: would_fit.Outlook) -> bool:
         most = max((min(o.fits.get(role, 0), replicas[role]) for role in replicas), default=0)
         return most >= a.gen.minimum and any(o.fits.get(role, 0) < low for role, low in least.items())
 
     replicas = Counter(pod.task for pod in a.gen.members)
-    said_so = outlook.longest(outlook.outlooks(a.gen, a.reading), lacks)
-    shown = said_so or outlook.longest(outlook.reckoned(evidence, a.gen, a.reading), alone)
+    said_so = would_fit.longest(would_fit.outlooks(a.gen, a.reading), lacks)
+    shown = said_so or would_fit.longest(would_fit.reckoned(evidence, a.gen, a.reading), alone)
     if shown is None:
         return None
     fits = shown.most.fits

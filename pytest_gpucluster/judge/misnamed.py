@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import faults, say, terms
 from pytest_gpucluster.judge.faults import Fault
 from pytest_gpucluster.plain import names

@@ -15,10 +15,10 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.evidence.log import fields, payload_forms, payload_lines, soundness
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import mishaps, pods
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
 

@@ -4,9 +4,9 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import placement
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import half_placement
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import controls, half, say, scarce, terms
 from pytest_gpucluster.judge.scarce import Attempt
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -73,7 +73,7 @@ def _starving(evidence: Evidence, given: terms.Given, gangs: Sequence[Gang]) -> 
     return None
 
 
-def _holds(one: placement.Half) -> str:
+def _holds(one: half_placement.Half) -> str:
     return f"{one.gang.name} holds {say.part(one.held, one.generation.minimum)}"
 
 

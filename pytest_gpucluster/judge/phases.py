@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import lifecycle, say, several, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -53,7 +53,7 @@ def documented_path(evidence: Evidence, given: terms.Given) -> Finding:
 
 
 def _path(evidence: Evidence, gang: Gang) -> Finding:
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     phases = [one for one in (gang.job.phases if gang.job else ()) if one[0] <= stop]
     if not phases:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{gang.title} was not seen in any phase", gang)
@@ -93,7 +93,7 @@ def _not_completed(evidence: Evidence, gang: Gang, shown: str, keys: tuple[str, 
     """Judge a Job whose path is documented and did not end Completed: did it have a reason to?"""
     why = several.expired(evidence, gang) or (terms.timed_out(evidence) or ("",))[0]
     policy = [one for one in lifecycle.ended_tasks(gang) if one.policy]
-    if policy and (why or shown.rpartition(" ")[2] in jobs.FINAL):
+    if policy and (why or shown.rpartition(" ")[2] in volcano_jobs.FINAL):
         text = f"{gang.title}: {shown}, although the task {policy[0].task} ended with 0 and completes the Job"
         text += f" (waited for {why})" if why else ""
         return say.finding(Verdict.FAIL, REQUIRED, text, gang, evidence=keys, causes=(NOT_COMPLETED,))

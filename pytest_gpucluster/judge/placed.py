@@ -1,9 +1,9 @@
 """By whom members are placed: a scheduler that their Job does not name is not the one that a row is about."""
 
-from pytest_gpucluster.evidence import gangs, schedulers
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import gangs, schedulers
 from pytest_gpucluster.judge import needs, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause

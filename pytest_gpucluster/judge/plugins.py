@@ -1,8 +1,8 @@
 """Judges of the plugins family: what the pytorch and svc plugins wire."""
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import pytorch, say, terms
 from pytest_gpucluster.judge.names_resolve import master_resolves
 from pytest_gpucluster.plain import names

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import in_place, say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -47,11 +47,11 @@ def act_as_documented(evidence: Evidence, given: terms.Given) -> Finding:
 def _acted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
     if gang.job is None:
         return f"the Job of {gang.title} is not in the evidence"
-    for failure in jobs.first_failures(evidence, gang):
-        policy = jobs.policy_for(gang, failure.pod.task, jobs.FAILED, failure.exit_code)
+    for failure in volcano_jobs.first_failures(evidence, gang):
+        policy = volcano_jobs.policy_for(gang, failure.pod.task, volcano_jobs.FAILED, failure.exit_code)
         if policy is None or policy.delayed:
             continue
-        if policy.action in jobs.ENDS or policy.action == "RestartJob":
+        if policy.action in volcano_jobs.ENDS or policy.action == "RestartJob":
             return _judge(evidence, given, gang, failure, policy)
     instead = in_place.instead(evidence, gang, REQUIRED)
     if instead is not None:
@@ -67,7 +67,7 @@ def _acted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
 
 def _unread(gang: Gang) -> Finding | None:
     """Return why a policy for an exit code was not set off: another container than the first ended with it."""
-    wanted = {policy.exit_code for policy in jobs.all_policies(gang)} - {None}
+    wanted = {policy.exit_code for policy in volcano_jobs.all_policies(gang)} - {None}
     for pod in gang.pods:
         # As Volcano reads them: the first of all, of whoever it is.
         for status in fields.items(pod.last, "status", "containerStatuses")[1:]:
@@ -82,12 +82,16 @@ def _unread(gang: Gang) -> Finding | None:
 
 
 def _judge(
-    evidence: Evidence, given: terms.Given, gang: Gang, failure: jobs.Failure, policy: jobs.Policy
+    evidence: Evidence,
+    given: terms.Given,
+    gang: Gang,
+    failure: volcano_jobs.Failure,
+    policy: volcano_jobs.Policy,
 ) -> Finding:
     job = gang.job
     assert job is not None  # noqa: S101 (narrowed by the caller)
-    stop = jobs.end_of_story(evidence)
-    acts = [(t, action, key) for t, action, key in jobs.executed(evidence, job) if t <= stop]
+    stop = volcano_jobs.end_of_story(evidence)
+    acts = [(t, action, key) for t, action, key in volcano_jobs.executed(evidence, job) if t <= stop]
     code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
     start = f"{failure.pod.name} failed{code} at t={failure.t:.2f} s, {policy.when} -> {policy.action}"
     limit = several.due(evidence, given, gang, failure.t)
@@ -114,24 +118,24 @@ def _judge(
         return found(Verdict.INCONCLUSIVE, "the evidence ends before the action was due")
     if policy.action == "RestartJob":
         return _restarted(evidence, given, gang, failure, found)
-    return _ended(evidence, given, gang, jobs.ENDS[policy.action], found)
+    return _ended(evidence, given, gang, volcano_jobs.ENDS[policy.action], found)
 
 
 def _moved(gang: Gang, action: str) -> list[tuple[float, str, str]]:
     """Return the phases that show that an action was carried out."""
     wanted = {"RestartJob": ("Restarting",), "AbortJob": ("Aborting", "Aborted")}.get(action)
     if wanted is None:
-        end = jobs.ENDS[action]
+        end = volcano_jobs.ENDS[action]
         wanted = (end.replace("ed", "ing"), end)
     return [phase for phase in (gang.job.phases if gang.job else ()) if phase[1] in wanted]
 
 
 def _other_end(gang: Gang, action: str, stop: float) -> str:
     """Return the first phase of another action than this one, "" where there was none."""
-    allowed = {"Restarting", "Failed"} if action == "RestartJob" else {jobs.ENDS[action]}
+    allowed = {"Restarting", "Failed"} if action == "RestartJob" else {volcano_jobs.ENDS[action]}
     allowed |= {end.replace("ed", "ing") for end in allowed}
     for t, name, _ in gang.job.phases if gang.job else ():
-        if t <= stop and name in jobs.OVER:
+        if t <= stop and name in volcano_jobs.OVER:
             return "" if name in allowed else name
     return ""
 
@@ -139,7 +143,7 @@ def _other_end(gang: Gang, action: str, stop: float) -> str:
 def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: Found) -> Finding:
     job = gang.job
     assert job is not None  # noqa: S101 (narrowed by the caller)
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     at = job.phase_time(end)
     begun = min(t for t, name, _ in job.phases if name in (end, end.replace("ed", "ing")))
     limit = several.due(evidence, given, gang, begun)
@@ -165,7 +169,7 @@ def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: 
 
 
 def _restarted(
-    evidence: Evidence, given: terms.Given, gang: Gang, failure: jobs.Failure, found: Found
+    evidence: Evidence, given: terms.Given, gang: Gang, failure: volcano_jobs.Failure, found: Found
 ) -> Finding:
     others = [
         p
@@ -175,8 +179,8 @@ def _restarted(
         and (p.deleted is None or p.deleted > failure.t)
     ]
     limit = several.due(evidence, given, gang, failure.t)
-    stop = jobs.end_of_story(evidence)
-    stayed = [p for p in others if (t := jobs.left(p)) is None or t > limit]
+    stop = volcano_jobs.end_of_story(evidence)
+    stayed = [p for p in others if (t := volcano_jobs.left(p)) is None or t > limit]
     if stayed and stop >= limit:
         text = f"{say.listed([p.name for p in stayed], 4)} ran on"
         return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(stayed))
@@ -189,7 +193,7 @@ def _restarted(
     soon = limit + grace + several.GONE_SLACK
     fresh = {p.slot for p in gang.pods if failure.t < p.created <= min(stop, soon)}
     wanted = {p.slot for p in (failure.pod, *others)}
-    last = gang.job is not None and jobs.retry_count(gang.job) >= jobs.max_retry(gang.job)
+    last = gang.job is not None and volcano_jobs.retry_count(gang.job) >= volcano_jobs.max_retry(gang.job)
     if stayed or (wanted - fresh and not (last and not fresh)):
         why = several.expired(evidence, gang, failure.t)
         verdict = Verdict.FAIL if why and not stayed else Verdict.INCONCLUSIVE

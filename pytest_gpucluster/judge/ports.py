@@ -1,8 +1,8 @@
 """PLG-002: the master's port is 23456 unless the Job says otherwise with `--port`."""
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 

@@ -2,12 +2,12 @@
 
 import dataclasses
 
-from pytest_gpucluster.evidence import evictions, gates
-from pytest_gpucluster.evidence.evictions import Taken
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import evictions, gates
+from pytest_gpucluster.evidence.scheduling.evictions import Taken
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import say, scarce, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -2,12 +2,12 @@
 
 import re
 
-from pytest_gpucluster.evidence import gates
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects import pods as stories
+from pytest_gpucluster.evidence.scheduling import gates
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import between, inventory, names_resolve, plugins, reach, refusal, say, terms
 from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
 

@@ -3,10 +3,10 @@
 import dataclasses
 import itertools
 
-from pytest_gpucluster.evidence import capacity, evictions, gates
-from pytest_gpucluster.evidence.evictions import Taken
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import capacity, evictions, gates
+from pytest_gpucluster.evidence.scheduling.evictions import Taken
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import preempted, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -8,10 +8,10 @@ containers have nothing.
 import dataclasses
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import terms, vcjobs
 from pytest_gpucluster.plain import names
 

@@ -9,10 +9,10 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import between, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

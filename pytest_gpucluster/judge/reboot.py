@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from pytest_gpucluster.evidence import numa
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.numa import REJECTED
 from pytest_gpucluster.evidence.objects import node_status, owners
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 

@@ -1,9 +1,9 @@
 """Judges of the refusal family: what cannot run is refused, by the component that must refuse."""
 
-from pytest_gpucluster.evidence import gates, schedulers
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import pods
+from pytest_gpucluster.evidence.scheduling import gates, schedulers
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import refused, say, terms
 from pytest_gpucluster.judge.blocking import enqueued_blocks_control, refused_harms_nobody
 from pytest_gpucluster.judge.capability import above_capability_refused

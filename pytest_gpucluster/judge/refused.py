@@ -4,11 +4,11 @@ import dataclasses
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import capacity, gates, schedulers
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
+from pytest_gpucluster.evidence.scheduling import capacity, gates, schedulers
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import controls, say, terms
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.plain import quantities

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gpucluster.evidence import jobs
 from pytest_gpucluster.evidence.log.api_answers import CONTROL
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.judge import attribution, say, terms
 from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.plain import names
@@ -112,7 +112,7 @@ def unwatched(evidence: Evidence, given: terms.Given, refused: Iterable[Answer])
     """Return where it was not watched whether something was made of refused Jobs, "" where it was, for a window."""
     at = [one.line.t for one in refused]
     begin = min(at)
-    end = max([stop for _, stop in terms.windows(evidence)], default=jobs.end_of_story(evidence))
+    end = max([stop for _, stop in terms.windows(evidence)], default=volcano_jobs.end_of_story(evidence))
     limits = terms.of(evidence, given)
     if wanted_cases(given) is not None and end - max(at) < limits.window - terms.EPSILON:
         seen = max(end - max(at), 0.0)

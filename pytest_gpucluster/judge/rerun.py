@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -46,14 +46,16 @@ class Gone:
 
 def gone_members(evidence: Evidence, gang: Gang) -> list[Gone]:
     """Return the finished members of a Job that somebody took away while it went on."""
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     if gang.job is not None:
         ends = [
-            t for t, name, _ in gang.job.phases if name in (*jobs.FINAL, "Complete", "Aborting", "Completing")
+            t
+            for t, name, _ in gang.job.phases
+            if name in (*volcano_jobs.FINAL, "Complete", "Aborting", "Completing")
         ]
         stop = min([stop, *ends, *((gang.job.deleted,) if gang.job.deleted is not None else ())])
     found = []
-    for pod in jobs.removals(evidence, gang):
+    for pod in volcano_jobs.removals(evidence, gang):
         t = pod.deleted
         if t is None or t > stop or pod.finished is None or pod.phase != "Succeeded":
             continue

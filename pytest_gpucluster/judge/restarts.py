@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import in_place, say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -65,20 +65,25 @@ def evicted_restarts_once(evidence: Evidence, given: terms.Given) -> Finding:
 
 def _evicted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
     acting = [
-        p for p in jobs.all_policies(gang) if p.matches(jobs.EVICTED, None) and p.action in jobs.RESTARTS
+        p
+        for p in volcano_jobs.all_policies(gang)
+        if p.matches(volcano_jobs.EVICTED, None) and p.action in volcano_jobs.RESTARTS
     ]
     if gang.job is None or not acting:
         return f"{gang.title} has no policy PodEvicted -> RestartJob"
     gone = [
         pod
-        for pod in jobs.removals(evidence, gang)
-        if (policy := jobs.policy_for(gang, pod.task, jobs.EVICTED)) and policy.action in jobs.RESTARTS
+        for pod in volcano_jobs.removals(evidence, gang)
+        if (policy := volcano_jobs.policy_for(gang, pod.task, volcano_jobs.EVICTED))
+        and policy.action in volcano_jobs.RESTARTS
     ]
     if not gone:
         return _never_gone(evidence, gang)
     first = gone[0]
-    failure = jobs.failure_of(evidence, first)
-    rival = jobs.policy_for(gang, first.task, jobs.FAILED, failure.exit_code) if failure else None
+    failure = volcano_jobs.failure_of(evidence, first)
+    rival = (
+        volcano_jobs.policy_for(gang, first.task, volcano_jobs.FAILED, failure.exit_code) if failure else None
+    )
     if failure and rival and rival.action != "RestartJob":
         text = (
             f"{first.where} was deleted and ended with exit code {failure.exit_code}: it was Failed at "
@@ -111,9 +116,9 @@ def _never_gone(evidence: Evidence, gang: Gang) -> Finding | str:
 
 def _partly(evidence: Evidence, gang: Gang, gone: Sequence[PodStory], action: str) -> Finding | str:
     """Judge a policy that restarts a part of the gang: it, too, may act but once for each loss."""
-    retries = jobs.retry_count(gang.job) if gang.job else 0
-    if retries > len(gone) and not jobs.first_failures(evidence, gang):
-        path = jobs.retry_path(evidence, gang.job) if gang.job else ()
+    retries = volcano_jobs.retry_count(gang.job) if gang.job else 0
+    if retries > len(gone) and not volcano_jobs.first_failures(evidence, gang):
+        path = volcano_jobs.retry_path(evidence, gang.job) if gang.job else ()
         lost = say.count(len(gone), "loss", "losses")
         text = f"{gone[0].name} of {gang.title} went; retryCount is {retries} after {lost} ({action})"
         return say.finding(
@@ -130,9 +135,9 @@ def _partly(evidence: Evidence, gang: Gang, gone: Sequence[PodStory], action: st
 
 def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence[PodStory]) -> Finding:
     assert gang.job is not None  # noqa: S101 (narrowed by the caller)
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     first = gone[0]
-    t = jobs.left(first) or 0.0
+    t = volcano_jobs.left(first) or 0.0
     vanished = first.deleted if first.deleted is not None else t
     others = [p for p in gang.pods if p.created <= t and p.uid != first.uid and not p.going(t)]
     fresh = [p for p in gang.pods if t < p.created <= stop]
@@ -148,7 +153,7 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
     }  # fmt: skip
     again = Counter(p.slot for p in fresh if p.uid not in early)
     made = {slot: again[slot] for slot in slots}
-    retries = jobs.retry_count(gang.job)
+    retries = volcano_jobs.retry_count(gang.job)
     start = f"{first.name} of {gang.title} went at t={t:.2f} s"
     keys = (*_keys((first,), "deleting", "deleted"), *_keys(fresh[:4], "created"))
 
@@ -166,7 +171,7 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
         text = f"members were made {max(made.values())} times and retryCount is {retries} after {lost}"
         return found(Verdict.FAIL, f"{text}: {say.listed(many or slots, 4)}", violation=True, causes=(AGAIN,))
     limit = several.due(evidence, given, gang, vanished)
-    stayed = [p for p in others if (left := jobs.left(p)) is None or left > limit]
+    stayed = [p for p in others if (left := volcano_jobs.left(p)) is None or left > limit]
     if stayed and stop >= limit:
         text = f"{say.listed([p.name for p in stayed], 4)} ran on"
         if made[first.slot]:
@@ -180,7 +185,7 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
         text = f"{old.where} ran on for {over:.0f} s beyond its grace period, beside what replaced it"
         return found(Verdict.FAIL, text, violation=True, causes=(RUNS_ON,), where=(old.where,))
     slow = [p for p in fresh if p.uid not in early and p.created > limit + p.grace + several.GONE_SLACK]
-    if slow and not jobs.first_failures(evidence, gang):
+    if slow and not volcano_jobs.first_failures(evidence, gang):
         text = f"{slow[0].name} was made again only {slow[0].created - t:.0f} s later"
         return found(Verdict.FAIL, text, causes=(IGNORED,))
     gaps = evidence.gaps("Pod", t, max([p.created for p in fresh], default=t))
@@ -193,12 +198,12 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
 def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found: Found) -> Finding:
     assert gang.job is not None  # noqa: S101 (narrowed by the caller)
     missing = [slot for slot, count in made.items() if not count]
-    retries = jobs.retry_count(gang.job)
+    retries = volcano_jobs.retry_count(gang.job)
     why = several.expired(evidence, gang)
-    phase = _phase_at(gang, jobs.end_of_story(evidence))
+    phase = _phase_at(gang, volcano_jobs.end_of_story(evidence))
     if missing:
         text = f"{say.listed(missing, 4)} was not made again; the Job is {phase}"
-        verdict = Verdict.FAIL if why or phase in jobs.FINAL else Verdict.INCONCLUSIVE
+        verdict = Verdict.FAIL if why or phase in volcano_jobs.FINAL else Verdict.INCONCLUSIVE
         return found(verdict, text + (f" (waited for {why})" if why else ""), causes=(IGNORED,))
     text = f"all {len(made)} members were replaced once, retryCount {retries}"
     done = gang.job.phase_time("Completed")
@@ -208,7 +213,7 @@ def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found
         return found(
             Verdict.PASS, f"{text}; Job Completed at t={gang.job.phase_time('Completed') or 0.0:.2f} s"
         )
-    if phase in jobs.FINAL or why:
+    if phase in volcano_jobs.FINAL or why:
         return found(
             Verdict.FAIL,
             f"{text}; the Job is {phase}" + (f" (waited for {why})" if why else ""),
@@ -238,17 +243,20 @@ def _bounded(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     job = gang.job
     if job is None:
         return f"the Job of {gang.title} is not in the evidence"
-    limit, retries = jobs.max_retry(job), jobs.retry_count(job)
-    restarting = [p for p in jobs.all_policies(gang) if p.action in jobs.RESTARTS]
+    limit, retries = volcano_jobs.max_retry(job), volcano_jobs.retry_count(job)
+    restarting = [p for p in volcano_jobs.all_policies(gang) if p.action in volcano_jobs.RESTARTS]
     if not retries or not restarting:
         return in_place.instead(evidence, gang, BOUNDED) or f"no attempt of {gang.title} led to a restart"
-    taken = jobs.removals(evidence, gang)
-    made = max(jobs.attempts(gang), min(retries, limit), _by_pods(gang, taken))
-    gone = {jobs.attempt_of(gang, pod) for pod in taken}
-    failures = jobs.first_failures(evidence, gang)
+    taken = volcano_jobs.removals(evidence, gang)
+    made = max(volcano_jobs.attempts(gang), min(retries, limit), _by_pods(gang, taken))
+    gone = {volcano_jobs.attempt_of(gang, pod) for pod in taken}
+    failures = volcano_jobs.first_failures(evidence, gang)
     if not failures and gone:
         return f"{gang.title} was restarted because members were taken away, not because they failed"
-    keys = (*(key for _, _, key in jobs.retry_path(evidence, job)), *(one.key for one in failures[:4]))
+    keys = (
+        *(key for _, _, key in volcano_jobs.retry_path(evidence, job)),
+        *(one.key for one in failures[:4]),
+    )
     number = Number(f"attempts of {gang.name}", made, "", limit, "spec.maxRetry")
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
@@ -259,7 +267,7 @@ def _bounded(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
 
     if made > limit or retries > limit:
         return found(Verdict.FAIL, "more than maxRetry allows", violation=True, causes=(NO_LIMIT,))
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     phase, why = _phase_at(gang, stop), several.expired(evidence, gang)
     if phase != "Failed":
         if why and made == limit:
@@ -282,7 +290,7 @@ def _by_pods(gang: Gang, taken: Sequence[PodStory]) -> int:
 
 def _quiet(evidence: Evidence, given: terms.Given, gang: Gang, found: Found) -> Finding:
     """Judge whether anything of a Failed Job is left running."""
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     failed = next((t for t, name, _ in gang.job.phases if name == "Failed"), stop) if gang.job else stop
     limit = several.due(evidence, given, gang, failed)
     alone = several.left_alone(evidence, gang, stop) or several.lingering(evidence, gang, failed, limit)

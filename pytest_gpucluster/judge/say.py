@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, schedulers
 from pytest_gpucluster.evidence.objects import owners
-from pytest_gpucluster.evidence.placement import Half
+from pytest_gpucluster.evidence.scheduling import gangs, schedulers
+from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names, plurals
 from pytest_gpucluster.plain import schedulers as known

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Finding, Verdict

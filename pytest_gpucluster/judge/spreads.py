@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

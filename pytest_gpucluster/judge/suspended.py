@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, several, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -33,13 +33,13 @@ def suspend_and_resume(evidence: Evidence, given: terms.Given) -> Finding:
 
 
 def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
-    asked, job = jobs.commands(evidence, gang), gang.job
+    asked, job = volcano_jobs.commands(evidence, gang), gang.job
     if asked.suspend is None or job is None:
         return f"{gang.title} was not suspended by a command"
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     aborted = job.phase_time("Aborted")
     limit = several.due(evidence, given, gang, asked.suspend)
-    cost = sum(1 for t, _, _ in jobs.retry_path(evidence, job) if asked.suspend <= t <= stop)
+    cost = sum(1 for t, _, _ in volcano_jobs.retry_path(evidence, job) if asked.suspend <= t <= stop)
     number = Number(f"retries of {gang.name} used", cost, "", 1, "documented: a resume counts as an attempt")
     keys = tuple(key for _, name, key in job.phases if name in ("Aborting", "Aborted", "Restarting"))
 
@@ -98,7 +98,7 @@ def _resumed(
 ) -> Finding:
     """Judge what came of the resume; `told` is its time, the text so far and the retries used."""
     resume, text, cost = told
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     if resume is None:
         return found(Verdict.INCONCLUSIVE, f"{text}; it was not resumed")
     text = f"{text}, no pod until ResumeJob at t={resume:.2f} s"
@@ -107,7 +107,7 @@ def _resumed(
     fresh = {p.slot for p in gang.pods if resume <= p.created <= min(stop, soon)}
     missing = sorted(before - fresh)
     if missing and gang.job is not None and gang.job.phase == "Failed":
-        used, allowed = jobs.retry_count(gang.job), jobs.max_retry(gang.job)
+        used, allowed = volcano_jobs.retry_count(gang.job), volcano_jobs.max_retry(gang.job)
         if used >= allowed:
             text = f"{text}; the resume used up attempt {used} of {allowed}, so the Job is Failed"
             return found(Verdict.INCONCLUSIVE, text, causes=(RETRIES,))
@@ -119,7 +119,7 @@ def _resumed(
         return found(Verdict.INCONCLUSIVE, f"{text} when the evidence ends")
     runs = Counter(p.slot for p in gang.pods if resume <= p.created <= stop and p.running is not None)
     slot, most = max(runs.items(), key=lambda one: one[1], default=("", 0))
-    if most > 1 and gang.job is not None and not jobs.first_failures(evidence, gang):
+    if most > 1 and gang.job is not None and not volcano_jobs.first_failures(evidence, gang):
         text = f"{text}; {slot} ran {most} times after it, retries used: {cost}"
         return found(Verdict.FAIL, text, violation=True)
     text = f"{text}; all {len(before)} members were made again, retries used: {cost}"

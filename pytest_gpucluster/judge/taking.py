@@ -1,7 +1,7 @@
 """Presuppositions of rows about preemption and reclaim: the action in the scheduler's configuration."""
 
-from pytest_gpucluster.evidence import evictions
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import evictions
 from pytest_gpucluster.judge import configuration, say, terms
 from pytest_gpucluster.requirement import Cause, Presupposed
 

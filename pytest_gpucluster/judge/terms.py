@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from pytest_gpucluster.evidence import gangs, schedulers
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
+from pytest_gpucluster.evidence.scheduling import gangs, schedulers
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Finding
 

@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import gates
 from pytest_gpucluster.evidence.log.model import Evidence, Span
+from pytest_gpucluster.evidence.scheduling import gates
 from pytest_gpucluster.judge import barrier, pair, say, scarce, terms
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 

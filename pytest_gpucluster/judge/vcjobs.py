@@ -1,10 +1,10 @@
 """The Volcano Jobs under judgement, and the names that Volcano gives to what belongs to them."""
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import terms
 from pytest_gpucluster.plain import names
 

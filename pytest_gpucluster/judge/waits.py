@@ -6,11 +6,11 @@ tries the master's port every two seconds and ends with 1 after `--wait-master-t
 
 import dataclasses
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import between, pytorch, say, terms, vcjobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -4,9 +4,9 @@ import copy
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, jobs
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import gangs, volcano_jobs
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 
@@ -68,7 +68,7 @@ def one_of_many_bound(evidence: Evidence) -> Evidence:
             {**owner, "name": job.name, "uid": empty.uid} for owner in meta.get("ownerReferences", [])
         ]
 
-    t = job.created + 0.6 * (jobs.end_of_story(evidence) - job.created) if job.created else bound.t
+    t = job.created + 0.6 * (volcano_jobs.end_of_story(evidence) - job.created) if job.created else bound.t
     made = dataclasses.replace(base.edited(bound, adopt), t=min(t, bound.t), type="ADDED")
     return base.with_lines(evidence, (*evidence.lines, made))
 
@@ -80,7 +80,7 @@ def runs_again(evidence: Evidence) -> Evidence:
         if gang.kind != names.VC_JOB or gang.job is None:
             continue
         done = next((line for line in evidence.history(gang.uid) if _phase(line) == "Completed"), None)
-        if done is not None and done.t < jobs.end_of_story(evidence):
+        if done is not None and done.t < volcano_jobs.end_of_story(evidence):
             again = base.edited(done, lambda obj: obj["status"]["state"].update(phase="Running"))
             more += [
                 dataclasses.replace(again, t=done.t + 1e-4, type="MODIFIED"),
@@ -127,7 +127,7 @@ def policy_after_all(evidence: Evidence) -> Evidence:
     bare = {
         gang.uid
         for gang in gangs.gangs(evidence)
-        if gang.kind == names.VC_JOB and gang.job is not None and not list(jobs.all_policies(gang))
+        if gang.kind == names.VC_JOB and gang.job is not None and not list(volcano_jobs.all_policies(gang))
     }
 
     def act(obj: dict[str, Any]) -> None:

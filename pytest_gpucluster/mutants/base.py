@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, gates
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line, Span
+from pytest_gpucluster.evidence.scheduling import gangs, gates
 
 Mutant = Callable[[Evidence], Evidence]
 Table = Mapping[str, tuple[str, Mutant]]

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import kueue
 from pytest_gpucluster.evidence.log import fields, order, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import kueue
 from pytest_gpucluster.mutants import base
 
 MOMENT = 0.01

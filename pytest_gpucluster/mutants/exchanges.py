@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import pods
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.mutants import base, fabric
 from pytest_gpucluster.plain import names
 

@@ -5,11 +5,11 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, gates, jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import ANNOTATION_GROUP, PodStory
+from pytest_gpucluster.evidence.scheduling import gangs, gates, volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 
@@ -176,9 +176,9 @@ def old_member_stays(evidence: Evidence) -> Evidence:
     gang = _role(evidence, "deleted")
     if gang is None:
         return evidence
-    first = {pod.uid for pod in jobs.removals(evidence, gang)}
+    first = {pod.uid for pod in volcano_jobs.removals(evidence, gang)}
     going = [p for p in gang.pods if p.uid not in first and p.deleting is not None and p.deleted is not None]
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     old = next((p for p in going if (p.deleting or 0.0) < stop), None)
     if old is None:
         return evidence
@@ -214,13 +214,13 @@ def attempts_uncounted(evidence: Evidence) -> Evidence:
     gang = _role(evidence, "max-retry")
     if gang is None or gang.job is None:
         return evidence
-    return _run_before(evidence, gang.pods[0], jobs.max_retry(gang.job))
+    return _run_before(evidence, gang.pods[0], volcano_jobs.max_retry(gang.job))
 
 
 def resumed_twice(evidence: Evidence) -> Evidence:
     """Let a member of a Job that was resumed run twice, at the cost of one retry."""
     gang = _role(evidence, "suspended")
-    resume = None if gang is None else jobs.commands(evidence, gang).resume
+    resume = None if gang is None else volcano_jobs.commands(evidence, gang).resume
     if gang is None or resume is None:
         return evidence
     return _run_before(evidence, next(pod for pod in gang.pods if pod.created > resume), 1)

@@ -5,10 +5,10 @@ import math
 from collections import Counter
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, shortage
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import owners
+from pytest_gpucluster.evidence.scheduling import gangs, lost_members
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 
@@ -123,7 +123,7 @@ def _returned(evidence: Evidence) -> tuple[gangs.Gang, float] | None:
     found = [
         (gang, short.returned[0])
         for gang in gangs.gangs(evidence)
-        for short in shortage.shortages(evidence, gang)
+        for short in lost_members.shortages(evidence, gang)
         if short.healed and short.lost and short.returned is not None
     ]
     return next(iter(found), None)

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_gpucluster.evidence import kueue, quota
-from pytest_gpucluster.evidence.kueue import Held
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
+from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.mutants import base
 
 PATIENCE = 10.0
@@ -89,7 +89,7 @@ def _turns(evidence: Evidence) -> tuple[Held, Held] | None:
     """Return the last two Jobs of which one was admitted after the other had ended."""
     ran = sorted((job for job in _labelled(evidence) if job.reserved), key=lambda job: job.reserved[0].start)
     for one, other in itertools.pairwise(ran):
-        ends = [quota.leaves(pod) for pod in one.gang.pods]
+        ends = [kueue_quota.leaves(pod) for pod in one.gang.pods]
         if ends and max(ends) <= other.reserved[0].start:
             return one, other
     return None
@@ -103,7 +103,7 @@ def both_at_once(evidence: Evidence) -> Evidence:
     one, other = turns
     by = other.reserved[0].start - one.reserved[0].start
     mine = {workload.uid for workload in other.workloads} | {pod.uid for pod in other.gang.pods}
-    since, until = other.reserved[0].start, min(map(quota.leaves, other.gang.pods), default=math.inf)
+    since, until = other.reserved[0].start, min(map(kueue_quota.leaves, other.gang.pods), default=math.inf)
     lines = (
         dataclasses.replace(line, t=line.t - by) if line.uid in mine and since <= line.t < until else line
         for line in evidence.lines

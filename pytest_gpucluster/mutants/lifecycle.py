@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.mutants import base
 
 

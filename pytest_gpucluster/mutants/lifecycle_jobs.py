@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, jobs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import gangs, volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 
@@ -20,7 +20,7 @@ Obj = dict[str, Any]
 
 def told_on(evidence: Evidence) -> Evidence:
     """Leave our own cleaning up out and let the scenario end later, with all as it was."""
-    stop = jobs.end_of_story(evidence)
+    stop = volcano_jobs.end_of_story(evidence)
     lines = [line for line in evidence.lines if line.t <= stop and line.data.get("note") != "end"]
     if not lines:
         return evidence
@@ -32,11 +32,11 @@ def told_on(evidence: Evidence) -> Evidence:
     return base.with_lines(evidence, [*lines, end], spans=spans)
 
 
-def _with_policy(evidence: Evidence, chosen: Callable[[jobs.Policy], bool]) -> list[Gang]:
+def _with_policy(evidence: Evidence, chosen: Callable[[volcano_jobs.Policy], bool]) -> list[Gang]:
     return [
         gang
         for gang in gangs.gangs(evidence)
-        if gang.job is not None and any(chosen(policy) for policy in jobs.all_policies(gang))
+        if gang.job is not None and any(chosen(policy) for policy in volcano_jobs.all_policies(gang))
     ]
 
 
@@ -71,9 +71,11 @@ def _without_pods(evidence: Evidence, *, never: Collection[str], stay: Collectio
 def only_the_lost_returns(evidence: Evidence) -> Evidence:
     """Let the other members run on when one was taken away: only that one is made again."""
     found, changed = evidence, False
-    for gang in _with_policy(evidence, lambda p: jobs.EVICTED in p.events and p.action == "RestartJob"):
-        for lost in jobs.removals(evidence, gang)[:1]:
-            t = jobs.left(lost) or 0.0
+    for gang in _with_policy(
+        evidence, lambda p: volcano_jobs.EVICTED in p.events and p.action == "RestartJob"
+    ):
+        for lost in volcano_jobs.removals(evidence, gang)[:1]:
+            t = volcano_jobs.left(lost) or 0.0
             others = {p.uid for p in gang.pods if p.created <= t and p.uid != lost.uid}
             fresh = {p.uid for p in gang.pods if p.created > t and p.slot != lost.slot}
             found = _without_pods(found, never=fresh, stay=others)
@@ -94,13 +96,13 @@ def _counted(evidence: Evidence, chosen: Collection[str], change: Callable[[int]
 
 def restarted_twice(evidence: Evidence) -> Evidence:
     """Count two restarts for one loss."""
-    chosen = _with_policy(evidence, lambda p: jobs.EVICTED in p.events and p.action == "RestartJob")
+    chosen = _with_policy(evidence, lambda p: volcano_jobs.EVICTED in p.events and p.action == "RestartJob")
     return _counted(evidence, {gang.uid for gang in chosen}, lambda count: count + 1)
 
 
 def one_attempt_too_many(evidence: Evidence) -> Evidence:
     """Count one attempt more than maxRetry allows."""
-    chosen = _with_policy(evidence, lambda p: jobs.FAILED in p.events and p.action == "RestartJob")
+    chosen = _with_policy(evidence, lambda p: volcano_jobs.FAILED in p.events and p.action == "RestartJob")
     return _counted(evidence, {gang.uid for gang in chosen}, lambda count: count + 1)
 
 
@@ -108,11 +110,11 @@ def failed_leaves_a_worker(evidence: Evidence) -> Evidence:
     """Let the members of the last attempt run on although the Job is Failed."""
     left = []
     for gang in gangs.gangs(evidence):
-        if gang.job is None or gang.job.kind != names.VC_JOB or not jobs.retry_count(gang.job):
+        if gang.job is None or gang.job.kind != names.VC_JOB or not volcano_jobs.retry_count(gang.job):
             continue
         if any(name == "Failed" for _, name, _ in gang.job.phases):
-            last = max(jobs.attempt_of(gang, pod) for pod in gang.pods)
-            left += [p for p in gang.pods if jobs.attempt_of(gang, p) == last and p.finished is None]
+            last = max(volcano_jobs.attempt_of(gang, pod) for pod in gang.pods)
+            left += [p for p in gang.pods if volcano_jobs.attempt_of(gang, p) == last and p.finished is None]
     return _staying(evidence, left)
 
 
@@ -161,7 +163,7 @@ def failure_ignored(evidence: Evidence) -> Evidence:
     """Let a Job that ends when a pod fails go on as if nothing had happened."""
     found, changed = evidence, False
     for gang in _with_policy(evidence, lambda p: p.action in ("AbortJob", "TerminateJob")):
-        for failure in jobs.first_failures(evidence, gang)[:1]:
+        for failure in volcano_jobs.first_failures(evidence, gang)[:1]:
             found, changed = _frozen(found, gang, failure.t), True
     return told_on(found) if changed else evidence
 
@@ -179,7 +181,7 @@ def undocumented_phase(evidence: Evidence) -> Evidence:
 
 
 def _resumed(evidence: Evidence) -> list[tuple[Gang, float]]:
-    asked = [(gang, jobs.commands(evidence, gang).resume) for gang in gangs.gangs(evidence)]
+    asked = [(gang, volcano_jobs.commands(evidence, gang).resume) for gang in gangs.gangs(evidence)]
     return [(gang, t) for gang, t in asked if t is not None]
 
 
@@ -201,7 +203,7 @@ def finished_member_returns(evidence: Evidence) -> Evidence:
     """Let a finished member of a batch Job whose pod was taken away be made again."""
     more: list[Line] = []
     for gang in gangs.gangs(evidence):
-        for pod in jobs.removals(evidence, gang):
+        for pod in volcano_jobs.removals(evidence, gang):
             if gang.kind != names.BATCH_JOB or pod.finished is None or pod.deleted is None:
                 continue
             first = evidence.history(pod.uid)[0]

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import mishaps
 from pytest_gpucluster.evidence.objects.pods import pods
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.mutants import base
 
 

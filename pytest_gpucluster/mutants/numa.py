@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, held, numa
+from pytest_gpucluster.evidence import held, numa
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
 

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import gangs, gates
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import gangs, gates
 from pytest_gpucluster.mutants import base
 
 

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import evictions, shares
-from pytest_gpucluster.evidence.gangs import Gang, gangs
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import evictions, queue_shares
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, gangs
 from pytest_gpucluster.mutants import base
 
 
@@ -62,7 +62,7 @@ def _unbound(evidence: Evidence, pods: list[PodStory]) -> Evidence:
 
 def give_nothing_back(evidence: Evidence) -> Evidence:
     """Leave the gangs of the queue of the largest weight without a place."""
-    found = shares.tenants(evidence)
+    found = queue_shares.tenants(evidence)
     if len({tenant.weight for tenant in found}) < 2:
         return evidence
     due = max(found, key=lambda tenant: tenant.weight)
@@ -75,7 +75,7 @@ def equal_weights(evidence: Evidence) -> Evidence:
     def weigh(obj: dict[str, Any]) -> None:
         obj.setdefault("spec", {})["weight"] = 1
 
-    heavy = {tenant.name for tenant in shares.tenants(evidence) if tenant.weight > 1}
+    heavy = {tenant.name for tenant in queue_shares.tenants(evidence) if tenant.weight > 1}
     return base.each(evidence, lambda line: line.kind == "Queue" and line.name in heavy, weigh)
 
 

@@ -1,8 +1,8 @@
 """Departures in what is missing: something that was seen is not there, and all else is as it was."""
 
-from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.mutants import base
 
 

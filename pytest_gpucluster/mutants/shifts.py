@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Callable
 
-from pytest_gpucluster.evidence import gangs, jobs, shortage
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line
+from pytest_gpucluster.evidence.scheduling import gangs, lost_members, volcano_jobs
 from pytest_gpucluster.mutants import base
 
 LATE = 30.0
@@ -41,11 +41,11 @@ def last_starts_late(evidence: Evidence) -> Evidence:
     return evidence
 
 
-def _short(evidence: Evidence) -> shortage.Shortage | None:
+def _short(evidence: Evidence) -> lost_members.Shortage | None:
     found = (
         one
         for gang in gangs.gangs(evidence)
-        for one in shortage.shortages(evidence, gang)
+        for one in lost_members.shortages(evidence, gang)
         if one.healed and one.lost and one.reports
     )
     return next(found, None)
@@ -118,7 +118,11 @@ def completes_late(evidence: Evidence) -> Evidence:
     """Let a Job that its master completes end its other members long after that."""
     for gang in gangs.gangs(evidence):
         done = [p.finished for p in gang.pods if p.task == "master" and p.finished is not None]
-        if done and gang.job is not None and any(p.action == "CompleteJob" for p in jobs.all_policies(gang)):
+        if (
+            done
+            and gang.job is not None
+            and any(p.action == "CompleteJob" for p in volcano_jobs.all_policies(gang))
+        ):
             return base.later(evidence, min(done), LATE)
     return evidence
 

@@ -2,7 +2,7 @@
 
 A dialect says which object asks for the gang, which kinds tell its story, which gates hold it back and in which order,
 what is scarce at the one that holds gangs whole, and how an object shows that the scheduler has looked at it. How a
-scheduler's refusals are *read* is on the other side, in `pytest_gpucluster.evidence.schedulers`.
+scheduler's refusals are *read* is on the other side, in `pytest_gpucluster.evidence.scheduling.schedulers`.
 
 A new one (JobSet, KAI, coscheduling) is a module beside `volcano`, a row of `_DIALECTS`, and its rules of reading.
 """

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import schedulers as reading
+from pytest_gpucluster.evidence.scheduling import schedulers as reading
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.provider import PODS_RUN
 from pytest_gpucluster.scenario import Handle, Live, Stage

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.diagnose.detect import crashing
-from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling import gangs
 from tests import recordings
 
 LOST = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import capacity, gangs, gates, placement
 from pytest_gpucluster.evidence.log import payload_lines
+from pytest_gpucluster.evidence.scheduling import capacity, gangs, gates, half_placement
 from tests import recordings
 
 
@@ -109,7 +109,7 @@ def test_a_podgroup_without_a_phase_is_not_seen():
 def test_binds_of_one_session_are_a_short_half():
     """The binds of a healthy gang are hundredths of a second apart: a half placement, but a short one."""
     evidence = recordings.stream("a-gang-fits")
-    (half,) = placement.halves(evidence, gangs.gangs(evidence)[0])
+    (half,) = half_placement.halves(evidence, gangs.gangs(evidence)[0])
     assert half.seconds < 0.1
     assert not half.open
 
@@ -118,11 +118,11 @@ def test_a_gap_splits_what_was_seen_of_a_half():
     """Only stretches in which pods were watched count for how long a gang was half placed."""
     base = recordings.stream("c3-two-gangs-without-gang-plugin-run1")
     left = gangs.gangs(base)[0]
-    whole = max(half.seconds for half in placement.halves(base, left))
+    whole = max(half.seconds for half in half_placement.halves(base, left))
     span = dataclasses.replace(base.spans[0], end=4.0)
     rest = dataclasses.replace(base.spans[0], start=6.0)
     cut = type(base)(base.lines, spans=(span, rest))
-    half = max(placement.halves(cut, left), key=lambda h: h.seconds)
+    half = max(half_placement.halves(cut, left), key=lambda h: h.seconds)
     assert half.gap
     assert half.seconds < whole
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.evidence import EVERY_KIND, EvidenceError, gangs, lines_of, read
+from pytest_gpucluster.evidence import EVERY_KIND, EvidenceError, lines_of, read
 from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import gang
 from pytest_gpucluster.plain import names
 from tests import recordings

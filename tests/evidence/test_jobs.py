@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import jobs
-from pytest_gpucluster.evidence.gangs import Gang, gangs
+from pytest_gpucluster.evidence.scheduling import volcano_jobs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, gangs
 from tests import recordings
 
 F1, F2, R3 = (
@@ -33,7 +33,7 @@ def only(name: str) -> Gang:
 @given(ANYTHING)
 def test_policies_of_anything_are_read(holder: Any):
     """Whatever stands where policies should, reading it does not raise, and each policy can be asked."""
-    for policy in jobs.policies(holder):
+    for policy in volcano_jobs.policies(holder):
         assert policy.matches("PodFailed", 3) in (True, False)
         assert policy.when is not None
 
@@ -48,7 +48,7 @@ def test_events_and_exit_codes(event: str, code: int):
             {"exitCode": code, "action": "C"},
         ]
     }
-    mine, anything, coded = jobs.policies(holder)
+    mine, anything, coded = volcano_jobs.policies(holder)
     assert mine.matches(event, None)
     assert anything.matches("whatever", None)
     assert coded.matches("PodFailed", code)
@@ -59,10 +59,10 @@ def test_events_and_exit_codes(event: str, code: int):
 def test_the_first_failure_of_each_attempt():
     """Three attempts, three failures of the same member, with the exit code."""
     gang = only(F1)
-    found = jobs.first_failures(recordings.stream(F1), gang)
+    found = volcano_jobs.first_failures(recordings.stream(F1), gang)
     assert [(one.pod.name, one.exit_code) for one in found] == [("retry-bad-0", 7)] * 3
-    assert jobs.attempts(gang) == 3
-    assert [count for _, count, _ in jobs.retry_path(recordings.stream(F1), gang.job)] == [1, 2, 3]
+    assert volcano_jobs.attempts(gang) == 3
+    assert [count for _, count, _ in volcano_jobs.retry_path(recordings.stream(F1), gang.job)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_the_first_failure_of_each_attempt():
 def test_who_was_lost(name: str, lost: list[str]):
     """Only pods that somebody other than the controller took away are losses."""
     evidence = recordings.stream(name)
-    assert [pod.name for pod in jobs.removals(evidence, only(name))] == lost
+    assert [pod.name for pod in volcano_jobs.removals(evidence, only(name))] == lost
 
 
 def test_commands_are_read_from_events():
     """Without notes of ours the controllers' own words say when a Job was suspended and resumed."""
-    found = jobs.commands(recordings.stream("f4-abort-resume"), only("f4-abort-resume"))
+    found = volcano_jobs.commands(recordings.stream("f4-abort-resume"), only("f4-abort-resume"))
     assert (round(found.suspend, 1), round(found.resume, 1)) == (3.8, 5.9)
-    assert jobs.commands(recordings.stream(F2), only(F2)) == jobs.Commands(None, None)
+    assert volcano_jobs.commands(recordings.stream(F2), only(F2)) == volcano_jobs.Commands(None, None)

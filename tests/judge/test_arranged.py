@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import gangs
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import presupposed, terms
 from tests import recordings
 

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, gangs, placement
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.scheduling import gangs, half_placement
 from pytest_gpucluster.judge import carried, controls
 from pytest_gpucluster.plain import names
 from tests import recordings
@@ -55,7 +56,7 @@ def test_a_part_that_we_took_ourselves_in_the_midst_of_its_bind_is_no_violation(
 def test_binds_of_real_gangs_on_their_way_end_whole(name):
     """On real Volcano members of a gang are bound some hundredths of a second apart: none of that is a retreat."""
     evidence = recordings.stream(name)
-    found = [half for gang in gangs.gangs(evidence) for half in placement.halves(evidence, gang)]
+    found = [half for gang in gangs.gangs(evidence) for half in half_placement.halves(evidence, gang)]
     assert all(half.whole for half in found)
 
 
@@ -64,7 +65,7 @@ def test_members_left_over_on_their_way_out_do_not_excuse_a_new_attempt():
     base = recordings.stream("f2-podevicted-restartjob")
     gang = next(gang for gang in gangs.gangs(base) if len(gang.generations) > 1)
     second = gang.generations[1]
-    fresh = placement.afresh(second)
+    fresh = half_placement.afresh(second)
     assert fresh is not None
     assert all(
         pod.created >= second.start or pod.bound is None or pod.bound >= second.start for pod in fresh.members

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence import gangs, gates, read
+from pytest_gpucluster.evidence import read
+from pytest_gpucluster.evidence.scheduling import gangs, gates
 from pytest_gpucluster.judge import gang, inventory, presupposed, refusal
 from pytest_gpucluster.mutants import base
 from tests import recordings

@@ -5,8 +5,9 @@ import copy
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, evictions, read, shares
+from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.evidence.scheduling import evictions, queue_shares
 from pytest_gpucluster.judge import fair, preempted, priorities, taking
 from tests.recordings import FOLDER, embedded, evidence_of, stream
 
@@ -223,7 +224,7 @@ def test_a_contest_that_is_cut_short_is_not_decided():
 def test_queues_of_one_weight_show_nothing():
     """c2 with two queues: weights are equal, and nobody borrowed."""
     assert verdict(fair.shares_by_weight, stream("c2-two-gangs-gang-gate-two-queues"), {}) == "inconclusive"
-    (one, other) = shares.tenants(stream("c2-two-gangs-gang-gate-two-queues"))
+    (one, other) = queue_shares.tenants(stream("c2-two-gangs-gang-gate-two-queues"))
     assert (one.weight, other.weight) == (1, 1)
 
 

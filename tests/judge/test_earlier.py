@@ -6,8 +6,8 @@ import math
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import kueue
 from pytest_gpucluster.evidence.log import order
+from pytest_gpucluster.evidence.scheduling import kueue
 from tests import recordings
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import Span, kueue
+from pytest_gpucluster.evidence import Span
+from pytest_gpucluster.evidence.scheduling import kueue
 from pytest_gpucluster.judge import kueue as judges
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests import amount, recordings

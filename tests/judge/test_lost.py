@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Span, gangs, shortage
+from pytest_gpucluster.evidence import Span
+from pytest_gpucluster.evidence.scheduling import gangs, lost_members
 from pytest_gpucluster.judge import lost
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -19,9 +20,9 @@ def _own() -> Any:
     return recordings.embedded("lost")
 
 
-def _shortages(evidence: Any) -> tuple[shortage.Shortage, ...]:
+def _shortages(evidence: Any) -> tuple[lost_members.Shortage, ...]:
     (gang,) = gangs.gangs(evidence)
-    return shortage.shortages(evidence, gang)
+    return lost_members.shortages(evidence, gang)
 
 
 def test_a_loss_is_read_from_the_stream():

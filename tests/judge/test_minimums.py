@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Span, gangs, gates, outlook
+from pytest_gpucluster.evidence import Span
+from pytest_gpucluster.evidence.scheduling import gangs, gates, would_fit
 from pytest_gpucluster.judge import faults, minimums, presupposed
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -24,7 +25,7 @@ def test_what_would_fit_is_read_by_role_and_time():
     evidence = _own()
     (gang,) = gangs.gangs(evidence)
     (gen,) = gang.generations
-    found = outlook.outlooks(gen, gates.read(evidence, gang, gen))
+    found = would_fit.outlooks(gen, gates.read(evidence, gang, gen))
     lasting = [(dict(one.fits), one.total) for one in found if one.end - one.start > 0.3]
     assert lasting == [({"leader": 1, "worker": 1}, 2), ({"worker": 3}, 3)]
 

@@ -6,7 +6,8 @@ import functools
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Evidence, gangs
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import needed, needs
 from pytest_gpucluster.report import decisions
 from tests.defects import matrix

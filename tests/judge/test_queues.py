@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import gangs
+from pytest_gpucluster.evidence.scheduling import gangs
 from tests import recordings
 
 OVER, SHUT, BLOCKS, NOBODY = "over-capability", "closed-queue", "enqueued-blocks", "unserved"

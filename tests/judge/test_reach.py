@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.evidence.gangs import gangs
 from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import presupposed, reach
 from tests import recordings
 

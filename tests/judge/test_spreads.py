@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.evidence import Span, gangs
+from pytest_gpucluster.evidence import Span
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import spreads
 from tests import recordings
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.evidence.gangs import gangs
+from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import arguments, hosts, identity
 from pytest_gpucluster.node import environment
 from tests import recordings

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import gangs
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.workload import (
     DIALECTS,

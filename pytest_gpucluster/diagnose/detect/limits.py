@@ -8,8 +8,8 @@ from pytest_gpucluster.diagnose import queues
 from pytest_gpucluster.diagnose.detect.suspecting import POSSIBLE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause

@@ -10,9 +10,9 @@ from pytest_gpucluster.diagnose.detect.scheduling import RBAC, rights
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation
-from pytest_gpucluster.evidence import placement
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.placement import Half
+from pytest_gpucluster.evidence.scheduling import half_placement
+from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.judge import half, say, terms
 from pytest_gpucluster.requirement import Cause, Verdict
 
@@ -111,7 +111,7 @@ def _half_now(s: Situation) -> Half | None:
     """Return the half placement that stands now and has stood since the last bind: a snapshot was not watched."""
     if s.gang is None or s.evidence.spans or s.was_whole:
         return None
-    open_ = [one for one in placement.halves(s.evidence, s.gang) if one.open]
+    open_ = [one for one in half_placement.halves(s.evidence, s.gang) if one.open]
     last = max((p.bound for p in s.bound if p.bound is not None), default=s.now)
     if not open_ or s.now - last <= s.patience:
         return None

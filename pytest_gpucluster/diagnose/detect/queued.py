@@ -9,11 +9,11 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, re
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.owning import workloads_of
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import kueue
-from pytest_gpucluster.evidence.kueue import Workload
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
+from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling.kueue import Workload
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause

@@ -20,11 +20,11 @@ from pytest_gpucluster.diagnose.detect.scheduling import room_words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import capacity
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
+from pytest_gpucluster.evidence.scheduling import capacity
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.judge.gang import MISCOUNTED
 from pytest_gpucluster.plain import names

@@ -9,8 +9,8 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault
 from pytest_gpucluster.diagnose.history import when
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence import schedulers
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.scheduling import schedulers
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause

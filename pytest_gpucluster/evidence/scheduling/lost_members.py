@@ -5,10 +5,10 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from pytest_gpucluster.evidence.gangs import Gang, Generation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 
 ENDING = frozenset(
     {

@@ -8,10 +8,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import pods
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 
 
 @dataclasses.dataclass(frozen=True)

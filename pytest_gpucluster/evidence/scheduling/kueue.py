@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.evidence import gangs
-from pytest_gpucluster.evidence.gangs import Gang
 from pytest_gpucluster.evidence.log import fields, order
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
+from pytest_gpucluster.evidence.scheduling import gangs
+from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.plain import names
 
 WORKLOAD = "Workload"

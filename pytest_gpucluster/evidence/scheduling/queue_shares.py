@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence.gangs import Gang, gangs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, gangs
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,11 +4,11 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence.gangs import Gang, Generation, gangs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, gangs
 
 PREEMPT, RECLAIM = "preempt", "reclaim"
 

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pytest_gpucluster.evidence import capacity, gates
-from pytest_gpucluster.evidence.gangs import Generation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
+from pytest_gpucluster.evidence.scheduling import capacity, gates
+from pytest_gpucluster.evidence.scheduling.gangs import Generation
 
 if TYPE_CHECKING:
     from fractions import Fraction

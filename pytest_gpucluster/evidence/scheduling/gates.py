@@ -3,10 +3,10 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence import gangs, kueue, schedulers
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
+from pytest_gpucluster.evidence.scheduling import gangs, kueue, schedulers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence.gangs import Gang, Generation, Step
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, Step
 
 
 @dataclasses.dataclass(frozen=True)

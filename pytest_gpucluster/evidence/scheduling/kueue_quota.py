@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.evidence.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, Held
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.evidence.scheduling.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, Held
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What schedulers and queues did: gangs, gates, room, evictions, quota."""
