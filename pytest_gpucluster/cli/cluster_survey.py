@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, gpu_names
+from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span
+from pytest_gpucluster.evidence.hardware import gpu_names
 from pytest_gpucluster.evidence.log import fields, ingest
 from pytest_gpucluster.evidence.objects import component_versions, node_status
 from pytest_gpucluster.evidence.objects.component_versions import Seen

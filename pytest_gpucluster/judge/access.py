@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from pytest_gpucluster.evidence import access
-from pytest_gpucluster.evidence.access import View
+from pytest_gpucluster.evidence.hardware import device_access
+from pytest_gpucluster.evidence.hardware.device_access import View
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
@@ -55,7 +55,7 @@ def node_tried(_evidence: Evidence, given: terms.Given) -> Presupposed:
 @terms.judge
 def sees_its_own(evidence: Evidence, given: terms.Given) -> Finding:
     """Judge HLT-004."""
-    every = access.views(evidence, given)
+    every = device_access.views(evidence, given)
     wrong = [(view, text, causes) for view in every if view.said for text, causes in _wrong(view)]
     wrong += [(view, text, (MOUNTED, ALL_VISIBLE)) for view, text in _twice([v for v in every if v.said])]
     if wrong:
@@ -125,11 +125,11 @@ def _shut(view: View) -> str:
 
 def _strange(view: View) -> list[str]:
     """Return what a driver lists and the plugin did not tell; empty where they cannot be compared."""
-    told = {access.bare(name.partition(access.REPLICA)[0]) for name in view.told}
+    told = {device_access.bare(name.partition(device_access.REPLICA)[0]) for name in view.told}
     listed = [name for name in view.listed or () if "-" in name]
     if not told or any("-" not in name for name in told):
         return []
-    return [name for name in listed if access.bare(name) not in told]
+    return [name for name in listed if device_access.bare(name) not in told]
 
 
 def _twice(views: Sequence[View]) -> Iterator[tuple[View, str]]:

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_doubts, fabric_terms, say, terms

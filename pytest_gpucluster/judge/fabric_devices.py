@@ -7,7 +7,7 @@ a device plugin makes up are unique on their node only.
 import re
 from collections import Counter
 
-from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_terms, say, terms

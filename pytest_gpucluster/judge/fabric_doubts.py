@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from pytest_gpucluster.evidence.collectives import Rank, Result, Told
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Result, Told
 from pytest_gpucluster.judge import say
 from pytest_gpucluster.measure import consistency, samples
 from pytest_gpucluster.measure.collective import Floor, size_text

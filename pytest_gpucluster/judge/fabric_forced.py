@@ -3,7 +3,7 @@
 NCCL is told the one network that it may use (NCCL_NET): what would else be a silent fallback is then an error.
 """
 
-from pytest_gpucluster.evidence.collectives import Told
+from pytest_gpucluster.evidence.hardware.collectives import Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms

@@ -7,8 +7,8 @@ the whole log of every rank, and connections on every node.
 import dataclasses
 from collections.abc import Iterable
 
-from pytest_gpucluster.evidence import nccl_logs
-from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.hardware import nccl_logs
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang

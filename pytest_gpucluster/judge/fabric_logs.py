@@ -1,6 +1,6 @@
 """What the NCCL logs of a gang's ranks show, read once for all rows that are judged by them."""
 
-from pytest_gpucluster.evidence import nccl_logs
+from pytest_gpucluster.evidence.hardware import nccl_logs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang

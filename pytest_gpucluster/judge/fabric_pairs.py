@@ -9,7 +9,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 
-from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import fabric_bandwidth, fabric_doubts, fabric_terms, say, terms
 from pytest_gpucluster.measure import collective

@@ -4,7 +4,7 @@ A control: it shows that on this very cluster a fallback to TCP would be seen. W
 of the rows that stand on it.
 """
 
-from pytest_gpucluster.evidence.collectives import Told
+from pytest_gpucluster.evidence.hardware.collectives import Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms

@@ -5,8 +5,8 @@ Every rank must end by itself: a hang is a fail, and so is an end that leaves on
 
 import math
 
-from pytest_gpucluster.evidence import collectives
-from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.hardware import collectives
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import fabric_doubts, fabric_terms, say, terms

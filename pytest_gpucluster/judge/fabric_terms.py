@@ -1,7 +1,7 @@
 """What the rows about the fabric share: the gang, its ranks, what is declared."""
 
-from pytest_gpucluster.evidence import collectives
-from pytest_gpucluster.evidence.collectives import Rank, Told
+from pytest_gpucluster.evidence.hardware import collectives
+from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang

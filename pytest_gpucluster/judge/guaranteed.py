@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import held
-from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.hardware import numa_trials as reading
+from pytest_gpucluster.evidence.hardware import pod_devices
+from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.numa import RAN, Trial
 from pytest_gpucluster.judge import numa, numa_room, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -182,7 +182,7 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
     if not main:
         text = f"{trial.pod.name} did not say which CPUs it may use"
         return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys([trial]))
-    width, quota = held.width(main[-1].cpus), main[-1].quota
+    width, quota = pod_devices.width(main[-1].cpus), main[-1].quota
     said = reading.by_kubelet(evidence).get(trial.node)
     static = said is not None and said.cpu_policy == "static"
     number = Number("CPUs that the container may use", width, "CPUs", wanted, "profile: numa.cpus")

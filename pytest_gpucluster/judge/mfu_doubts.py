@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import own_gpus
-from pytest_gpucluster.evidence.figures import Rank
+from pytest_gpucluster.evidence.hardware import own_gpus
+from pytest_gpucluster.evidence.hardware.throughput import Rank
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.judge import mfu_terms, terms
 from pytest_gpucluster.judge.mfu_terms import SHORT, UNKNOWN_GPU, WRONG_PEAK, WRONG_PRODUCT, Doubt

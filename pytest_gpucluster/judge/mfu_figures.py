@@ -1,6 +1,6 @@
 """MFU-003: a figure that is impossible, or of which nobody can say what it means, is not a pass."""
 
-from pytest_gpucluster.evidence.figures import Rank, Told
+from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import figures
-from pytest_gpucluster.evidence.figures import Rank, Told
+from pytest_gpucluster.evidence.hardware import throughput
+from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
@@ -108,7 +108,7 @@ def told(evidence: Evidence, given: terms.Given, event: str, role: str) -> tuple
     gang = subject(evidence, given, role)
     if role in known and gang is None:
         return Told((), 0, 0), None
-    return figures.read(evidence, event, terms.uids(gang)), gang
+    return throughput.read(evidence, event, terms.uids(gang)), gang
 
 
 def world(given: terms.Given, ranks: Told, key: str) -> int | None:

@@ -1,7 +1,7 @@
 """What figures of several GPUs stand on: each rank has a GPU of its own, and all of them measured at one time."""
 
-from pytest_gpucluster.evidence import own_gpus
-from pytest_gpucluster.evidence.figures import Told
+from pytest_gpucluster.evidence.hardware import own_gpus
+from pytest_gpucluster.evidence.hardware.throughput import Told
 from pytest_gpucluster.judge.mfu_terms import Doubt
 from pytest_gpucluster.requirement import Cause
 

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from pytest_gpucluster.evidence.figures import Rank, Told
+from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms

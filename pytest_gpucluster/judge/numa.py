@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import numa
+from pytest_gpucluster.evidence.hardware import numa_trials
+from pytest_gpucluster.evidence.hardware.numa_trials import OPEN, RAN, REJECTED, Stated, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.numa import OPEN, RAN, REJECTED, Stated, Trial
 from pytest_gpucluster.judge import say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
@@ -90,16 +90,16 @@ def of(evidence: Evidence, given: terms.Given) -> Terms:
     told = fields.sub(given, "numa")
     gpus = terms.count(given, "gpus_per_node")
     if gpus is None:
-        bound = [pod.node for pod in (t.pod for t in numa.trials(evidence, given)) if pod.node]
-        offered = [numa.offers(evidence, given, node, evidence.end) for node in dict.fromkeys(bound)]
+        bound = [pod.node for pod in (t.pod for t in numa_trials.trials(evidence, given)) if pod.node]
+        offered = [numa_trials.offers(evidence, given, node, evidence.end) for node in dict.fromkeys(bound)]
         gpus = max((n for n in offered if n), default=None)
     return Terms(
         policy=str(told.get("policy") or SINGLE),
         scope=str(told.get("scope") or "pod"),
         nodes=fields.number(told, "nodes") or TWO,
-        resource=numa.resource_of(given),
+        resource=numa_trials.resource_of(given),
         gpus=gpus,
-        declared=bool(told) or any(t.topology for t in numa.trials(evidence, given)),
+        declared=bool(told) or any(t.topology for t in numa_trials.trials(evidence, given)),
     )
 
 
@@ -128,7 +128,7 @@ def misfits(told: Terms, tried: Sequence[Trial]) -> list[Trial]:
     plain = [
         t
         for t in tried
-        if len(t.each) == 1 and t.cpus == 0 and not numa.init_containers(t.pod.last, told.resource)
+        if len(t.each) == 1 and t.cpus == 0 and not numa_trials.init_containers(t.pod.last, told.resource)
     ]
     if told.share is not None and told.gpus is not None:
         return [t for t in plain if told.share < t.asked <= told.gpus]
@@ -242,13 +242,13 @@ def why_refused(trial: Trial) -> str:
 
 def stated(evidence: Evidence) -> dict[str, tuple[Stated | None, Stated | None]]:
     """Return node -> what its kubelet and what an exporter say."""
-    kubelet, exporter = numa.by_kubelet(evidence), numa.by_exporter(evidence)
+    kubelet, exporter = numa_trials.by_kubelet(evidence), numa_trials.by_exporter(evidence)
     return {node: (kubelet.get(node), exporter.get(node)) for node in sorted({*kubelet, *exporter})}
 
 
 def causes_of_running(evidence: Evidence, trial: Trial) -> tuple[Cause, ...]:
     """Return why a pod ran that does not fit a NUMA node, likeliest first."""
-    said = numa.by_kubelet(evidence).get(trial.node)
+    said = numa_trials.by_kubelet(evidence).get(trial.node)
     if trial.unreported:
         return (NO_TOPOLOGY, POLICY)
     if said is not None and said.policy == SINGLE:
@@ -266,7 +266,7 @@ def two_numa_nodes(evidence: Evidence, given: terms.Given) -> Presupposed:
     told = of(evidence, given)
     if told.nodes < TWO:
         return say.presupposed(name, held=False, observed="the profile declares one NUMA node")
-    tried = numa.trials(evidence, given)
+    tried = numa_trials.trials(evidence, given)
     strict = {t.node for t in misfits(told, tried) if t.topology}
     apart = [t for t in fitting(told, tried) if len(t.nodes) > 1 and t.node in strict]
     if apart:

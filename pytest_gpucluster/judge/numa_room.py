@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.hardware import numa_trials as reading
+from pytest_gpucluster.evidence.hardware.numa_trials import RAN, REJECTED, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.numa import RAN, REJECTED, Trial
 from pytest_gpucluster.judge import numa, say, terms
 from pytest_gpucluster.requirement import Presupposed
 

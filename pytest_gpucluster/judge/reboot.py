@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import numa
+from pytest_gpucluster.evidence.hardware import numa_trials
+from pytest_gpucluster.evidence.hardware.numa_trials import REJECTED
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.numa import REJECTED
 from pytest_gpucluster.evidence.objects import node_status, owners
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
@@ -86,7 +86,7 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang, drill: _Drill) ->
     if not drill.lost:
         text = f"no member on {drill.node} ended when it was restarted"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(SURVIVED,))
-    trials = {t.pod.uid: t for t in numa.trials(evidence, given)}
+    trials = {t.pod.uid: t for t in numa_trials.trials(evidence, given)}
     rejected = [p for p in drill.made if (t := trials.get(p.uid)) is not None and t.outcome == REJECTED]
     if rejected:
         return _rejected(gang, drill, rejected, trials[rejected[0].uid].reason)
@@ -165,7 +165,7 @@ def _replaced(
         text = f"the watch of pods was not in sync from t={start:.2f} s to {end:.2f} s: a pod may have been missed"
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
     back = max(new.running - drill.t for new in drill.made if new.running is not None)
-    resource = numa.resource_of(given)
+    resource = numa_trials.resource_of(given)
     offers = next(
         (m.offers(resource)[1] for m in node_status.machines(evidence) if m.name == drill.node), None
     )

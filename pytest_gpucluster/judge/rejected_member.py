@@ -4,9 +4,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.hardware import numa_trials as reading
+from pytest_gpucluster.evidence.hardware.numa_trials import REJECTED, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.numa import REJECTED, Trial
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import say, terms

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from pytest_gpucluster.evidence import numa as reading
-from pytest_gpucluster.evidence import parts
+from pytest_gpucluster.evidence.hardware import container_locality
+from pytest_gpucluster.evidence.hardware import numa_trials as reading
+from pytest_gpucluster.evidence.hardware.container_locality import Parts
+from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.numa import RAN, Trial
-from pytest_gpucluster.evidence.parts import Parts
 from pytest_gpucluster.judge import guaranteed, numa, say, terms
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -34,7 +34,7 @@ _CAUSES = {
 def two_on_the_machine(evidence: Evidence, _given: terms.Given) -> Presupposed:
     """Say whether the machine itself has two NUMA nodes."""
     name = "the machine has two NUMA nodes"
-    found = parts.parts(evidence)
+    found = container_locality.parts(evidence)
     most = max((each.machine for each in found), default=0)
     if not most:
         return say.presupposed(name, held=None, observed="no container told the NUMA nodes of its machine")
@@ -53,7 +53,7 @@ def one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
     told = numa.of(evidence, given)
     if not told.declared:
         return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "nothing is declared of NUMA nodes")
-    found = parts.parts(evidence)
+    found = container_locality.parts(evidence)
     mine = {each.pod.uid for each in found}
     tried = [t for t in reading.trials(evidence, given) if t.pod.uid in mine or _cast(given, t)]
     wrong = [(each, *apart) for each in found for apart in _apart(each)]
@@ -84,7 +84,7 @@ def one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
 
 
 def _cast(given: terms.Given, trial: Trial) -> bool:
-    members = fields.items(fields.sub(given, "roles"), parts.ROLE)
+    members = fields.items(fields.sub(given, "roles"), container_locality.ROLE)
     return any(str(member.get("uid")) == trial.pod.uid for member in members)
 
 

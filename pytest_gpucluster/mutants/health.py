@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import access
+from pytest_gpucluster.evidence.hardware import device_access
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
@@ -15,7 +15,7 @@ def _in(containers: tuple[str, ...], change: Callable[[dict[str, Any]], None]) -
 
     def mutant(evidence: Evidence) -> Evidence:
         def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
-            if told.get("event") == access.EVENT and line.data.get("container") in containers:
+            if told.get("event") == device_access.EVENT and line.data.get("container") in containers:
                 change(told)
             return told
 
@@ -40,12 +40,12 @@ def _another(told: dict[str, Any]) -> None:
 
 def _nothing(told: dict[str, Any]) -> None:
     told["files"] = []
-    told["driver"] = {"library": "libcuda.so.1", "result": access.NO_DEVICE, "devices": []}
+    told["driver"] = {"library": "libcuda.so.1", "result": device_access.NO_DEVICE, "devices": []}
 
 
 def _silent(evidence: Evidence) -> Evidence:
     def act(line: Line, told: dict[str, Any]) -> dict[str, Any] | None:
-        gone = told.get("event") == access.EVENT and line.data.get("container") == "other"
+        gone = told.get("event") == device_access.EVENT and line.data.get("container") == "other"
         return None if gone else told
 
     return base.words(evidence, act)

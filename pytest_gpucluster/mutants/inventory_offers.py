@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from pytest_gpucluster.evidence import gpu_names
+from pytest_gpucluster.evidence.hardware import gpu_names
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import node_status

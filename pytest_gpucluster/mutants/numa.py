@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import held, numa
+from pytest_gpucluster.evidence.hardware import numa_trials, pod_devices
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling import gangs
@@ -52,7 +52,7 @@ def _device(change: Callable[[list[dict[str, Any]]], None], role: str) -> base.M
         uids = set(_played(evidence, role))
 
         def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
-            if told.get("event") == held.EVENT and line.data.get("uid") in uids:
+            if told.get("event") == pod_devices.EVENT and line.data.get("uid") in uids:
                 change(told["devices"])
             return told
 
@@ -84,7 +84,7 @@ def kubelets_silent(evidence: Evidence) -> Evidence:
         data.update(code=403, status=denied)
 
     quiet = base.responses(
-        evidence, lambda line: str(line.data.get("case") or "").startswith(f"{numa.CONFIG}:"), deny
+        evidence, lambda line: str(line.data.get("case") or "").startswith(f"{numa_trials.CONFIG}:"), deny
     )
     gone = set(_played(evidence, "split"))
     return base.without(quiet, lambda line: line.uid in gone)
@@ -99,13 +99,13 @@ def exporter_disagrees(evidence: Evidence) -> Evidence:
         data.pop("status", None)
         data.update(code=200, items=[{"metadata": {"name": nodes[0]}, "attributes": told}])
 
-    return base.responses(evidence, lambda line: line.data.get("case") == numa.TOPOLOGIES, tell)
+    return base.responses(evidence, lambda line: line.data.get("case") == numa_trials.TOPOLOGIES, tell)
 
 
 def says_container_scope(evidence: Evidence) -> Evidence:
     """Let one kubelet say that it looks at each container by itself."""
     cases = [str(line.data.get("case")) for line in evidence.responses()]
-    chosen = max((case for case in cases if case.startswith(f"{numa.CONFIG}:")), default="")
+    chosen = max((case for case in cases if case.startswith(f"{numa_trials.CONFIG}:")), default="")
 
     def tell(data: dict[str, Any]) -> None:
         data["object"]["kubeletconfig"]["topologyManagerScope"] = "container"
@@ -166,7 +166,7 @@ def fewer_cpus(evidence: Evidence) -> Evidence:
     uids = {uid for uid in _played(evidence, "fits") if _has_init(evidence, uid)}
 
     def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
-        if told.get("event") == held.EVENT and line.data.get("uid") in uids:
+        if told.get("event") == pod_devices.EVENT and line.data.get("uid") in uids:
             told["cpus"] = "0-95"
         return told
 
@@ -184,7 +184,7 @@ def _rejected_gang(evidence: Evidence) -> tuple[set[str], float] | None:
     found = [
         (gang, t)
         for gang in gangs.gangs(evidence)
-        for t in numa.trials(evidence, evidence.given)
+        for t in numa_trials.trials(evidence, evidence.given)
         if len(gang.pods) > 1 and t.topology and any(pod.uid == t.pod.uid for pod in gang.pods)
     ]
     if not found:
@@ -242,7 +242,7 @@ def member_admitted(evidence: Evidence) -> Evidence:
     """Let the rejected members of a gang run."""
     if _rejected_gang(evidence) is None:
         return evidence
-    lost = {t.pod.uid for t in numa.trials(evidence, evidence.given) if t.topology}
+    lost = {t.pod.uid for t in numa_trials.trials(evidence, evidence.given) if t.topology}
 
     def change(obj: dict[str, Any]) -> None:
         obj["status"] = {"phase": "Running"}
@@ -293,7 +293,7 @@ MUTANTS: base.Table = {
     "numa.member-admitted": ("no member of a gang is rejected", member_admitted),
     "numa.straddles": ("one device of a pod lies on the other NUMA node", _device(_moved, "fits")),
     "numa.device-without-numa": ("one device of a pod carries no NUMA node", _device(_unplaced, "other")),
-    "numa.devices-untold": ("no pod says what it holds", base.drop(held.EVENT)),
+    "numa.devices-untold": ("no pod says what it holds", base.drop(pod_devices.EVENT)),
     "numa.kubelets-silent": ("kubelets may not be asked, and no pod shows their scope", kubelets_silent),
     "numa.exporter-disagrees": ("a NodeResourceTopology says best-effort", exporter_disagrees),
     "numa.says-container-scope": ("one kubelet says scope container", says_container_scope),

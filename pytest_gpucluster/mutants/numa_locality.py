@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence import held
+from pytest_gpucluster.evidence.hardware import pod_devices
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
@@ -16,7 +16,7 @@ def _last(change: Callable[[dict[str, Any]], None], *, every: bool = False) -> b
         chosen = tellers if every else tellers[-1:]
 
         def act(line: Line, told: dict[str, Any]) -> dict[str, Any]:
-            if told.get("event") == held.EVENT and line.data.get("pod") in chosen:
+            if told.get("event") == pod_devices.EVENT and line.data.get("pod") in chosen:
                 change(told)
             return told
 

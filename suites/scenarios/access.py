@@ -3,7 +3,7 @@
 All are containers of one pod, so that they hold their GPUs at the same time; it ends by itself.
 """
 
-from pytest_gpucluster.evidence import access as reading
+from pytest_gpucluster.evidence.hardware import device_access as reading
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import payloads_of
 

@@ -5,8 +5,8 @@ Where CPUs and memory lie is a statement about a machine: on nodes that only pla
 
 from typing import Any
 
-from pytest_gpucluster.evidence import numa as reading
-from pytest_gpucluster.evidence import parts
+from pytest_gpucluster.evidence.hardware import container_locality
+from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.scenario import Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.programs import payloads_of
 
@@ -44,7 +44,7 @@ def run(stage: Stage) -> None:
         asked[str(told["functions"])] = "1"
 
     def one(number: int) -> tuple[str, dict[str, Any]]:
-        return parts.ROLE, pod(
+        return container_locality.ROLE, pod(
             f"{stage.name}-{number}", node, [container(stage, "main", share, **asked)], payload
         )
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import payloads_of
 

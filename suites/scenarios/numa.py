@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence import numa as reading
+from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.scenario import Handle, Live, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.gpu_nodes import offered, takes_pods

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, collectives
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.hardware import collectives
 from pytest_gpucluster.judge import fabric_devices, fabric_floors
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict

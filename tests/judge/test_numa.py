@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import held, numa, read
+from pytest_gpucluster.evidence import read
+from pytest_gpucluster.evidence.hardware import numa_trials, pod_devices
 from pytest_gpucluster.judge import aligned, kubelets
 from pytest_gpucluster.judge import numa as terms
 from pytest_gpucluster.report import decisions
@@ -78,8 +79,8 @@ def test_nothing_declared_and_nothing_rejected():
 
 def test_a_newer_kubelet_names_the_devices_itself():
     """Kubernetes 1.37 has the ids in the pod's status; on one node each, nothing else is shown."""
-    pods = {pod.uid: pod for pod in (t.pod for t in numa.trials(stream(NEWER), {}))}
-    holding = held.held(stream(NEWER))
+    pods = {pod.uid: pod for pod in (t.pod for t in numa_trials.trials(stream(NEWER), {}))}
+    holding = pod_devices.held(stream(NEWER))
     assert [(pods[uid].name, len(each[0].devices)) for uid, each in holding.items()] == [("fits-one-numa", 4)]
     assert verdicts(stream(NEWER)) == dict(zip(ROWS, [NO, PASS, NO, NO, NO], strict=True))
 
@@ -326,7 +327,7 @@ def test_notes_of_any_shape_are_read_without_a_word(text, listed):
     note = {"type": "NOTE", "t": 3.0, "text": f"log of p: 200 devices {listed}\n{text}"}
     other = {"type": "NOTE", "t": 3.1, "text": f"log of {text}: 200 {listed}"}
     seen = evidence(machine(), lines("p", 3), note, other)
-    for each in held.held(seen).values():
+    for each in pod_devices.held(seen).values():
         assert all(name for one in each for name in one.devices)
     assert {str(f(seen, DECLARED).verdict) for f in (aligned.on_one_numa_node, aligned.topology_reported)} <= {
         PASS, FAIL, NO,
@@ -338,4 +339,4 @@ def test_notes_of_any_shape_are_read_without_a_word(text, listed):
 )
 def test_width_of_a_list(listed, count):
     """`0-3,8` names five; what is no list names none."""
-    assert held.width(listed) == count
+    assert pod_devices.width(listed) == count

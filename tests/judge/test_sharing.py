@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence, parts, read
+from pytest_gpucluster.evidence import Evidence, read
+from pytest_gpucluster.evidence.hardware import container_locality
 from pytest_gpucluster.judge import sharing
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
@@ -118,4 +119,4 @@ def test_pods_that_do_not_tell_memory_are_not_read(evidence):
     def older(line, said):
         return {key: value for key, value in said.items() if key != "memory"}
 
-    assert parts.parts(base.words(evidence, older)) == ()
+    assert container_locality.parts(base.words(evidence, older)) == ()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.evidence import figures
+from pytest_gpucluster.evidence.hardware import throughput
 from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_smoke, mfu_training
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.mutants import mfu as mutants
@@ -377,6 +377,6 @@ def test_no_line_makes_a_judge_raise(event, path, value):
         at[path[-1]] = value
 
     odd = mutants.last(event, change)(matrix.evidence("speed"))
-    figures.read(odd, event)
+    throughput.read(odd, event)
     for judge in (*ROWS.values(), mfu_smoke.counts_right):
         json.dumps(judge(odd, odd.given).as_dict(), allow_nan=False)

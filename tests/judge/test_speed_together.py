@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from pytest_gpucluster.evidence import figures, own_gpus
+from pytest_gpucluster.evidence.hardware import own_gpus, throughput
 from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_together, mfu_training
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.mutants import mfu as mutants
@@ -89,7 +89,7 @@ def test_two_ranks_at_one_place_of_the_bus(gpus, address):
 
 def test_one_address_on_two_nodes_is_two_gpus(gpus):
     """Machines of a kind have their GPUs at the same places."""
-    ranks = figures.read(gpus, "gemm").measured
+    ranks = throughput.read(gpus, "gemm").measured
 
     def at(rank, host):
         data = {**rank.line.data, "host": host, "device": {**rank.device, "bus": "00000000:1b:00.0"}}
@@ -114,7 +114,7 @@ def test_slices_of_one_gpu_are_two(gpus, one, other, same):
     """Two slices are told apart, a GPU and a slice of it are not."""
     uuids = {2: one, 3: other}
     odd = of_ranks("gemm", lambda w, n: w["device"].update(uuid=uuids.get(n, f"GPU-{n}")))(gpus)
-    assert bool(own_gpus.shared(figures.read(odd, "gemm").measured)) is same
+    assert bool(own_gpus.shared(throughput.read(odd, "gemm").measured)) is same
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ def test_products_that_were_not_measured_at_once(gpus, told, read, wanted):
 
 def test_pods_that_ran_one_after_the_other(gpus):
     """One had ended before the other had a node: no clock of theirs can mend that."""
-    ranks = figures.read(gpus, "gemm").measured
+    ranks = throughput.read(gpus, "gemm").measured
     early = dataclasses.replace(ranks[0].pod, bound=1.0, finished=20.0)
     late = dataclasses.replace(ranks[0].pod, bound=30.0, finished=60.0)
     pair = [dataclasses.replace(ranks[0], pod=early), dataclasses.replace(ranks[1], pod=late)]
     assert own_gpus.lives_apart(pair) is not None
-    assert mfu_together.of_times(figures.Told(tuple(pair), 0, 0))
+    assert mfu_together.of_times(throughput.Told(tuple(pair), 0, 0))
     assert own_gpus.lives_apart([dataclasses.replace(ranks[0], pod=early)]) is None
 
 

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from pytest_gpucluster.evidence import figures, read
+from pytest_gpucluster.evidence import read
+from pytest_gpucluster.evidence.hardware import throughput
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.measure import consistency, flops
 from tests import recordings
@@ -183,6 +184,6 @@ def test_the_payloads_allow_as_much_as_the_judges():
 
 def test_a_rank_without_a_line_has_no_record():
     """There is nothing to be consistent."""
-    assert figures.read(recordings.evidence_of([]), "gemm").measured == ()
+    assert throughput.read(recordings.evidence_of([]), "gemm").measured == ()
     assert consistency.product({}) != []
     assert consistency.gauges({}) == []

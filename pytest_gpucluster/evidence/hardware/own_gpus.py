@@ -8,7 +8,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_gpucluster.evidence.figures import Rank
+from pytest_gpucluster.evidence.hardware.throughput import Rank
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.measure import samples
 

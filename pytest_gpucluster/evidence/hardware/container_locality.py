@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import held
+from pytest_gpucluster.evidence.hardware import pod_devices
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
@@ -68,7 +68,7 @@ def _all(places: Mapping[str, int | None]) -> frozenset[int] | None:
 def parts(evidence: Evidence) -> tuple[Parts, ...]:
     """Return the containers that tell where memory of theirs lies, the last word of each."""
     newest: dict[tuple[str, str], payload_lines.Word] = {}
-    for word in payload_lines.words(evidence).of(held.EVENT):
+    for word in payload_lines.words(evidence).of(pod_devices.EVENT):
         if "memory" in word.data:
             newest[word.uid, word.container] = word
     stories = {pod.uid: pod for pod in pods(evidence)}
@@ -96,7 +96,7 @@ def _parts(pod: PodStory, word: payload_lines.Word) -> Parts:
             if plugin is not None and bus not in (None, plugin)
         },
         {str(one.get("name")): _number(one, "numa") for one in functions if _counts(one)},
-        held.width(str(word.data.get("nodes") or "")),
+        pod_devices.width(str(word.data.get("nodes") or "")),
         word.key,
     )
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.evidence import numa
+from pytest_gpucluster.evidence.hardware import numa_trials
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
@@ -87,7 +87,7 @@ def views(evidence: Evidence, given: Mapping[str, Any]) -> tuple[View, ...]:
     newest: dict[tuple[str, str], payload_lines.Word] = {}
     for word in payload_lines.words(evidence).of(EVENT):
         newest[word.uid, word.container] = word
-    resource = numa.resource_of(given)
+    resource = numa_trials.resource_of(given)
     tellers = {uid for uid, _ in newest} | _cast(given)
     return tuple(
         _view(pod, container, resource, newest.get((pod.uid, str(container.get("name") or ""))))
@@ -103,7 +103,7 @@ def _telling(pod: PodStory, told: set[str], resource: str) -> list[fields.Object
     return [
         one
         for one in fields.containers(pod.last)
-        if str(one.get("name")) in own | told or numa.asked_by(one, resource) > 0
+        if str(one.get("name")) in own | told or numa_trials.asked_by(one, resource) > 0
     ]
 
 
@@ -115,7 +115,7 @@ def _cast(given: Mapping[str, Any]) -> set[str]:
 
 def _view(pod: PodStory, container: fields.Object, resource: str, word: payload_lines.Word | None) -> View:
     name = str(container.get("name") or "")
-    asked = numa.asked_by(container, resource)
+    asked = numa_trials.asked_by(container, resource)
     if word is None:
         return View(pod, name, asked)
     files = fields.items(word.data, "files")

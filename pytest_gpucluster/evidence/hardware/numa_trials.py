@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence import held
+from pytest_gpucluster.evidence.hardware import pod_devices
 from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import containers, owners
@@ -56,7 +56,7 @@ class Trial:
     fitted: bool | None
     free: int | None
     beside: int
-    holds: tuple[held.Held, ...]
+    holds: tuple[pod_devices.Held, ...]
     message: str
     key: str
 
@@ -116,7 +116,7 @@ def trials(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Trial, ...]:
     """Return the pods that ask for devices, in order of first appearance."""
     resource = resource_of(given)
     layout = fields.sub(given, "numa", "layout")
-    holding = held.held(evidence, {str(k): v for k, v in layout.items() if isinstance(v, int)})
+    holding = pod_devices.held(evidence, {str(k): v for k, v in layout.items() if isinstance(v, int)})
     return tuple(
         _trial(evidence, given, pod, holding.get(pod.uid, ()))
         for pod in pods(evidence)
@@ -187,7 +187,7 @@ def _quality(pod: fields.Object) -> str:
 
 
 def _trial(
-    evidence: Evidence, given: Mapping[str, Any], pod: PodStory, holds: tuple[held.Held, ...]
+    evidence: Evidence, given: Mapping[str, Any], pod: PodStory, holds: tuple[pod_devices.Held, ...]
 ) -> Trial:
     asked, each = wanted(pod.last, resource_of(given))
     outcome, reason, line = _outcome(evidence, pod)

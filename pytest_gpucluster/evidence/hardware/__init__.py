@@ -1,0 +1,1 @@
+"""What was measured on hardware: devices, NUMA trials, collectives, NCCL logs."""
