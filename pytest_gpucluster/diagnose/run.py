@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import FINISHED
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, gangs
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Finding, Verdict
 
 Judge = Callable[[Evidence, Mapping[str, Any]], Finding]
@@ -220,12 +220,12 @@ def summary(s: Situation) -> str:
     if s.group is not None:
         parts.append(f"PodGroup {s.group.phases[-1][1] if s.group.phases else 'without phase'}")
     if s.gang is not None:
-        parts.append(f"{say.part(s.held, s.minimum)} members placed")
+        parts.append(f"{wording.part(s.held, s.minimum)} members placed")
     counts: dict[str, int] = {}
     for pod in s.pods:
         counts[pod.phase or "Unknown"] = counts.get(pod.phase or "Unknown", 0) + 1
     parts.append(
-        say.count(len(s.pods), "pod")
+        wording.count(len(s.pods), "pod")
         + (f" ({', '.join(f'{n} {phase}' for phase, n in sorted(counts.items()))})" if counts else "")
     )
     return ", ".join(parts)
@@ -238,26 +238,28 @@ def looked(s: Situation) -> tuple[str, ...]:
         found.append("the Job")
     if s.group is not None:
         found.append(f"PodGroup {s.group.name}")
-    found.append(say.count(len(s.pods), "pod"))
+    found.append(wording.count(len(s.pods), "pod"))
     about = len(s.said_of_job) + sum(len(s.said_of_pod(p)) for p in s.pods)
     if s.group is not None:
         about += len(s.said("PodGroup", s.group.namespace, s.group.name, s.group.uid))
-    found.append(f"{say.count(about, 'event')} about them")
+    found.append(f"{wording.count(about, 'event')} about them")
     if s.queue:
         found.append(f"queue {s.queue_name}")
     for kind, what in (("Node", "node"), ("Service", "Service"), ("NetworkPolicy", "NetworkPolicy"),
                        ("ResourceQuota", "ResourceQuota"), ("ConfigMap", "ConfigMap")):  # fmt: skip
         lines = s.objects(kind)
         if lines or s.looked_at(kind):
-            found.append(say.count(len(lines), what, "NetworkPolicies" if what == "NetworkPolicy" else ""))
+            found.append(
+                wording.count(len(lines), what, "NetworkPolicies" if what == "NetworkPolicy" else "")
+            )
     if s.others:
-        found.append(say.count(len(s.others), "other job"))
+        found.append(wording.count(len(s.others), "other job"))
     written = sum(len(log) for log in s.logs.values())
     before = sum(bool(line.data.get("previous")) for log in s.logs.values() for line in log)
     if s.logs:
         found.append(
-            f"logs of {say.count(len(s.logs), 'pod')} "
-            f"({say.count(written, 'line')}{f', {before} of runs before' if before else ''})"
+            f"logs of {wording.count(len(s.logs), 'pod')} "
+            f"({wording.count(written, 'line')}{f', {before} of runs before' if before else ''})"
         )
     return tuple(found)
 
@@ -283,7 +285,7 @@ def missing(s: Situation) -> tuple[str, ...]:
     absent_maps = sorted(name for name in wanted if s.object("ConfigMap", name, s.namespace) is None)
     if absent_maps:
         found.append(
-            f"ConfigMaps {say.listed(absent_maps, 4)}: what pods take from them is not in the evidence"
+            f"ConfigMaps {wording.listed(absent_maps, 4)}: what pods take from them is not in the evidence"
         )
     reading = s.evidence.header.get("reading")
     found += [str(note) for note in reading] if isinstance(reading, list) else []

@@ -13,7 +13,7 @@ from pytest_gpucluster.evidence.objects.owners import GroupStory, JobStory, Said
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory, pods
 from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, gangs
-from pytest_gpucluster.judge import terms
+from pytest_gpucluster.judge import subjects
 from pytest_gpucluster.plain import names
 
 FINAL = ("Completed", "Failed", "Aborted", "Terminated")
@@ -53,12 +53,12 @@ class Situation:
     @property
     def silent(self) -> float:
         """Return after how many seconds something that did not happen counts as not happening."""
-        return terms.SILENT
+        return subjects.SILENT
 
     @property
     def patience(self) -> float:
         """Return for how many seconds a scheduler may take its time: binds of one session are asynchronous."""
-        return terms.of(self.evidence, {}).tolerance
+        return subjects.of(self.evidence, {}).tolerance
 
     @property
     def name(self) -> str:

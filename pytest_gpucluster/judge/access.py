@@ -6,7 +6,7 @@ from itertools import combinations
 from pytest_gpucluster.evidence.hardware import device_access
 from pytest_gpucluster.evidence.hardware.device_access import View
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 ALL_VISIBLE = Cause(
@@ -41,31 +41,31 @@ NO_ROOM = Cause("the GPUs of the nodes are in use", "run this row while two GPUs
 REQUIRED = "a container sees the GPUs that it was granted and no others; one that asked for none sees none"
 
 
-def node_tried(_evidence: Evidence, given: terms.Given) -> Presupposed:
+def node_tried(_evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether there was a node with GPUs to try."""
     name = "a node had GPUs free"
     chosen = given.get("tried")
     if not isinstance(chosen, list | tuple):
-        return say.presupposed(name, held=True, observed="a recording")
+        return wording.presupposed(name, held=True, observed="a recording")
     if not chosen:
-        return say.presupposed(name, held=False, observed="no node offers two GPUs", causes=(NO_ROOM,))
-    return say.presupposed(name, held=True, observed=say.listed(list(map(str, chosen)), 4))
+        return wording.presupposed(name, held=False, observed="no node offers two GPUs", causes=(NO_ROOM,))
+    return wording.presupposed(name, held=True, observed=wording.listed(list(map(str, chosen)), 4))
 
 
-@terms.judge
-def sees_its_own(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def sees_its_own(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge HLT-004."""
     every = device_access.views(evidence, given)
     wrong = [(view, text, causes) for view in every if view.said for text, causes in _wrong(view)]
     wrong += [(view, text, (MOUNTED, ALL_VISIBLE)) for view, text in _twice([v for v in every if v.said])]
     if wrong:
         views = list(dict.fromkeys(view.where for view, _, _ in wrong))
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
-            say.listed([text for _, text, _ in wrong], 4),
+            wording.listed([text for _, text, _ in wrong], 4),
             violation=True,
-            where=tuple(views[: say.MANY]),
+            where=tuple(views[: wording.MANY]),
             causes=tuple(dict.fromkeys(cause for _, _, causes in wrong for cause in causes)),
             evidence=tuple(dict.fromkeys(view.key for view, _, _ in wrong)),
             numbers=_numbers(every),
@@ -74,11 +74,11 @@ def sees_its_own(evidence: Evidence, given: terms.Given) -> Finding:
     open_ = _undecided(evidence, every)
     if open_ is not None:
         return open_
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         REQUIRED,
-        say.listed([_sees(view) for view in every], 6),
-        where=tuple(view.where for view in every)[: say.MANY],
+        wording.listed([_sees(view) for view in every], 6),
+        where=tuple(view.where for view in every)[: wording.MANY],
         evidence=tuple(view.key for view in every),
         numbers=_numbers(every),
         facts=_facts(every),
@@ -95,7 +95,7 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
                 (ALL_VISIBLE, MOUNTED),
             )
         elif view.told:
-            told = say.listed(list(view.told), 3)
+            told = wording.listed(list(view.told), 3)
             yield f"{title} asked for no GPU and was told {told}", (ALL_VISIBLE,)
         return
     reach = view.reach
@@ -114,13 +114,13 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
     strange = _strange(view)
     if strange and not (reach is not None and reach > view.granted):
         yield (
-            f"{title} was told {say.listed(list(view.told), 3)} and its driver lists {strange[0]}",
+            f"{title} was told {wording.listed(list(view.told), 3)} and its driver lists {strange[0]}",
             (LOST, MOUNTED),
         )
 
 
 def _shut(view: View) -> str:
-    return f" ({say.listed(list(view.closed), 2)} does not open)" if view.closed else ""
+    return f" ({wording.listed(list(view.closed), 2)} does not open)" if view.closed else ""
 
 
 def _strange(view: View) -> list[str]:
@@ -145,7 +145,7 @@ def _twice(views: Sequence[View]) -> Iterator[tuple[View, str]]:
             both = sorted(set(ours) & set(theirs))
             if both:
                 pair = f"{one.pod.name}/{one.container} and {other.pod.name}/{other.container}"
-                yield other, f"{pair} can both reach {say.listed(both, 3)}"
+                yield other, f"{pair} can both reach {wording.listed(both, 3)}"
                 break
 
 
@@ -168,8 +168,8 @@ def _undecided(evidence: Evidence, every: Sequence[View]) -> Finding | None:
     if not every:
         text = "no container told what it can reach"
     elif silent:
-        where, text = silent, f"{say.listed([v.where for v in silent], 4)} did not say what it can reach"
-        vain = terms.timed_out(evidence)
+        where, text = silent, f"{wording.listed([v.where for v in silent], 4)} did not say what it can reach"
+        vain = subjects.timed_out(evidence)
         text += f"; waited in vain: {vain[0]}" if vain is not None else ""
     elif blind:
         where = blind
@@ -183,11 +183,11 @@ def _undecided(evidence: Evidence, every: Sequence[View]) -> Finding | None:
         text = f"no container {lacks} was tried"
     if not text:
         return None
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE,
         REQUIRED,
         text,
-        where=tuple(view.where for view in where)[: say.MANY],
+        where=tuple(view.where for view in where)[: wording.MANY],
         causes=causes,
         evidence=tuple(view.key for view in where if view.key),
     )
@@ -202,7 +202,7 @@ def _sees(view: View) -> str:
 def _named(view: View) -> str:
     """Return what a container can reach: by the driver's names where it lists as many as there are files."""
     names = view.listed if view.listed and view.count >= len(view.files) else view.files or view.listed or ()
-    return say.listed(list(names), 4)
+    return wording.listed(list(names), 4)
 
 
 def _numbers(every: Sequence[View]) -> tuple[Number, ...]:

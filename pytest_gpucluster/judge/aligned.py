@@ -5,15 +5,15 @@ from collections.abc import Iterable, Sequence
 from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, REJECTED, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import numa, numa_room, say, terms
+from pytest_gpucluster.judge import numa, numa_room, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 MISFIT = "that asks for more GPUs than a NUMA node has"
 FITS = "that fits one NUMA node"
 
 
-@terms.judge
-def misfit_rejected(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def misfit_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-002."""
     told = numa.of(evidence, given)
     required = (
@@ -32,10 +32,10 @@ def misfit_rejected(evidence: Evidence, given: terms.Given) -> Finding:
         return nothing
     odd = numa.refused_otherwise(tried)
     if odd:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
-            say.listed([numa.why_refused(t) for t in odd], 4),
+            wording.listed([numa.why_refused(t) for t in odd], 4),
             where=numa.where(odd),
             causes=(numa.SHORTAGE,),
             evidence=numa.keys(odd),
@@ -43,13 +43,13 @@ def misfit_rejected(evidence: Evidence, given: terms.Given) -> Finding:
         )
     gap = _unseen(evidence, tried)
     if gap:
-        return say.finding(Verdict.INCONCLUSIVE, required, gap, evidence=numa.keys(tried))
+        return wording.finding(Verdict.INCONCLUSIVE, required, gap, evidence=numa.keys(tried))
     refused = [t for t in tried if t.topology]
     open_ = [t for t in tried if t.outcome == reading.OPEN]
     text = f"rejected with TopologyAffinityError, no container started: {numa.listed(refused)}"
     if open_:
         text += f"; not decided: {numa.listed(open_)}"
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         required,
         text,
@@ -67,7 +67,7 @@ def _ran(
     causes = dict.fromkeys(cause for trial in ran for cause in numa.causes_of_running(evidence, trial))
     return numa.violation(
         required,
-        f"{len(ran)} of {say.count(len(tried), 'such pod')} ran: {numa.listed(ran)}",
+        f"{len(ran)} of {wording.count(len(tried), 'such pod')} ran: {numa.listed(ran)}",
         ran,
         causes=tuple(causes),
         numbers=_numbers(told, ran),
@@ -91,8 +91,8 @@ def _unseen(evidence: Evidence, tried: Iterable[Trial]) -> str:
     return ""
 
 
-@terms.judge
-def on_one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def on_one_numa_node(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-003."""
     told = numa.of(evidence, given)
     required = "a pod that fits one NUMA node is admitted, and all its devices lie on one"
@@ -123,7 +123,7 @@ def _broken(
         lies = any(t.lies for t in apart)
         return numa.violation(
             required,
-            f"{len(apart)} of {say.count(len(tried), 'pod')} hold devices of several NUMA nodes: {numa.listed(apart)}"
+            f"{len(apart)} of {wording.count(len(tried), 'pod')} hold devices of several NUMA nodes: {numa.listed(apart)}"
             + (f"; {_lies(apart)}" if lies else ""),
             apart,
             causes=(numa.BUS, numa.POLICY) if lies else (numa.POLICY, numa.ONE_NUMA),
@@ -136,8 +136,8 @@ def _broken(
     if denied:
         return numa.violation(
             required,
-            f"{len(denied)} of {say.count(len(tried), 'pod')} that fit one NUMA node were turned away though so many "
-            f"devices were free: {say.listed([numa.why_refused(t) for t in denied], 4)}",
+            f"{len(denied)} of {wording.count(len(tried), 'pod')} that fit one NUMA node were turned away though so many "
+            f"devices were free: {wording.listed([numa.why_refused(t) for t in denied], 4)}",
             denied,
             causes=(numa.NO_DEVICES, numa.SHORTAGE),
         )
@@ -149,7 +149,9 @@ def _not_admitted(told: numa.Terms, required: str, every: Sequence[Trial], left:
     rooms = {t.pod.uid: room for t, room in numa_room.split(told, every)}
     texts = [_why_left(t, rooms.get(t.pod.uid)) for t in left]
     causes = dict.fromkeys(numa.FRAGMENTED if t.pod.uid in rooms else numa.SHORTAGE for t in left)
-    return _undecided(required, f"not every pod {FITS} was admitted: {say.listed(texts, 4)}", left, *causes)
+    return _undecided(
+        required, f"not every pod {FITS} was admitted: {wording.listed(texts, 4)}", left, *causes
+    )
 
 
 def _why_left(trial: Trial, room: Sequence[int] | None) -> str:
@@ -173,7 +175,7 @@ def _lies(tried: Iterable[Trial]) -> str:
 
 
 def _undecided(required: str, text: str, tried: Sequence[Trial], *causes: Cause) -> Finding:
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE,
         required,
         text,
@@ -197,14 +199,16 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
     served = sorted({node for trial in several for node in trial.nodes})
     if len(served) < numa.TWO:
         text = (
-            f"{say.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: that the other "
+            f"{wording.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: that the other "
             "one serves pods as well was not shown, as on a machine that has one"
             if several
             else "no pod of several devices ran: a single device always lies on one NUMA node"
         )
         return _undecided(required, text, ran, *((numa.ONE_NUMA,) if several else ()))
-    text = f"{say.count(len(ran), 'pod')} hold devices of one NUMA node each ({', '.join(map(str, served))})"
-    return say.finding(
+    text = (
+        f"{wording.count(len(ran), 'pod')} hold devices of one NUMA node each ({', '.join(map(str, served))})"
+    )
+    return wording.finding(
         Verdict.PASS,
         required,
         f"{text}: {numa.listed(ran)}",
@@ -232,8 +236,8 @@ def _wronged(required: str, wronged: Sequence[Trial]) -> Finding:
     )
 
 
-@terms.judge
-def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def topology_reported(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-006.
 
     A rejection for topology proves that the node's devices carry NUMA nodes: those that carry none are never rejected.
@@ -254,7 +258,7 @@ def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
         text = "some devices" if few else "no device"
         return numa.violation(
             required,
-            f"{text} of {say.listed(sorted({t.node for t in without}), 4)} "
+            f"{text} of {wording.listed(sorted({t.node for t in without}), 4)} "
             f"{'are' if few else 'is'} reported {'without' if few else 'with'} a NUMA node: {numa.listed(without)}",
             without,
             causes=(numa.NO_TOPOLOGY,),
@@ -263,7 +267,7 @@ def topology_reported(evidence: Evidence, given: terms.Given) -> Finding:
     large = [t for t in numa.misfits(told, tried) if t.outcome == RAN and t.node not in placed]
     blind = [t for t in large if _strict(evidence, t)]
     if blind:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             required,
             f"{numa.listed(blind)} ran although the kubelet says {numa.SINGLE}: no device of it carries a NUMA node",
@@ -285,12 +289,12 @@ def _reported(required: str, tried: Sequence[Trial], holding: Sequence[Trial]) -
     nodes = {t.node for t in tried if t.node}
     silent = sorted(nodes - set(shown))
     if not shown or silent:
-        text = f"nobody said so on {say.listed(silent, 4)}" if silent else "no pod held a device"
-        return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys(tried))
-    return say.finding(
+        text = f"nobody said so on {wording.listed(silent, 4)}" if silent else "no pod held a device"
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys(tried))
+    return wording.finding(
         Verdict.PASS,
         required,
-        f"devices of {say.listed(sorted(shown), 4)} carry NUMA nodes",
+        f"devices of {wording.listed(sorted(shown), 4)} carry NUMA nodes",
         where=numa.where(shown.values()),
         evidence=numa.keys(shown.values()),
         numbers=(
@@ -305,22 +309,26 @@ def _reported(required: str, tried: Sequence[Trial], holding: Sequence[Trial]) -
     )
 
 
-def every_node_tried(evidence: Evidence, given: terms.Given) -> Presupposed:
+def every_node_tried(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the scenario came to try the nodes that it chose; a recording chose whatever it shows."""
     name = "nodes were tried"
     chosen = given.get("tried")
     if not isinstance(chosen, list | tuple):
-        return say.presupposed(name, held=True, observed="a recording")
+        return wording.presupposed(name, held=True, observed="a recording")
     if not chosen:
-        return say.presupposed(
+        return wording.presupposed(
             name,
             held=False,
             observed="no node offers enough GPUs for a pod that is too large for a NUMA node",
             causes=(numa.NO_ROOM,),
         )
-    vain = terms.timed_out(evidence)
+    vain = subjects.timed_out(evidence)
     if vain is not None:
-        return say.presupposed(name, held=None, observed=f"waited in vain: {vain[0]}", evidence=(vain[1],))
-    return say.presupposed(
-        name, held=True, observed=f"{say.count(len(chosen), 'node')}: {say.listed(list(map(str, chosen)), 4)}"
+        return wording.presupposed(
+            name, held=None, observed=f"waited in vain: {vain[0]}", evidence=(vain[1],)
+        )
+    return wording.presupposed(
+        name,
+        held=True,
+        observed=f"{wording.count(len(chosen), 'node')}: {wording.listed(list(map(str, chosen)), 4)}",
     )

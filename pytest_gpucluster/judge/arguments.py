@@ -13,7 +13,7 @@ from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
+from pytest_gpucluster.judge import pytorch, subjects, vcjobs, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -79,13 +79,13 @@ def _names(words: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(found) if name]
 
 
-@terms.judge
-def expanded(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def expanded(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-004."""
     asked = [one for gang in vcjobs.of(evidence, given) for one in _asked(evidence, gang)]
     if not asked:
         text = "no container of a Volcano Job refers to a variable in its command line"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     words = payload_lines.words(evidence)
     bad: list[str] = []
     wrong: list[PodStory] = []
@@ -102,27 +102,27 @@ def expanded(evidence: Evidence, given: terms.Given) -> Finding:
         wrong += [one.pod] if differs else []
     number = Number("containers whose arguments refer to variables", len(asked) - len(mute), "containers")
     if bad:
-        return say.finding(
-            Verdict.FAIL, REQUIRED, say.listed(bad, 4), violation=True, where=say.places(wrong),
+        return wording.finding(
+            Verdict.FAIL, REQUIRED, wording.listed(bad, 4), violation=True, where=wording.places(wrong),
             causes=(NOT_EXPANDED,), evidence=tuple(keys[:8]), numbers=(number,), repeat=_repeat(wrong[0]),
         )  # fmt: skip
     unset = [
-        f"{one.pod.name}/{one.container} has no {say.listed(one.unset())}" for one in asked if one.unset()
+        f"{one.pod.name}/{one.container} has no {wording.listed(one.unset())}" for one in asked if one.unset()
     ]
     if unset:
-        text = f"{say.listed(unset, 4)}: there is nothing to expand"
-        return say.finding(
+        text = f"{wording.listed(unset, 4)}: there is nothing to expand"
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, causes=(UNSET,), evidence=tuple(keys[:8]),
-            where=say.places(one.pod for one in asked if one.unset()),
+            where=wording.places(one.pod for one in asked if one.unset()),
         )  # fmt: skip
     if mute:
-        text = f"process 1 of {say.listed(mute)} printed no arguments that could be read"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=tuple(keys[:8]))
+        text = f"process 1 of {wording.listed(mute)} printed no arguments that could be read"
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=tuple(keys[:8]))
     example = next(word for word in asked[0].words if "$" in word)
     text = f"{len(asked)} containers got their arguments expanded, as process 1 printed them; such as {example!r}"
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, evidence=tuple(keys[:8]), numbers=(number,),
-        where=say.places(one.pod for one in asked),
+        where=wording.places(one.pod for one in asked),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import math
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Verdict
 
 ALONE = Cause(
@@ -27,7 +27,7 @@ class Met:
     violation: bool = False
 
 
-def met(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation, *, needed: bool) -> Met:
+def met(evidence: Evidence, given: subjects.Given, gang: Gang, gen: Generation, *, needed: bool) -> Met:
     """Say whether the members of an attempt ran together.
 
     With `needed`, a payload of ours ran, so that its barrier lines must be there; else pods seen Running at the same
@@ -42,20 +42,20 @@ def _by_phase(evidence: Evidence, gen: Generation) -> Met:
         ran = [pod for pod in gen.members if pod.running is not None or pod.finished is not None]
         return Met(
             Verdict.INCONCLUSIVE,
-            f"{say.part(len(ran), gen.minimum)} members were seen to run, never enough of them at once",
+            f"{wording.part(len(ran), gen.minimum)} members were seen to run, never enough of them at once",
         )
     start, end = together
     if evidence.gaps("Pod", start, min(end, evidence.end)):
         return Met(Verdict.INCONCLUSIVE, "the watch of pods has a gap while the members ran")
     until = "to the end of the evidence" if math.isinf(end) else f"to t={end:.2f} s"
     keys = tuple(pod.keys["running"] for pod in gen.members if pod.running is not None)
-    text = f"{say.part(gen.minimum, gen.minimum)} were Running at once from t={start:.2f} s {until}"
+    text = f"{wording.part(gen.minimum, gen.minimum)} were Running at once from t={start:.2f} s {until}"
     return Met(Verdict.PASS, f"{text} (pod states; no barrier line in the evidence)", keys[:8])
 
 
-def _by_barrier(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation) -> Met:
+def _by_barrier(evidence: Evidence, given: subjects.Given, gang: Gang, gen: Generation) -> Met:
     words = payload_lines.words(evidence)
-    expected = terms.count(given, "world") or gang.size
+    expected = subjects.count(given, "world") or gang.size
     lines: dict[str, payload_lines.Word] = {}
     unread: list[str] = []
     silent: list[str] = []
@@ -77,10 +77,10 @@ def _by_barrier(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generat
         text = ", ".join(f"{name} saw a world of {world}" for name, world in list(bad.items())[:4])
         return Met(Verdict.FAIL, f"the barrier did not gather {expected} members: {text}", keys, (ALONE,))
     if silent:
-        text = f"{say.listed(silent)} ended without passing the barrier ({len(lines)} of {expected} did)"
+        text = f"{wording.listed(silent)} ended without passing the barrier ({len(lines)} of {expected} did)"
         return Met(Verdict.FAIL, text, keys, (ALONE,))
     if unread or len(lines) < expected:
-        missing = f"; no whole barrier line of {say.listed(unread)}" if unread else ""
+        missing = f"; no whole barrier line of {wording.listed(unread)}" if unread else ""
         return Met(
             Verdict.INCONCLUSIVE, f"{len(lines)} of {expected} members passed the barrier{missing}", keys
         )

@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 INJECTION = re.compile(r"inject|istio\.io/rev|mesh|dataplane-mode", re.IGNORECASE)
@@ -46,9 +46,9 @@ def _mesh(evidence: Evidence, pods: list[PodStory], port: str) -> Cause | None:
     if not carry and not marks:
         return None
     who = [f"Pod/{name} carries the container {proxy}" for name, proxy in carry]
-    text = say.listed([*who, *marks], 6)
+    text = wording.listed([*who, *marks], 6)
     return Cause(
-        f"a service mesh in namespace {say.listed(spaces) or 'default'} proxies the traffic of port {port}: {text}",
+        f"a service mesh in namespace {wording.listed(spaces) or 'default'} proxies the traffic of port {port}: {text}",
         f'switch injection off for the training pods (annotation sidecar.istio.io/inject: "false", or the mesh\'s '
         f"own), or leave port {port} out of it (traffic.sidecar.istio.io/excludeInboundPorts and -OutboundPorts)",
     )
@@ -96,7 +96,7 @@ def _policy(evidence: Evidence, member: PodStory | None, master: PodStory | None
     if not isolating:
         return None
     return Cause(
-        f"NetworkPolicy {say.listed(isolating)} isolates Pod/{master.name} and none lets Pod/{member.name} in to port "
+        f"NetworkPolicy {wording.listed(isolating)} isolates Pod/{master.name} and none lets Pod/{member.name} in to port "
         f"{port}",
         f"add an ingress rule for TCP {port} from the pods of the Job",
     )

@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import capacity, gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.evidence.scheduling.gates import Held
-from pytest_gpucluster.judge import controls, refused, say, terms
+from pytest_gpucluster.judge import controls, refused, subjects, wording
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -74,35 +74,37 @@ def _stuck(evidence: Evidence, gang: Gang) -> Held | None:
 # -- REF-005 ---------------------------------------------------------------------------------------------------------
 
 
-@terms.judge
-def refused_harms_nobody(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def refused_harms_nobody(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-005."""
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, HARMLESS, terms.nothing(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, HARMLESS, subjects.nothing(evidence))
     waits = [one for gang in gangs if (one := _waits(evidence, gang)) is not None]
     findings = [_harms(evidence, given, one, arranged=named is not None) for one in waits]
     if findings:
-        return say.telling(findings)
+        return wording.telling(findings)
     text = f"no gang was refused at enqueue ({gangs[0].title}), so nobody could be harmed by one"
-    return say.finding(Verdict.INCONCLUSIVE, HARMLESS, text, gangs[0])
+    return wording.finding(Verdict.INCONCLUSIVE, HARMLESS, text, gangs[0])
 
 
-def _harms(evidence: Evidence, given: terms.Given, one: _Waits, *, arranged: bool) -> Finding:
-    limits = terms.of(evidence, given)
-    others = terms.cast(evidence, given, "control", "neighbour") if arranged else terms.everyone(evidence)
+def _harms(evidence: Evidence, given: subjects.Given, one: _Waits, *, arranged: bool) -> Finding:
+    limits = subjects.of(evidence, given)
+    others = (
+        subjects.cast(evidence, given, "control", "neighbour") if arranged else subjects.everyone(evidence)
+    )
     others = tuple(gang for gang in others or () if gang.uid != one.gang.uid)
     seconds = one.end - one.start
     text = f"{one.gang.name} was refused at enqueue for {seconds:.1f} s ({one.said[0].message})"
     keys = (one.said[0].key, one.said[-1].key)
 
     def found(verdict: Verdict, more: str, *causes: Cause, **rest: object) -> Finding:
-        where = say.places(pod for gang in others for pod in gang.pods)
-        return say.finding(
+        where = wording.places(pod for gang in others for pod in gang.pods)
+        return wording.finding(
             verdict, HARMLESS, text + more, one.gang, causes=causes, where=where or (one.gang.title,),
-            refusal=say.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
-            currency=terms.currency(evidence, given, one.gang), **{"evidence": keys, **rest},
+            refusal=wording.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
+            currency=subjects.currency(evidence, given, one.gang), **{"evidence": keys, **rest},
         )  # fmt: skip
 
     if arranged:
@@ -113,7 +115,8 @@ def _harms(evidence: Evidence, given: terms.Given, one: _Waits, *, arranged: boo
                 Verdict.FAIL, more, PREEMPTS, violation=True, evidence=(*keys, evicted.keys["created"])
             )
     stuck = next(
-        (g for g in terms.everyone(evidence) if g.uid != one.gang.uid and _overlaps(evidence, g, one)), None
+        (g for g in subjects.everyone(evidence) if g.uid != one.gang.uid and _overlaps(evidence, g, one)),
+        None,
     )
     if stuck is not None:
         more = f"; {stuck.name} was enqueued and had no place meanwhile: what is blocked is blocked by that (REF-007)"
@@ -166,7 +169,7 @@ def _overlaps(evidence: Evidence, gang: Gang, one: _Waits) -> bool:
 
 def _waited_in_vain(evidence: Evidence, gang: Gang, one: _Waits) -> bool:
     """Report whether our own wait for a gang expired while the refused one was there."""
-    return gang.created < one.end and terms.timed_out(evidence, gang.created, one.end) is not None
+    return gang.created < one.end and subjects.timed_out(evidence, gang.created, one.end) is not None
 
 
 def _evicted(evidence: Evidence, one: _Waits, others: tuple[Gang, ...]) -> PodStory | None:
@@ -190,21 +193,21 @@ def _evicted(evidence: Evidence, one: _Waits, others: tuple[Gang, ...]) -> PodSt
 # -- REF-007 ---------------------------------------------------------------------------------------------------------
 
 
-@terms.judge
-def enqueued_blocks_control(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def enqueued_blocks_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-007: whether the documented failure shows here; it is never a violation."""
-    holders = terms.cast(evidence, given, "enqueued")
+    holders = subjects.cast(evidence, given, "enqueued")
     arranged = holders is not None
-    gangs = holders if holders is not None else terms.everyone(evidence)
+    gangs = holders if holders is not None else subjects.everyone(evidence)
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, BLOCKS, terms.nothing(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, BLOCKS, subjects.nothing(evidence))
     stuck = [
         (gang, held)
         for gang in gangs
         if (held := _stuck(evidence, gang)) is not None and not held.bound_after
     ]
     if not stuck:
-        return say.finding(Verdict.INCONCLUSIVE, BLOCKS, _never_stuck(evidence, gangs[0]), gangs[0])
+        return wording.finding(Verdict.INCONCLUSIVE, BLOCKS, _never_stuck(evidence, gangs[0]), gangs[0])
     findings = [_blocks(evidence, given, gang, held, arranged=arranged) for gang, held in stuck]
     return min(findings, key=lambda finding: [Verdict.PASS, Verdict.INCONCLUSIVE].index(finding.verdict))
 
@@ -220,10 +223,10 @@ def _never_stuck(evidence: Evidence, gang: Gang) -> str:
     return f"no gang was seen to be enqueued without a place ({gang.title})"
 
 
-def _blocks(evidence: Evidence, given: terms.Given, gang: Gang, held: Held, *, arranged: bool) -> Finding:
+def _blocks(evidence: Evidence, given: subjects.Given, gang: Gang, held: Held, *, arranged: bool) -> Finding:
     """Judge one gang that was enqueued without a place, against those that came after it."""
-    limits = terms.of(evidence, given)
-    others = terms.cast(evidence, given, "blocked") if arranged else terms.everyone(evidence)
+    limits = subjects.of(evidence, given)
+    others = subjects.cast(evidence, given, "blocked") if arranged else subjects.everyone(evidence)
     later = [g for g in others or () if g.uid != gang.uid and g.created >= gang.created and g.minimum > 1]
     asked = refused.asked_by(gang)
     text = f"{gang.name} ({gang.minimum} members, none bound) was enqueued for {held.seconds:.1f} s"
@@ -243,13 +246,13 @@ def _blocks(evidence: Evidence, given: terms.Given, gang: Gang, held: Held, *, a
             verdict: Verdict, more: str, *causes: Cause, other: Gang = other, one: _Waits = one,
             number: Number = number,
         ) -> Finding:  # fmt: skip
-            return say.finding(
+            return wording.finding(
                 verdict, BLOCKS, f"{text}; {other.name} on queue {other.queue} {more}", other, causes=causes,
                 evidence=(*((held.said.key,) if held.said else ()), one.said[0].key), numbers=(number,),
-                refusal=say.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
-                currency=terms.currency(evidence, given, gang),
+                refusal=wording.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
+                currency=subjects.currency(evidence, given, gang),
                 facts={"reserved": {name: str(amount) for name, amount in asked.items()}},
-                repeat=(*say.repeat(gang), *say.repeat(other)),
+                repeat=(*wording.repeat(gang), *wording.repeat(other)),
             )  # fmt: skip
 
         why = f"was kept from starting for {end - begin:.1f} s ({one.said[-1].message})"
@@ -270,8 +273,8 @@ def _blocks(evidence: Evidence, given: terms.Given, gang: Gang, held: Held, *, a
     started = [g for g in later if g.whole is not None and g.whole <= held.end]
     if started:
         more = f"; {started[0].name} started beside it: this scheduler does not block (no overcommit, or room to spare)"
-        return say.finding(Verdict.INCONCLUSIVE, BLOCKS, text + more, started[0])
-    return say.finding(Verdict.INCONCLUSIVE, BLOCKS, f"{text}; no other gang was tried meanwhile", gang)
+        return wording.finding(Verdict.INCONCLUSIVE, BLOCKS, text + more, started[0])
+    return wording.finding(Verdict.INCONCLUSIVE, BLOCKS, f"{text}; no other gang was tried meanwhile", gang)
 
 
 def _together(evidence: Evidence, held: Held, one: _Waits) -> tuple[float, float]:
@@ -281,7 +284,7 @@ def _together(evidence: Evidence, held: Held, one: _Waits) -> tuple[float, float
     """
     end = min(one.end, held.end)
     start = max(one.gang.created, held.start)
-    noted = [w for w in terms.windows(evidence) if start <= w[0] and one.start <= w[1] <= end]
+    noted = [w for w in subjects.windows(evidence) if start <= w[0] and one.start <= w[1] <= end]
     return noted[0] if noted else (max(one.start, held.start), end)
 
 
@@ -290,4 +293,4 @@ def _fits(evidence: Evidence, other: Gang, gone: float) -> str:
     if other.whole is not None and other.whole >= gone:
         return f"it started {other.whole - gone:.2f} s after the enqueued gang was gone"
     room = capacity.fits_on(evidence, other)
-    return f"it would fit on {say.listed(room[0], 4)}" if room is not None else ""
+    return f"it would fit on {wording.listed(room[0], 4)}" if room is not None else ""

@@ -10,7 +10,7 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling import capacity, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import refused, say, terms, unserved
+from pytest_gpucluster.judge import refused, subjects, unserved, wording
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -48,28 +48,28 @@ class Use:
     key: str
 
 
-@terms.judge
-def above_capability_refused(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def above_capability_refused(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-002."""
     over = next((use for use in _uses(evidence, given) if use.held > use.limit), None)
     if over is not None:
         return _overrun(evidence, given, over)
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     above = [(gang, excess) for gang in gangs if (excess := refused.excess_of(evidence, gang)) is not None]
     findings = [found for gang, excess in above if (found := _judge(evidence, given, gang, excess))]
     if named is None:
         findings += _kept_full(evidence, given)
     if findings:
-        return say.telling(findings)
+        return wording.telling(findings)
     return _not_tried(evidence, given, gangs, arranged=named is not None)
 
 
-def _judge(evidence: Evidence, given: terms.Given, gang: Gang, excess: refused.Excess) -> Finding | None:
+def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, excess: refused.Excess) -> Finding | None:
     """Judge one gang that asks for more than its queue may have."""
     most = max(gang.generations, key=lambda gen: gen.most_held)
     if most.most_held:
-        members = f"{say.part(most.most_held, gang.minimum)} members bound"
+        members = f"{wording.part(most.most_held, gang.minimum)} members bound"
         text = f"{gang.title} held places although {excess.text}: {members}"
         return _violated(evidence, given, text, gang, most.steps[0].key)
     one = refused.for_good(evidence, gang)
@@ -93,9 +93,9 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang, excess: refused.E
     return dataclasses.replace(finding, observed=text, numbers=(*finding.numbers, limit))
 
 
-def _total(evidence: Evidence, given: terms.Given, resource: str) -> Fraction | None:
+def _total(evidence: Evidence, given: subjects.Given, resource: str) -> Fraction | None:
     """Return how much of a resource the cluster has, None where nobody saw."""
-    stated = terms.count(given, "total")
+    stated = subjects.count(given, "total")
     if stated is not None:
         return Fraction(stated)
     rooms = capacity.rooms(evidence, resource)
@@ -112,7 +112,7 @@ def _queue_of(pod: PodStory, by_group: Mapping[str, str], by_gang: Mapping[str, 
 def _by_queue(evidence: Evidence) -> dict[str, list[PodStory]]:
     """Return the pods of each queue that has a capability; pods of the default scheduler are in no queue."""
     by_group = {f"{group.namespace}/{group.name}": group.queue for group in owners.groups(evidence)}
-    by_gang = {pod.uid: gang.queue for gang in terms.everyone(evidence) for pod in gang.pods}
+    by_gang = {pod.uid: gang.queue for gang in subjects.everyone(evidence) for pod in gang.pods}
     found: dict[str, list[PodStory]] = {}
     for pod in pods(evidence):
         if pod.scheduler == schedulers.DEFAULT_NAME:
@@ -123,13 +123,13 @@ def _by_queue(evidence: Evidence) -> dict[str, list[PodStory]]:
     return found
 
 
-def _uses(evidence: Evidence, given: terms.Given) -> Iterable[Use]:
+def _uses(evidence: Evidence, given: subjects.Given) -> Iterable[Use]:
     """Yield how much the pods of each queue held, of each resource that its capability names, after each change.
 
     A pod that is ending gives its share back at once, as the scheduler counts. With a clock of whole seconds, what
     ended within one second of a bind ended before it.
     """
-    grain = terms.of(evidence, given).grain
+    grain = subjects.of(evidence, given).grain
     for queue, members in _by_queue(evidence).items():
         moves: list[tuple[float, int, str, PodStory]] = []
         for pod in members:
@@ -150,31 +150,31 @@ def _uses(evidence: Evidence, given: terms.Given) -> Iterable[Use]:
                     yield Use(t, queue, name, held[name], fields.quantity(limit), key)
 
 
-def _overrun(evidence: Evidence, given: terms.Given, over: Use) -> Finding:
+def _overrun(evidence: Evidence, given: subjects.Given, over: Use) -> Finding:
     text = (
         f"the pods of queue {over.queue} held {_amount(over.held)} {over.resource} at t={over.t:.2f} s; its capability "
         f"is {_amount(over.limit)}"
     )
     held = [pod for pod in _by_queue(evidence)[over.queue] if pod.bound is not None and pod.bound <= over.t]
     gang = next(
-        (g for g in terms.everyone(evidence) if over.key in {p.keys.get("bound") for p in g.pods}), None
+        (g for g in subjects.everyone(evidence) if over.key in {p.keys.get("bound") for p in g.pods}), None
     )
-    return _violated(evidence, given, text, gang, over.key, where=say.places(held), over=over)
+    return _violated(evidence, given, text, gang, over.key, where=wording.places(held), over=over)
 
 
 def _violated(
-    evidence: Evidence, given: terms.Given, text: str, gang: Gang | None, key: str, *,
+    evidence: Evidence, given: subjects.Given, text: str, gang: Gang | None, key: str, *,
     where: tuple[str, ...] = (), over: Use | None = None,
 ) -> Finding:  # fmt: skip
     numbers = () if over is None else (
         Number("held by the queue", float(over.held), over.resource, float(over.limit), "capability of the queue"),
     )  # fmt: skip
     queue = over.queue if over is not None else gang.queue if gang is not None else ""
-    lines = (f"kubectl get queue {queue} -o yaml", *(say.repeat(gang) if gang is not None else ()))
-    return say.finding(
+    lines = (f"kubectl get queue {queue} -o yaml", *(wording.repeat(gang) if gang is not None else ()))
+    return wording.finding(
         Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(IGNORED,), evidence=(key,), numbers=numbers,
-        where=where or say.places(gang.pods if gang is not None else ()), repeat=lines,
-        currency=terms.currency(evidence, given, gang),
+        where=where or wording.places(gang.pods if gang is not None else ()), repeat=lines,
+        currency=subjects.currency(evidence, given, gang),
     )  # fmt: skip
 
 
@@ -182,9 +182,9 @@ def _amount(amount: Fraction) -> str:
     return quantities.format_quantity(amount)
 
 
-def _kept_full(evidence: Evidence, given: terms.Given) -> list[Finding]:
+def _kept_full(evidence: Evidence, given: subjects.Given) -> list[Finding]:
     """Return a pass for each queue that is full to its capability while more of its pods wait: nothing goes beyond."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     found = []
     for queue, members in _by_queue(evidence).items():
         waiting = [p for p in members if p.bound is None and p.deleted is None and p.phase == "Pending"]
@@ -201,18 +201,18 @@ def _kept_full(evidence: Evidence, given: terms.Given) -> list[Finding]:
         )
         quotas = _stopped_by_quota(evidence)
         if quotas:
-            text += f"; further pods were not even made: stopped by ResourceQuota {say.listed(quotas, 4)}"
+            text += f"; further pods were not even made: stopped by ResourceQuota {wording.listed(quotas, 4)}"
         number = Number(
             "held by the queue", float(full.held), full.resource, float(full.limit), "capability of the queue"
         )
         found.append(
-            say.finding(
+            wording.finding(
                 Verdict.PASS,
                 REQUIRED,
                 text,
                 evidence=(full.key,),
                 numbers=(number,),
-                where=say.places(waiting),
+                where=wording.places(waiting),
                 causes=(QUOTA,) if quotas else (),
                 repeat=(f"kubectl get queue {queue} -o yaml",),
             )
@@ -254,10 +254,12 @@ def _stopped_by_quota(evidence: Evidence) -> list[str]:
     return [name for name in dict.fromkeys(names_) if any(name in message for message in said)]
 
 
-def _not_tried(evidence: Evidence, given: terms.Given, gangs: tuple[Gang, ...], *, arranged: bool) -> Finding:
+def _not_tried(
+    evidence: Evidence, given: subjects.Given, gangs: tuple[Gang, ...], *, arranged: bool
+) -> Finding:
     """Say why nothing above a capability was tried; in a recording of another trouble the row does not apply."""
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence))
     for gang in gangs:
         unseen = _not_looked_at(evidence, given, gang)
         if unseen is not None:
@@ -279,17 +281,17 @@ def _not_tried(evidence: Evidence, given: terms.Given, gangs: tuple[Gang, ...], 
             else f"its queue {gang.queue} declares no capability"
         )
         verdict = Verdict.INCONCLUSIVE if arranged else Verdict.NOT_APPLICABLE
-        return say.finding(verdict, REQUIRED, text, gang, evidence=(one.said[-1].key,))
+        return wording.finding(verdict, REQUIRED, text, gang, evidence=(one.said[-1].key,))
     whole = [gang.name for gang in gangs if gang.whole is not None]
     text = "no gang that asks for more than its queue's capability was tried"
     if arranged and not whole:
         text = f"{gangs[0].title}: no scheduler gave a reason"
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])
 
 
-def _not_looked_at(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | None:
+def _not_looked_at(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | None:
     why = unserved.silence_of(evidence, given, gang)
     if why is None:
         return None
     text = f"{gang.title}: {why.text}, which is no refusal"
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=why.causes)
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=why.causes)

@@ -4,7 +4,7 @@ import math
 
 from pytest_gpucluster.evidence.objects.owners import GroupStory, JobStory, Stated
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import terms
+from pytest_gpucluster.judge import subjects
 
 WITHIN = 10.0
 """Seconds in which the controllers carry a changed minimum over to the PodGroup; recorded: 0.1 to 0.5 s."""
@@ -34,4 +34,4 @@ def _asked(job: JobStory | None, needed: int, t: float) -> set[int]:
         return {needed}
     begins = [-math.inf, *(said.t for said in job.minimums[1:])]
     spans = zip(job.minimums, begins, [*begins[1:], math.inf], strict=True)
-    return {said.value for said, begin, until in spans if begin <= t + terms.LATE and until >= t - WITHIN}
+    return {said.value for said, begin, until in spans if begin <= t + subjects.LATE and until >= t - WITHIN}

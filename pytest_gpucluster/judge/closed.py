@@ -3,7 +3,7 @@
 import dataclasses
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import attribution, controls, refused, rejected, say, terms
+from pytest_gpucluster.judge import attribution, controls, refused, rejected, subjects, wording
 from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
@@ -33,14 +33,16 @@ class _Asked:
     state: str
 
 
-@terms.judge
-def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-004."""
     asked = _asked(evidence)
     wanted = rejected.wanted_cases(given) or tuple(case for case in CASES if case in asked) or CASES
     tried = {case: asked[case] for case in wanted if case in asked}
     if not tried:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no Job was sent to a queue that must refuse it")
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, "no Job was sent to a queue that must refuse it"
+        )
     answers = {case: one.answer for case, one in tried.items()}
     accepted = [one for one in answers.values() if one.accepted]
     made = rejected.created(evidence, [one for one in answers.values() if not one.accepted])
@@ -52,14 +54,16 @@ def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
     texts = tuple(_text(case, one) for case, one in tried.items())
 
     def inconclusive(text: str, *causes: Cause) -> Finding:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts, causes=causes)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts, causes=causes
+        )
 
     foreign = [why for one in answers.values() if (why := attribution.misattributed(one, schema=False))]
     if foreign:
         return inconclusive(f"not refused as it must be: {foreign[0]}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in tried]
     if missing:
-        return inconclusive(f"not tried: {say.listed(missing)}")
+        return inconclusive(f"not tried: {wording.listed(missing)}")
     shut = tried.get(CLOSED)
     if shut is not None and shut.state not in SHUT:
         how = shut.state or "not seen in any state"
@@ -72,7 +76,7 @@ def closed_queue_refuses(evidence: Evidence, given: terms.Given) -> Finding:
     if unseen:
         return inconclusive(unseen)
     first = next(iter(answers.values()))
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, f"{'; '.join(texts)}; nothing was created{ran}", evidence=keys, where=texts,
         refusal=Refusal(
             first.component, first.component, first.case, first.reason, "admission", first.message[:200]
@@ -118,9 +122,9 @@ def _queue(evidence: Evidence, answer: Answer) -> tuple[str, str]:
     return name, state
 
 
-def _control(evidence: Evidence, given: terms.Given, shut: _Asked | None) -> str | None:
+def _control(evidence: Evidence, given: subjects.Given, shut: _Asked | None) -> str | None:
     """Return what ran on the queue while it was open, "" where a recording tells nothing of it, None for nothing."""
-    named = terms.cast(evidence, given, "control")
+    named = subjects.cast(evidence, given, "control")
     if named is None:
         return ""
     for gang in named:

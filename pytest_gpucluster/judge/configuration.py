@@ -10,7 +10,7 @@ from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.api_answers import Answer
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import component_versions
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
 NEEDED = ("enqueue", "allocate")
@@ -77,7 +77,7 @@ def read(evidence: Evidence) -> Configuration | str:
     data = fields.sub(answer.object, "data")
     files = [key for key in data if str(key).endswith(".conf")]
     if not files:
-        return f"the ConfigMap has no file *.conf ({say.listed(sorted(map(str, data))) or 'it is empty'})"
+        return f"the ConfigMap has no file *.conf ({wording.listed(sorted(map(str, data))) or 'it is empty'})"
     key = next((name for name in files if "scheduler" in name), files[0])
     try:
         parsed = yaml.safe_load(str(data[key]))
@@ -95,19 +95,19 @@ def read(evidence: Evidence) -> Configuration | str:
     return Configuration(actions, plugins, answer, key)
 
 
-@terms.judge
-def configured(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def configured(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-009."""
     declared = str(given.get("scheduler") or "volcano")
     if declared != "volcano":
         text = f"the configuration of {declared} is not a file that the API serves; this row knows Volcano"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     found = read(evidence)
     if isinstance(found, str):
         answer = api_answers.one(evidence, component_versions.CONFIG)
         cause = FALLS_BACK if answer is not None and answer.ok else NOT_FOUND
         keys = (answer.line.key,) if answer is not None else ()
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"unknown: {found}", causes=(cause,), evidence=keys
         )
     missing = [action for action in NEEDED if action not in found.actions]
@@ -116,7 +116,7 @@ def configured(evidence: Evidence, given: terms.Given) -> Finding:
     if not found.gang_holds:
         there = "gang" in found.plugins
         problems.append("the gang plugin is switched off" if there else "the gang plugin is missing")
-        causes.append(GANG_OFF if there else say.NO_GANG_PLUGIN)
+        causes.append(GANG_OFF if there else wording.NO_GANG_PLUGIN)
     if missing:
         problems.append(f"no action {' and no action '.join(missing)}")
         causes.append(NO_ACTION)
@@ -124,7 +124,7 @@ def configured(evidence: Evidence, given: terms.Given) -> Finding:
     facts = {"actions": list(found.actions), "plugins": list(found.plugins)}
     where = (f"ConfigMap/{fields.text(found.answer.object, 'metadata', 'name')}: {found.key}",)
     if problems:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"{'; '.join(problems)} ({told})",
@@ -137,18 +137,18 @@ def configured(evidence: Evidence, given: terms.Given) -> Finding:
         )
     absent = [what for action, what in OPTIONAL.items() if action not in found.actions]
     rest = f"; not configured: {', '.join(absent)}" if absent else ""
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, f"{told}{rest}", where=where, evidence=(found.answer.line.key,), facts=facts
     )
 
 
-def readable(evidence: Evidence, given: terms.Given) -> Presupposed:
+def readable(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the scheduler's configuration may be read."""
     del given
     name = "the scheduler's configuration may be read"
     answer = api_answers.one(evidence, component_versions.CONFIG)
     if answer is None:
-        return say.presupposed(name, held=None, observed="it was not asked for")
+        return wording.presupposed(name, held=None, observed="it was not asked for")
     if answer.denied:
         place = _place(answer.request)
         text = f"{answer.request}: HTTP {answer.code}: {answer.message or 'forbidden'}"
@@ -156,14 +156,14 @@ def readable(evidence: Evidence, given: terms.Given) -> Presupposed:
             f"the run's account may not get configmaps{place}",
             f"grant it: a Role{place} with get on configmaps, bound to the account of the kubeconfig",
         )
-        return say.presupposed(
+        return wording.presupposed(
             name,
             held=False,
             observed=f"{text} (the run needs get on configmaps{place})",
             causes=(cause,),
             evidence=(answer.line.key,),
         )
-    return say.presupposed(name, held=True, observed=f"HTTP {answer.code}", evidence=(answer.line.key,))
+    return wording.presupposed(name, held=True, observed=f"HTTP {answer.code}", evidence=(answer.line.key,))
 
 
 def _place(request: str) -> str:

@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 
 STARTS_WITHIN = 60.0
 """Seconds in which a bound pod's containers start where no budget is given: an image may have to be pulled."""
@@ -21,7 +21,7 @@ def seen_running(pod: PodStory) -> bool:
     return pod.running is not None or bool(pod.exit_codes)
 
 
-def ran(evidence: Evidence, given: terms.Given, gang: Gang) -> tuple[bool, str]:
+def ran(evidence: Evidence, given: subjects.Given, gang: Gang) -> tuple[bool, str]:
     """Return whether a gang ran, and in words what it did.
 
     Whole means bound: where pods run they run from then on, and a container that cannot start is no run. A gang that
@@ -39,11 +39,11 @@ def ran(evidence: Evidence, given: terms.Given, gang: Gang) -> tuple[bool, str]:
     idle = [pod for pod in gen.bound_members if not seen_running(pod)]
     ends = [t for pod in idle for t in (pod.deleting, pod.deleted) if t is not None]
     seen = min([*ends, evidence.end]) - gen.whole
-    limit = terms.seconds(given, "start") or STARTS_WITHIN
-    if seen > limit - terms.LATE and any(pod.running is not None for pod in pods(evidence)):
+    limit = subjects.seconds(given, "start") or STARTS_WITHIN
+    if seen > limit - subjects.LATE and any(pod.running is not None for pod in pods(evidence)):
         return (
             False,
-            f"was placed, and {say.listed([pod.name for pod in idle], 3)} did not start for {seen:.0f} s",
+            f"was placed, and {wording.listed([pod.name for pod in idle], 3)} did not start for {seen:.0f} s",
         )
     return True, "was placed whole"
 

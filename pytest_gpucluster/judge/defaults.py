@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.judge import attribution, inventory, say, terms
+from pytest_gpucluster.judge import attribution, inventory, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
 REQUIRED = (
@@ -61,13 +61,13 @@ class Default:
         return self.value == self.expected
 
 
-@terms.judge
-def documented_defaults(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def documented_defaults(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-010."""
     declared = str(given.get("scheduler") or "volcano")
     if declared != "volcano":
         text = f"the documents promise defaults of Volcano Jobs; the profile declares {declared}"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     found: dict[str, Default] = {}
     for line in evidence.responses():
         for one in _defaults(line, declared):
@@ -85,8 +85,8 @@ def documented_defaults(evidence: Evidence, given: terms.Given) -> Finding:
             if told
             else f"no Job that leaves them out was tried{_refused(evidence)}"
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
-    return say.finding(
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
+    return wording.finding(
         Verdict.PASS, REQUIRED, told, evidence=keys, facts={one.field: one.who for one in found.values()}
     )
 
@@ -166,7 +166,7 @@ def _wrong(wrong: Sequence[Default], every: Sequence[Default]) -> Finding:
         else f"{one.field} is {_show(one.value)} instead of {_show(one.expected)}"
         for one in wrong
     ]
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
         "; ".join([*parts, *right]),
@@ -197,7 +197,7 @@ def _refused(evidence: Evidence) -> str:
     return ""
 
 
-def dry_run_allowed(evidence: Evidence, given: terms.Given) -> Presupposed:
+def dry_run_allowed(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the account may create Jobs, which a dry run needs as well."""
     del given
     name = "Jobs may be created"
@@ -207,9 +207,9 @@ def dry_run_allowed(evidence: Evidence, given: terms.Given) -> Presupposed:
         if str(line.data.get("case") or "") in LEFT_OUT
     ]
     if not asked:
-        return say.presupposed(name, held=None, observed="no dry-run Job was sent")
+        return wording.presupposed(name, held=None, observed="no dry-run Job was sent")
     denied = [a for a in asked if a.code in (401, 403) and not a.at_admission]
     if denied:
         text = f"HTTP {denied[0].code}: {denied[0].message[:200]} (the run needs create on jobs.batch.volcano.sh)"
-        return say.presupposed(name, held=False, observed=text, evidence=(denied[0].line.key,))
-    return say.presupposed(name, held=True, observed=f"{len(asked)} dry runs answered")
+        return wording.presupposed(name, held=False, observed=text, evidence=(denied[0].line.key,))
+    return wording.presupposed(name, held=True, observed=f"{len(asked)} dry runs answered")

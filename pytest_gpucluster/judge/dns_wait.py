@@ -16,7 +16,7 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import late_names, names_resolve, presupposed, say, terms
+from pytest_gpucluster.judge import late_names, names_resolve, presuppositions, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -141,19 +141,19 @@ class Wait(Bounded):
         ]
 
 
-@terms.judge
-def bounded(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def bounded(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-003."""
-    held = terms.cast(evidence, given, "held")
-    vain = terms.cast(evidence, given, "unanswered")
+    held = subjects.cast(evidence, given, "held")
+    vain = subjects.cast(evidence, given, "unanswered")
     if not held and not vain:
         return _foreign(evidence, given)
     findings = [_held(evidence, given, gang) for gang in held or ()]
     findings += [_vain(evidence, given, gang) for gang in vain or ()]
     if not held or not vain:
         what = "that waited for names that come" if not held else "that waited for a name that never comes"
-        findings.append(say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang {what} was seen"))
-    return say.together(findings)
+        findings.append(wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang {what} was seen"))
+    return wording.together(findings)
 
 
 def waits(evidence: Evidence, gang: Gang) -> list[Wait]:
@@ -162,7 +162,7 @@ def waits(evidence: Evidence, gang: Gang) -> list[Wait]:
     return [Wait(pod, words.last("waiting", pod.uid), words.last("waited", pod.uid)) for pod in gang.pods]
 
 
-def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     """Judge the members whose names come late."""
     found = waits(evidence, gang)
     keys = tuple(w.key for one in found for w in (one.began, one.over) if w is not None)[:8]
@@ -172,30 +172,34 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
         *_not_found(evidence, gang, found),
         *_ignored(found),
     ):
-        return say.finding(Verdict.FAIL, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers)
+        return wording.finding(
+            Verdict.FAIL, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers
+        )
 
     def open_(text: str) -> Finding:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys, numbers=numbers)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys, numbers=numbers)
 
     logged = payload_lines.words(evidence).logged
     for one in found:
         code = init_code(one.pod)
         if one.over is None and code and one.pod.uid in logged:
             text = f"the wait of {one.pod.name} ended with {code} and did not say what became of it"
-            return say.finding(
+            return wording.finding(
                 Verdict.FAIL, REQUIRED, text, gang, causes=(SILENT,), evidence=keys, numbers=numbers
             )
     mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
-        return open_(f"{say.listed(mute) or gang.title}: no word of a wait was read")
+        return open_(f"{wording.listed(mute) or gang.title}: no word of a wait was read")
     unplaced = [one.pod.name for one in found if one.pod.bound is None]
     if unplaced:
-        return open_(f"when {say.listed(unplaced)} was placed was not seen: the wait stands beside nothing")
+        return open_(
+            f"when {wording.listed(unplaced)} was placed was not seen: the wait stands beside nothing"
+        )
     if all(one.tries < 2 for one in found):
         return open_("every name was there at the first look-up: nobody had to wait")
     stuck = [one.pod.name for one in found if one.pod.finished is None and not one.pod.exit_codes]
     if stuck:
-        return open_(f"{say.listed(stuck)} found the names and was not seen to end")
+        return open_(f"{wording.listed(stuck)} found the names and was not seen to end")
     longest = max(found, key=lambda one: one.seconds or 0.0)
     text = (
         f"{len(found)} members waited {longest.seconds:.1f} s at most for names ({longest.tries} look-ups, bound "
@@ -203,7 +207,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     )
     lag = _lag(evidence, gang, found)
     causes = (DENIAL,) if lag is not None and lag > CACHED else ()
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers)
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers)
 
 
 def _numbers(found: Sequence[Wait]) -> tuple[Number, ...]:
@@ -242,10 +246,10 @@ def _subdomains(gang: Gang) -> set[str]:
 
 
 def _endless(
-    evidence: Evidence, given: terms.Given, found: Sequence[Wait]
+    evidence: Evidence, given: subjects.Given, found: Sequence[Wait]
 ) -> Iterator[tuple[str, tuple[Cause, ...]]]:
     """Yield members whose wait outlasted its bound."""
-    grain = terms.of(evidence, given).grain
+    grain = subjects.of(evidence, given).grain
     for one in found:
         said = one.overdue(evidence, grain)
         if said:
@@ -259,9 +263,10 @@ def _not_found(
     for one in found:
         if one.over is None or one.found:
             continue
-        names_ = say.listed([name for name, _ in one.missing], 4) or "a name"
+        names_ = wording.listed([name for name, _ in one.missing], 4) or "a name"
         asked = (
-            say.listed([str(server) for server in one.over.data.get("resolver") or ()], 3) or "the resolver"
+            wording.listed([str(server) for server in one.over.data.get("resolver") or ()], 3)
+            or "the resolver"
         )
         silent = all(kind == "no-answer" for _, kind in one.missing)
         said = f"no answer from DNS ({asked})" if silent else f"{asked} says that there is no such name"
@@ -294,7 +299,7 @@ def _started(pod: PodStory) -> bool:
     return any(containers.began(status) for status in statuses)
 
 
-def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     """Judge the member that waits for a name which never comes."""
     found = waits(evidence, gang)
     keys = tuple(w.key for one in found for w in (one.began, one.over) if w is not None)[:8]
@@ -305,12 +310,12 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     )  # fmt: skip
 
     def told(verdict: Verdict, text: str, *causes: Cause) -> Finding:
-        return say.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
+        return wording.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
 
     for text, causes in _endless(evidence, given, found):
         return told(Verdict.FAIL, text, *causes)
     for one in found:
-        if not one.found and (text := one.outlived(evidence, terms.of(evidence, given).grain)):
+        if not one.found and (text := one.outlived(evidence, subjects.of(evidence, given).grain)):
             return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
     for one in found:
         if one.found:
@@ -322,8 +327,8 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
             return told(Verdict.FAIL, f"{one.pod.name} ended and does not say which name it missed", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
-        what = say.listed(open_) or gang.title
-        expired = terms.timed_out(evidence, gang.created)
+        what = wording.listed(open_) or gang.title
+        expired = subjects.timed_out(evidence, gang.created)
         waited = f" (waited for {expired[0]})" if expired else ""
         return told(Verdict.INCONCLUSIVE, f"{what}: the end of a wait in vain was not seen{waited}")
     one = found[0]
@@ -351,7 +356,7 @@ def init_code(pod: PodStory) -> int | None:
     return max(codes, default=None)
 
 
-def _foreign(evidence: Evidence, given: terms.Given) -> Finding:
+def _foreign(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge evidence of others, in which logs tell which names were unknown and EndpointSlices when they came."""
     told = late_names.decide(evidence, REQUIRED, names_resolve.DNS)
     if told is not None and told.verdict is not Verdict.INCONCLUSIVE:
@@ -361,10 +366,10 @@ def _foreign(evidence: Evidence, given: terms.Given) -> Finding:
         return early
     if told is not None:
         return told
-    jobs = [gang for gang in terms.everyone(evidence) if any(one.began for one in waits(evidence, gang))]
+    jobs = [gang for gang in subjects.everyone(evidence) if any(one.began for one in waits(evidence, gang))]
     if jobs:
-        return say.gravest([_held(evidence, given, gang) for gang in jobs])
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no wait for names in the evidence")
+        return wording.gravest([_held(evidence, given, gang) for gang in jobs])
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no wait for names in the evidence")
 
 
 def _too_early(evidence: Evidence) -> Finding | None:
@@ -380,14 +385,16 @@ def _too_early(evidence: Evidence) -> Finding | None:
         if not after:
             continue
         started = min(line.t for line in evidence.logs() if line.data.get("pod") == one.pod)
-        hosted = any(presupposed.HOSTED.search(str(line.data.get("line") or "")) for line in evidence.logs())
+        hosted = any(
+            presuppositions.HOSTED.search(str(line.data.get("line") or "")) for line in evidence.logs()
+        )
         text = (
             f"{one.name} became resolvable at t={since:.0f} s, {one.pod} started at t={started:.0f} s without waiting "
             f"for it and gave up at t={after[-1].t:.0f} s"
         )
         if not hosted:
             text += f"; no agent says that it hosts the store, not even {one.name.partition('.')[0]}"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, causes=(TOO_EARLY,), evidence=(one.key, after[-1].key),
             where=(f"Pod/{one.pod}",), violation=True,
         )  # fmt: skip

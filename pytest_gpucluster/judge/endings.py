@@ -5,7 +5,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import COMPLETED
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.judge import several, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -42,8 +42,8 @@ IGNORED = Cause(
 )
 
 
-@terms.judge
-def removed_after_ttl(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def removed_after_ttl(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-005."""
     return several.decide(
         evidence, given, ("time-to-live",), lambda gang: _removed(evidence, given, gang), REMOVED,
@@ -51,7 +51,7 @@ def removed_after_ttl(evidence: Evidence, given: terms.Given) -> Finding:
     )  # fmt: skip
 
 
-def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+def _removed(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
     job = gang.job
     ttl = fields.number(job.last, "spec", "ttlSecondsAfterFinished") if job else None
     if job is None or ttl is None:
@@ -60,7 +60,7 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     finished = next(((t, name, key) for t, name, key in job.phases if name in ends), None)
     if finished is None and job.phase == "Aborted":
         text = f"{gang.title} is Aborted, which is no end that the time to live counts from"
-        return say.finding(Verdict.INCONCLUSIVE, REMOVED, text, gang, causes=(ABORTED_STAYS,))
+        return wording.finding(Verdict.INCONCLUSIVE, REMOVED, text, gang, causes=(ABORTED_STAYS,))
     if finished is None:
         why = several.expired(evidence, gang)
         return f"{gang.title} did not finish, it is {job.phase or 'without a phase'}" + (
@@ -68,7 +68,7 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
         )
     t, phase, key = finished
     stop = volcano_jobs.end_of_story(evidence)
-    grain = terms.of(evidence, given).grain
+    grain = subjects.of(evidence, given).grain
     ours = any(note.data.get("uid") == job.uid for note in evidence.notes("deleted-by-us"))
     gone = job.deleted if job.deleted is not None and job.deleted <= stop else None
     took = None if gone is None else gone - t
@@ -79,7 +79,7 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         keys = (key, *(pod.keys["deleted"] for pod in gang.pods[:3] if "deleted" in pod.keys))
-        return say.finding(
+        return wording.finding(
             verdict, REMOVED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
         )
 
@@ -103,12 +103,12 @@ def _removed(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
     if left:
         why = several.expired(evidence, gang, t)
         verdict = Verdict.FAIL if why or stop - gone > several.GONE_SLACK else Verdict.INCONCLUSIVE
-        return found(verdict, f"removed {took:.1f} s later, but {say.listed(left, 4)} is still there",
-                     causes=(nobody,), where=tuple(left[: say.MANY]))  # fmt: skip
+        return found(verdict, f"removed {took:.1f} s later, but {wording.listed(left, 4)} is still there",
+                     causes=(nobody,), where=tuple(left[: wording.MANY]))  # fmt: skip
     gaps = [gap for kind in (gang.kind, "Pod") for gap in evidence.gaps(kind, t, gone)]
     if gaps:
         return found(Verdict.INCONCLUSIVE, "the watch has a gap, so when it was removed is not known")
-    return found(Verdict.PASS, f"removed {took:.1f} s later with its {say.count(len(gang.pods), 'pod')}")
+    return found(Verdict.PASS, f"removed {took:.1f} s later with its {wording.count(len(gang.pods), 'pod')}")
 
 
 def _owned_late(evidence: Evidence, gang: Gang, gone: float) -> str:
@@ -132,15 +132,15 @@ def _owned_left(evidence: Evidence, gang: Gang, t: float) -> list[str]:
     return list(left)
 
 
-@terms.judge
-def min_success_decides(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def min_success_decides(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-006."""
     return several.decide(
         evidence, given, ("enough", "too-few"), lambda gang: _decided(evidence, given, gang), DECIDES
     )
 
 
-def _decided(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+def _decided(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
     job = gang.job
     wanted = fields.number(job.last, "spec", "minSuccess") if job else None
     if job is None or not wanted:
@@ -159,9 +159,9 @@ def _decided(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
             *(key for _, key in done[:3]),
             *(key for _, name, key in job.phases if name in volcano_jobs.FINAL),
         )
-        return say.finding(verdict, DECIDES, text, gang, evidence=keys, numbers=(number,), **more)
+        return wording.finding(verdict, DECIDES, text, gang, evidence=keys, numbers=(number,), **more)
 
-    told = f"{gang.title}: {say.count(len(done), 'member')} succeeded, minSuccess {wanted}"
+    told = f"{gang.title}: {wording.count(len(done), 'member')} succeeded, minSuccess {wanted}"
     asked = any(action == "CompleteJob" for _, action, _ in volcano_jobs.executed(evidence, job))
     if len(done) >= wanted:
         return _enough(evidence, given, gang, (done[wanted - 1][0], phase, told), found)
@@ -182,7 +182,7 @@ def _decided(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
 
 
 def _enough(
-    evidence: Evidence, given: terms.Given, gang: Gang, at: tuple[float, str, str], found: several.Found
+    evidence: Evidence, given: subjects.Given, gang: Gang, at: tuple[float, str, str], found: several.Found
 ) -> Finding:
     """Judge a Job of which enough members succeeded: `at` is when, the phase now, and how it is told."""
     t, phase, told = at
@@ -198,7 +198,7 @@ def _enough(
     if completed > limit:
         text = f"{told} at t={t:.2f} s, and it was Completed only {completed - t:.1f} s later"
         return found(Verdict.FAIL, text, causes=(IGNORED,))
-    if completed < t - RECEIPT - WHOLE_SECONDS * bool(terms.of(evidence, given).grain):
+    if completed < t - RECEIPT - WHOLE_SECONDS * bool(subjects.of(evidence, given).grain):
         text = f"{told} at t={t:.2f} s, and it had been Completed {t - completed:.1f} s before"
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,))
     alone = several.left_alone(evidence, gang, stop)
@@ -210,8 +210,8 @@ def _enough(
     ]
     if overdue or slow or (alone and stop >= limit):
         left = overdue or tuple(slow) or alone
-        text = f"{told}: Completed, but {say.listed([pod.name for pod in left], 4)} runs on"
-        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=say.places(left))
+        text = f"{told}: Completed, but {wording.listed([pod.name for pod in left], 4)} runs on"
+        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=wording.places(left))
     if several.living(evidence, gang, stop):
         return found(
             Verdict.INCONCLUSIVE, f"{told}: Completed; the evidence ends before the others had to be gone"

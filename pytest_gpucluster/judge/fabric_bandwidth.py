@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_doubts, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_doubts, fabric_terms, subjects, wording
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.measure.collective import Floor, Shape, size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -40,8 +40,8 @@ IMPOSSIBLE = Cause(
 )
 
 
-@terms.judge
-def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-006."""
     gang = fabric_terms.subject(evidence, given)
     told = fabric_terms.told(evidence, gang)
@@ -51,13 +51,13 @@ def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         more.setdefault("evidence", fabric_terms.keys(told))
-        return say.finding(verdict, REQUIRED, text, gang, **more)
+        return wording.finding(verdict, REQUIRED, text, gang, **more)
 
     wrong = [
         (rank, one) for rank in told.ranks for one in (*rank.results, *rank.pairs) if (one.wrong or 0) > 0
     ]
     if wrong:
-        listed = say.listed(
+        listed = wording.listed(
             [f"{rank.where}: {fabric_doubts.what(one)}, {one.wrong} elements" for rank, one in wrong], 4
         )
         where = fabric_terms.places([rank for rank, _ in wrong])
@@ -82,7 +82,7 @@ def reaches_floor(evidence: Evidence, given: terms.Given) -> Finding:
 
 
 def incomplete(
-    evidence: Evidence, given: terms.Given, told: Told, gang: Gang | None, required: str
+    evidence: Evidence, given: subjects.Given, told: Told, gang: Gang | None, required: str
 ) -> Finding | None:
     """Return what ranks that are missing, failed, stood still or told no figures make of a row; None for none."""
     keys = fabric_terms.keys(told)
@@ -93,7 +93,7 @@ def incomplete(
             word = ranks[0].stalled or ranks[0].failed
             said = "" if word is None else str(word.data.get("error") or word.data.get("collective") or "")
             text = f"{ranks[0].where} {what}: {said}"
-            return say.finding(
+            return wording.finding(
                 Verdict.FAIL, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys,
                 where=fabric_terms.places(ranks),
             )  # fmt: skip
@@ -104,21 +104,21 @@ def incomplete(
         return None
     text = ""
     if absent:
-        text = f"rank {say.listed([str(n) for n in absent])} said nothing"
+        text = f"rank {wording.listed([str(n) for n in absent])} said nothing"
     elif mute:
         text = f"{mute[0].where} told no figures"
     elif bad:
         text = f"{bad[0].where}: {bad[0].problems[0]}"
     if told.torn:
-        text += f"; {say.count(told.torn, 'line')} cut in the middle"
-    expired = terms.timed_out(evidence)
+        text += f"; {wording.count(told.torn, 'line')} cut in the middle"
+    expired = subjects.timed_out(evidence)
     died = expired is not None and not bad and not told.torn
     if expired is not None:
         text += f"; waited for {expired[0]}"
     verdict = Verdict.FAIL if died else Verdict.INCONCLUSIVE
     where = fabric_terms.places(mute or bad) or None
     more = {} if where is None else {"where": where}
-    return say.finding(verdict, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys, **more)
+    return wording.finding(verdict, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys, **more)
 
 
 def slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
@@ -133,7 +133,7 @@ def slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
 
 
 def _compared(
-    given: terms.Given, told: Told, figures: dict[tuple[str, int], tuple[float, Rank]], gang: Gang | None
+    given: subjects.Given, told: Told, figures: dict[tuple[str, int], tuple[float, Rank]], gang: Gang | None
 ) -> Finding:
     """Compare with the floors of this shape."""
     shape = fabric_terms.shape(given, told)
@@ -142,7 +142,9 @@ def _compared(
     def found(verdict: Verdict, text: str, floors: Iterable[Floor], **more: object) -> Finding:
         numbers = (*_starts(told), *_numbers(figures, list(floors)))
         facts = _facts(shape, told, figures)
-        return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, facts=facts, **more)
+        return wording.finding(
+            verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, facts=facts, **more
+        )
 
     if shape is None:
         return found(Verdict.INCONCLUSIVE, "the nodes do not hold equally many ranks: no floor fits", ())
@@ -151,9 +153,9 @@ def _compared(
     impossible = _impossible(shape, figures, floors)
     if impossible:
         return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
-    expected = terms.count(given, "nodes")
+    expected = subjects.count(given, "nodes")
     if expected is not None and expected != shape.nodes:
-        text = f"{say.count(expected, 'node')} expected, the figures are of {shape.text()}"
+        text = f"{wording.count(expected, 'node')} expected, the figures are of {shape.text()}"
         return found(Verdict.INCONCLUSIVE, text, ())
     unlike = fabric_doubts.unlike(told, floors)
     if not floors:
@@ -176,19 +178,21 @@ def _compared(
             if _times(rank, floor.collective, size) < LEAST_TIMES:
                 few.append(f"{floor.collective} of {size_text(size)}")
     if below:
-        listed = say.listed(
+        listed = wording.listed(
             [f"{f.collective} of {size_text(s)} {r:.4g} of {f.busbw:g} GB/s" for f, s, r, _ in below], 4
         )
         where = fabric_terms.places([rank for *_, rank in below])
         return found(Verdict.FAIL, f"below the floor: {listed}", floors, causes=(SLOW, LINK), where=where)
     if unmeasured or few:
         text = (
-            f"not measured: {say.listed(unmeasured)}" if unmeasured else f"too few times: {say.listed(few)}"
+            f"not measured: {wording.listed(unmeasured)}"
+            if unmeasured
+            else f"too few times: {wording.listed(few)}"
         )
         return found(Verdict.INCONCLUSIVE, text, floors)
     if unlike:
         return found(Verdict.INCONCLUSIVE, unlike, floors, causes=(fabric_doubts.CONTRADICTS,))
-    text = f"{say.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
+    text = f"{wording.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
     return found(Verdict.PASS, text, floors)
 
 

@@ -1,7 +1,7 @@
 """FAB-004, FAB-005: one communicator with every rank, and the declared adapters behind it."""
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
 from pytest_gpucluster.judge.fabric_ground import cause
 from pytest_gpucluster.measure.nccl import Facts, advice, verdict
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -19,8 +19,8 @@ UNSEEN = Cause(
 )
 
 
-@terms.judge
-def holds_all(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def holds_all(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-004."""
     ground = fabric_ground.of(evidence, given, ONE, between=False)
     if isinstance(ground, Finding):
@@ -45,9 +45,7 @@ def holds_all(evidence: Evidence, given: terms.Given) -> Finding:
         return ground.fail(text, facts.ranks, cause(advice.SMALL_WORLD))
     absent = [rank for rank in range(world) if rank not in facts.ranks]
     if absent:
-        text = (
-            f"rank {say.listed([str(rank) for rank in absent])} of {world} is in no communicator of that size"
-        )
+        text = f"rank {wording.listed([str(rank) for rank in absent])} of {world} is in no communicator of that size"
         return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,), where=ground.where(absent))
     return ground.found(Verdict.PASS, f"one communicator of {world} ranks", numbers=(number,))
 
@@ -61,15 +59,15 @@ def _one_holds(facts: Facts, world: int) -> bool:
     return any(len(ranks) == world for ranks in members.values())
 
 
-@terms.judge
-def declared_adapters(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-005."""
     ground = fabric_ground.of(evidence, given, ADAPTERS, between=True)
     if isinstance(ground, Finding):
         return ground
     facts = ground.facts
     declared = [str(one) for one in fabric_terms.fabric(given).get("hcas") or []]
-    used = say.listed(list(facts.hcas_used)) or "none that is known"
+    used = wording.listed(list(facts.hcas_used)) or "none that is known"
     if not declared:
         text = f"no adapters are declared (fabric.hcas); in use: {used}"
         return ground.found(Verdict.NOT_APPLICABLE, text)
@@ -84,7 +82,9 @@ def declared_adapters(evidence: Evidence, given: terms.Given) -> Finding:
             for host, names in facts.listed.items()
             if set(declared) - set(names)
         }
-        listed = say.listed([f"{host} lacks {', '.join(names)}" for host, names in sorted(lacks.items())], 4)
+        listed = wording.listed(
+            [f"{host} lacks {', '.join(names)}" for host, names in sorted(lacks.items())], 4
+        )
         ranks = [rank.rank for rank in ground.told.ranks if rank.word.pod in lacks]
         return ground.fail(f"declared are {', '.join(declared)}: {listed or used}", ranks, UNSEEN, PREFIX)
     gap = ground.gap(path for path in ground.between if path.hcas)

@@ -10,7 +10,7 @@ from collections import Counter
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_terms, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -42,8 +42,8 @@ NO_UUID = Cause(
 )
 
 
-@terms.judge
-def own_devices(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def own_devices(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-014."""
     gang = fabric_terms.subject(evidence, given)
     told = fabric_terms.told(evidence, gang)
@@ -53,7 +53,7 @@ def own_devices(evidence: Evidence, given: terms.Given) -> Finding:
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         more.setdefault("evidence", fabric_terms.keys(told))
-        return say.finding(verdict, REQUIRED, text, gang, **more)
+        return wording.finding(verdict, REQUIRED, text, gang, **more)
 
     world = fabric_terms.expected(given, told) or len(told.ranks)
     seen = _seen(told, world)
@@ -69,11 +69,11 @@ def own_devices(evidence: Evidence, given: terms.Given) -> Finding:
         return found(Verdict.FAIL, short, violation=True, causes=(UNPLACED,))
     mute = [rank for rank in told.ranks if not rank.says("uuid")]
     if mute:
-        text = f"{say.count(len(mute), 'rank')} of {world} cannot say which device they have"
+        text = f"{wording.count(len(mute), 'rank')} of {world} cannot say which device they have"
         return found(Verdict.INCONCLUSIVE, text, causes=(NO_UUID,), where=fabric_terms.places(mute))
     nodes = sorted({rank.node for rank in told.ranks})
     by = "the driver" if all(r.says("uuid_by") == "driver" for r in told.ranks) else "the device plugin"
-    text = f"{world} ranks on {say.listed(nodes)}, each with a device of its own (ids by {by})"
+    text = f"{world} ranks on {wording.listed(nodes)}, each with a device of its own (ids by {by})"
     number = Number("devices", float(len({_identity(r) for r in told.ranks})), "", float(world), "one a rank")
     return found(Verdict.PASS, text, numbers=(number,), where=fabric_terms.places(list(told.ranks)))
 
@@ -105,7 +105,7 @@ def _seen(told: Told, world: int) -> tuple[str, list[Rank], Cause] | None:
     doubled = [r for r in told.ranks if r.says("uuid") and devices[_identity(r)] > 1]
     if doubled:
         same = [r for r in doubled if _identity(r) == _identity(doubled[0])]
-        listed = say.listed([r.where for r in same])
+        listed = wording.listed([r.where for r in same])
         return f"{listed} are on one device, {doubled[0].says('uuid')}", doubled, SHARED
     foreign = [rank for rank in told.ranks if _foreign(rank)]
     if foreign:
@@ -133,36 +133,36 @@ def _foreign(rank: Rank) -> bool:
 
 def _incomplete(evidence: Evidence, told: Told, gang: Gang | None, world: int, absent: list[int]) -> Finding:
     """Say what ranks that said nothing make of the row."""
-    expired = terms.timed_out(evidence)
-    text = f"rank {say.listed([str(n) for n in absent])} of {world} did not say who it is"
+    expired = subjects.timed_out(evidence)
+    text = f"rank {wording.listed([str(n) for n in absent])} of {world} did not say who it is"
     if told.torn:
-        text += f"; {say.count(told.torn, 'line')} cut in the middle"
+        text += f"; {wording.count(told.torn, 'line')} cut in the middle"
     verdict = Verdict.INCONCLUSIVE if told.torn or expired is None else Verdict.FAIL
     if expired is not None:
         text += f"; waited for {expired[0]}"
-    return say.finding(
+    return wording.finding(
         verdict, REQUIRED, text, gang, causes=(fabric_terms.NO_RANK,), evidence=fabric_terms.keys(told)
     )
 
 
-def _nodes(given: terms.Given, told: Told) -> str | None:
+def _nodes(given: subjects.Given, told: Told) -> str | None:
     """Return which node lacks ranks, None where all have theirs."""
-    wanted, pods = terms.count(given, "nodes"), terms.count(given, "pods_per_node") or 1
-    each = terms.count(given, "nproc")
+    wanted, pods = subjects.count(given, "nodes"), subjects.count(given, "pods_per_node") or 1
+    each = subjects.count(given, "nproc")
     held = Counter(rank.node for rank in told.ranks)
-    listed = say.listed([f"{node or 'an unknown node'} {n}" for node, n in sorted(held.items())])
+    listed = wording.listed([f"{node or 'an unknown node'} {n}" for node, n in sorted(held.items())])
     if wanted is not None and len(held) != wanted:
-        return f"{say.count(wanted, 'node')} expected, ranks are on {len(held)}: {listed}"
+        return f"{wording.count(wanted, 'node')} expected, ranks are on {len(held)}: {listed}"
     if each is not None and any(n != each * pods for n in held.values()):
         return f"{each * pods} ranks a node expected: {listed}"
     return None
 
 
-def apart(evidence: Evidence, given: terms.Given) -> Presupposed:
+def apart(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether every rank has a device of its own: what any figure stands on."""
     name = "every rank has a device of its own"
     finding = own_devices(evidence, given)
     held = {Verdict.PASS: True, Verdict.FAIL: False}.get(finding.verdict)
-    return say.presupposed(
+    return wording.presupposed(
         name, held=held, observed=finding.observed, causes=finding.causes, evidence=finding.evidence
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Result, Told
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.measure import consistency, samples
 from pytest_gpucluster.measure.collective import Floor, size_text
 from pytest_gpucluster.requirement import Cause
@@ -36,7 +36,7 @@ def unchecked(told: Told, *, pairs: bool = False) -> str:
     rank, one = lacking[0]
     return (
         f"nobody says that the data is right: {what(one)} of {rank.where} was not checked "
-        f"({say.count(len(ranks), 'rank')} of {len(told.ranks)})"
+        f"({wording.count(len(ranks), 'rank')} of {len(told.ranks)})"
     )
 
 
@@ -52,7 +52,7 @@ def partly(told: Told) -> str:
         if good and lacking:
             first = by_rank.get(lacking[0])
             why = f" ({first.skipped})" if first is not None and first.skipped else ""
-            listed = say.listed([str(number) for number in lacking])
+            listed = wording.listed([str(number) for number in lacking])
             return f"{name} of {size_text(size)} is not of all ranks: rank {listed} of {len(told.ranks)} lacks it{why}"
     return ""
 

@@ -1,7 +1,7 @@
 """FAB-015: a floor of bandwidth carries its shape and is one that its hardware can reach, and sockets cannot."""
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_terms, subjects, wording
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -19,28 +19,28 @@ UNITS = Cause(
 )
 
 
-@terms.judge
-def plausible(evidence: Evidence, given: terms.Given) -> Finding:  # noqa: ARG001 (what is declared is in given)
+@subjects.judge
+def plausible(evidence: Evidence, given: subjects.Given) -> Finding:  # noqa: ARG001 (what is declared is in given)
     """Judge FAB-015."""
     if not fabric_terms.fabric(given):
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "nobody says what is declared of the fabric")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "nobody says what is declared of the fabric")
     listed = [floor for floor, _ in fabric_terms.floors(given)]
     if not listed:
         text = "the profile declares no floor of bandwidth (fabric.floors, fabric.floor_file)"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     wrong = [(floor, why) for floor in listed if (why := floor.implausible())]
     numbers = tuple(_number(floor) for floor in listed[:24])
     if wrong:
         text = "; ".join(f"{floor.text()}: {why}" for floor, why in wrong[:4])
         more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
         lacks = any(floor.shape is None or floor.shape.lacking() for floor, _ in wrong)
-        where = tuple(floor.origin or floor.collective for floor, _ in wrong[: say.MANY])
-        return say.finding(
+        where = tuple(floor.origin or floor.collective for floor, _ in wrong[: wording.MANY])
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text + more, numbers=numbers, where=where,
             causes=(SHAPE, UNITS) if lacks else (UNITS, SHAPE),
         )  # fmt: skip
-    text = f"{say.count(len(listed), 'floor')}, each with its shape and within what its wires carry"
-    return say.finding(Verdict.PASS, REQUIRED, text, numbers=numbers)
+    text = f"{wording.count(len(listed), 'floor')}, each with its shape and within what its wires carry"
+    return wording.finding(Verdict.PASS, REQUIRED, text, numbers=numbers)
 
 
 def _number(floor: collective.Floor) -> Number:

@@ -6,7 +6,7 @@ NCCL is told the one network that it may use (NCCL_NET): what would else be a si
 from pytest_gpucluster.evidence.hardware.collectives import Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, subjects, wording
 from pytest_gpucluster.measure.nccl import Facts
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -29,14 +29,14 @@ OVERRIDDEN = Cause(
 )
 
 
-@terms.judge
-def forms(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def forms(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-010."""
     gang = fabric_terms.subject(evidence, given)
     told = fabric_terms.told(evidence, gang)
     forced = str(given.get("forced") or "")
     if not forced:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no network was forced", gang)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no network was forced", gang)
     nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
     if nothing is not None:
         return nothing
@@ -51,20 +51,24 @@ def forms(evidence: Evidence, given: terms.Given) -> Finding:
             else str(word.data.get("error") or f"stands still in {word.data.get('collective')}")
         )
         text = f"{VARIABLE}={forced}: {failed[0].where}: {why}"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, causes=(ABSENT, NAME), violation=True,
             where=fabric_terms.places(failed), evidence=fabric_terms.keys(told),
         )  # fmt: skip
     return unfinished or _decided(evidence, given, (told, facts), gang)
 
 
-def _decided(evidence: Evidence, given: terms.Given, seen: tuple[Told, Facts], gang: Gang | None) -> Finding:
+def _decided(
+    evidence: Evidence, given: subjects.Given, seen: tuple[Told, Facts], gang: Gang | None
+) -> Finding:
     """Judge by the log what was formed, and over what."""
     told, facts = seen
     forced, world = str(given.get("forced")), fabric_terms.expected(given, told)
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return say.finding(verdict, REQUIRED, text, gang, evidence=fabric_logs.keys(evidence, gang), **more)
+        return wording.finding(
+            verdict, REQUIRED, text, gang, evidence=fabric_logs.keys(evidence, gang), **more
+        )
 
     if facts.nranks is None:
         text = "the ranks' logs show no communicator"
@@ -75,8 +79,8 @@ def _decided(evidence: Evidence, given: terms.Given, seen: tuple[Told, Facts], g
     others = sorted({path.name for path in facts.paths if path.carrier and not _same(path.name, forced)})
     if others:
         ranks = sorted({path.rank for path in facts.paths if path.name in others})
-        who = say.listed([str(rank) for rank in ranks])
-        text = f"{VARIABLE}={forced}, and ranks {who} are connected over {say.listed(others)}"
+        who = wording.listed([str(rank) for rank in ranks])
+        text = f"{VARIABLE}={forced}, and ranks {who} are connected over {wording.listed(others)}"
         return found(Verdict.FAIL, text, violation=True, causes=(OVERRIDDEN,))
     values = facts.settings.get(VARIABLE, {})
     if not values:
@@ -84,7 +88,7 @@ def _decided(evidence: Evidence, given: terms.Given, seen: tuple[Told, Facts], g
         return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN, fabric_logs.SILENT))
     strange = [value for value in values if not _same(value, forced)]
     if strange:
-        text = f"{VARIABLE}={forced} was set, in force is {say.listed(strange)}"
+        text = f"{VARIABLE}={forced} was set, in force is {wording.listed(strange)}"
         return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN,))
     if not any(path.carrier for path in facts.paths):
         text = f"no rank printed a connection over {forced}"
@@ -92,7 +96,7 @@ def _decided(evidence: Evidence, given: terms.Given, seen: tuple[Told, Facts], g
     doubt = fabric_logs.doubt(facts)
     if doubt is not None:
         return found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
-    text = f"{VARIABLE}={forced}: one communicator of {facts.nranks} ranks over {say.listed(list(facts.net))}"
+    text = f"{VARIABLE}={forced}: one communicator of {facts.nranks} ranks over {wording.listed(list(facts.net))}"
     return found(Verdict.PASS, text, where=fabric_terms.places(list(told.ranks)))
 
 

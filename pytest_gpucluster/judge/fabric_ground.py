@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_logs, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_logs, fabric_terms, subjects, wording
 from pytest_gpucluster.measure.nccl import Facts, advice
 from pytest_gpucluster.measure.nccl.facts import Path
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -42,7 +42,7 @@ class Ground:
         """Return a finding with the keys of the logs that it was read from."""
         keys = tuple(log.key for log in self.logs)[:12]
         more.setdefault("evidence", keys or fabric_terms.keys(self.told))
-        return say.finding(verdict, self.required, text, self.gang, **more)
+        return wording.finding(verdict, self.required, text, self.gang, **more)
 
     def fail(self, text: str, ranks: Iterable[int], *causes: Cause) -> Finding:
         """Return the finding of a violation, with the ranks that it was seen on and their nodes."""
@@ -53,7 +53,9 @@ class Ground:
         """Return ranks with pods and nodes."""
         wanted = set(ranks)
         known = [rank for rank in self.told.ranks if rank.rank in wanted]
-        return fabric_terms.places(known) or tuple(f"rank {number}" for number in sorted(wanted))[: say.MANY]
+        return (
+            fabric_terms.places(known) or tuple(f"rank {number}" for number in sorted(wanted))[: wording.MANY]
+        )
 
     def rank(self, number: int) -> Rank | None:
         """Return a rank by its number."""
@@ -82,7 +84,7 @@ class Ground:
         seen = {self.node(path.rank) for path in paths}
         mute = [node for node in self.nodes if node not in seen]
         if mute:
-            text = f"no rank on {say.listed(mute)} printed such a connection"
+            text = f"no rank on {wording.listed(mute)} printed such a connection"
             return self.found(Verdict.INCONCLUSIVE, text, causes=(cause(advice.LAZY),))
         return None
 
@@ -93,11 +95,11 @@ class Ground:
         if not silent:
             doubt = fabric_logs.doubt(self.facts)
             return None if doubt is None else self.found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
-        text = f"the NCCL log of rank {say.listed([str(n) for n in silent])} of {self.world} is not there, or not whole"
+        text = f"the NCCL log of rank {wording.listed([str(n) for n in silent])} of {self.world} is not there, or not whole"
         return self.found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,), where=self.where(silent))
 
 
-def of(evidence: Evidence, given: terms.Given, required: str, *, between: bool) -> Ground | Finding:
+def of(evidence: Evidence, given: subjects.Given, required: str, *, between: bool) -> Ground | Finding:
     """Return the ground, or the finding where there is none.
 
     Args:
@@ -112,12 +114,12 @@ def of(evidence: Evidence, given: terms.Given, required: str, *, between: bool) 
     if nothing is not None:
         return nothing
     if told.cpu:
-        return say.finding(Verdict.NOT_APPLICABLE, required, fabric_terms.CPU, gang)
+        return wording.finding(Verdict.NOT_APPLICABLE, required, fabric_terms.CPU, gang)
     world = fabric_terms.expected(given, told) or len(told.ranks)
-    if between and len({rank.node for rank in told.ranks}) < 2 and (terms.count(given, "nodes") or 1) < 2:
+    if between and len({rank.node for rank in told.ranks}) < 2 and (subjects.count(given, "nodes") or 1) < 2:
         text = "all ranks are on one node: nothing goes between nodes"
-        return say.finding(Verdict.NOT_APPLICABLE, required, text, gang)
-    logs = nccl_logs.read(evidence, terms.uids(gang))
+        return wording.finding(Verdict.NOT_APPLICABLE, required, text, gang)
+    logs = nccl_logs.read(evidence, subjects.uids(gang))
     return Ground(required, gang, told, fabric_logs.facts(evidence, given, gang), world, logs)
 
 

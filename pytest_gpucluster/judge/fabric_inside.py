@@ -3,7 +3,7 @@
 from collections import Counter
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
 from pytest_gpucluster.judge.fabric_ground import Ground
 from pytest_gpucluster.measure.nccl import line_patterns
 from pytest_gpucluster.measure.nccl.facts import Path
@@ -33,8 +33,8 @@ NO_NVLS = Cause(
 )
 
 
-@terms.judge
-def on_declared_path(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def on_declared_path(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-018."""
     ground = fabric_ground.of(evidence, given, REQUIRED, between=False)
     if isinstance(ground, Finding):
@@ -49,10 +49,10 @@ def on_declared_path(evidence: Evidence, given: terms.Given) -> Finding:
     worse = [path for path in inside if BETTER.index(_kind(path)) < min(least, BETTER.index("P2P"))]
     if worse:
         ranks = sorted({path.rank for path in worse})
-        seen = say.listed(
+        seen = wording.listed(
             sorted({path.name if path.kind == line_patterns.INTRA else f"NET/{path.name}" for path in worse})
         )
-        text = f"ranks {say.listed([str(rank) for rank in ranks])} reach others on their node over {seen}"
+        text = f"ranks {wording.listed([str(rank) for rank in ranks])} reach others on their node over {seen}"
         net = any(_kind(path) == "NET" for path in worse)
         return ground.fail(text, ranks, *((APART, NO_SHM, OFF) if net else (OFF, APART)))
     lacking = ground.lacking()
@@ -61,15 +61,15 @@ def on_declared_path(evidence: Evidence, given: terms.Given) -> Finding:
     seen_on = {ground.node(path.rank) for path in inside}
     mute = [node for node in shared if node not in seen_on]
     if mute:
-        text = f"no rank on {say.listed(mute)} printed a connection inside its node"
+        text = f"no rank on {wording.listed(mute)} printed a connection inside its node"
         return ground.found(Verdict.INCONCLUSIVE, text)
     if declared == "NVLS" and ground.facts.nvls != "used":
         text = "NVLS is declared; no log shows it in use"
         verdict = Verdict.FAIL if ground.facts.nvls == "available" else Verdict.INCONCLUSIVE
         return ground.found(verdict, text, causes=(NO_NVLS,))
-    over = say.listed(sorted({path.name for path in inside}))
+    over = wording.listed(sorted({path.name for path in inside}))
     also = ", NVLS in use" if ground.facts.nvls == "used" else ""
-    text = f"ranks on {say.listed(shared)} are connected over {over}{also}"
+    text = f"ranks on {wording.listed(shared)} are connected over {over}{also}"
     return ground.found(Verdict.PASS, text)
 
 

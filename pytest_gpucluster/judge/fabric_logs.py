@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence.hardware import nccl_logs
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import terms
+from pytest_gpucluster.judge import subjects
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.requirement import Cause
 
@@ -20,14 +20,14 @@ SILENT = Cause(
 )
 
 
-def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Facts:
+def facts(evidence: Evidence, given: subjects.Given, gang: Gang | None) -> nccl.Facts:
     """Return what the NCCL logs of a gang show."""
     reader = nccl.Reader()
     pods = {} if gang is None else {pod.uid: pod for pod in gang.pods}
-    for log in nccl_logs.read(evidence, terms.uids(gang)):
+    for log in nccl_logs.read(evidence, subjects.uids(gang)):
         reader.start(log.pod)
         reader.feed("".join(f"{line}\n" for line in log.lines).encode())
-    for stray in nccl_logs.strays(evidence, terms.uids(gang)):
+    for stray in nccl_logs.strays(evidence, subjects.uids(gang)):
         reader.start(stray.pod)
         reader.feed("".join(f"{line}\n" for line in stray.lines).encode())
     reader.end()
@@ -35,8 +35,8 @@ def facts(evidence: Evidence, given: terms.Given, gang: Gang | None) -> nccl.Fac
     declared = fields.sub(given, "fabric").get("hcas")
     hcas = tuple(str(one) for one in declared) if isinstance(declared, list) and declared else None
     known = nccl.Given(
-        ranks=terms.count(given, "world"),
-        nodes=terms.count(given, "nodes"),
+        ranks=subjects.count(given, "world"),
+        nodes=subjects.count(given, "nodes"),
         pod_nodes=machines,
         expected_hcas=hcas,
         networks=_declared(given),
@@ -51,7 +51,7 @@ def doubt(facts: nccl.Facts) -> tuple[str, tuple[Cause, ...]] | None:
     return None
 
 
-def _declared(given: terms.Given) -> dict[str, str]:
+def _declared(given: subjects.Given) -> dict[str, str]:
     """Return what carries the declared network, where it is of a plugin that nobody knows by name."""
     fabric = fields.sub(given, "fabric")
     network, transport = str(fabric.get("network") or ""), str(fabric.get("transport") or "")
@@ -62,4 +62,4 @@ def _declared(given: terms.Given) -> dict[str, str]:
 
 def keys(evidence: Evidence, gang: Gang | None) -> tuple[str, ...]:
     """Return keys of the lines at which the ranks' logs begin."""
-    return tuple(log.key for log in nccl_logs.read(evidence, terms.uids(gang)))[:12]
+    return tuple(log.key for log in nccl_logs.read(evidence, subjects.uids(gang)))[:12]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_doubts, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_doubts, fabric_terms, subjects, wording
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -58,8 +58,8 @@ class Link:
         return f"{self.a.where} - {self.b.where} {self.rate:.4g} GB/s"
 
 
-@terms.judge
-def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-012."""
     gang = fabric_terms.subject(evidence, given)
     told = fabric_terms.told(evidence, gang)
@@ -69,7 +69,7 @@ def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         more.setdefault("evidence", fabric_terms.keys(told))
-        return say.finding(verdict, REQUIRED, text, gang, **more)
+        return wording.finding(verdict, REQUIRED, text, gang, **more)
 
     if told.cpu:
         return found(Verdict.NOT_APPLICABLE, fabric_terms.CPU)
@@ -81,13 +81,13 @@ def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
         return found(Verdict.INCONCLUSIVE, odd, causes=(fabric_doubts.UNCHECKED, fabric_doubts.CONTRADICTS))
     links, unpaired = _links(told)
     if unpaired:
-        return found(Verdict.INCONCLUSIVE, f"not all pairs were measured: {say.listed(unpaired, 4)}")
+        return found(Verdict.INCONCLUSIVE, f"not all pairs were measured: {wording.listed(unpaired, 4)}")
     if not links:
         return found(
             Verdict.INCONCLUSIVE, "no pair exchanged data: there is one rank, or the sweep was left out"
         )
     own = fabric_terms.fabric(given)
-    share = terms.seconds(own, "slow_share") or SHARE
+    share = subjects.seconds(own, "slow_share") or SHARE
     rates = [link.rate for link in links]
     middle, origin = statistics.median_high(rates), f"{share:g} of the median of {len(links)} links"
     wire = _wire(given, told, links)
@@ -106,14 +106,20 @@ def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
         odd = fabric_doubts.unlike(told, pairs=True) or _too_fast(given, told, links)
         if odd:
             return found(Verdict.INCONCLUSIVE, odd, numbers=numbers, causes=(fabric_doubts.CONTRADICTS,))
-        between = f"{say.count(len(links), 'link')} between {say.count(len(_nodes(links)), 'node')}"
+        between = f"{wording.count(len(links), 'link')} between {wording.count(len(_nodes(links)), 'node')}"
         text = f"{between}, none below {least:.4g} GB/s"
         return found(Verdict.PASS, text, numbers=numbers)
     nodes = _slow_nodes(links, slow)
     rails = _slow_rails(links, slow)
     causes = (NODE, LINK) if nodes else (RAIL, LINK) if rails else (LINK, NODE)
-    who = f"slow node {say.listed(nodes)}; " if nodes else f"slow rail {say.listed(rails)}; " if rails else ""
-    listed = say.listed([link.text for link in sorted(slow, key=lambda one: one.rate)], 4)
+    who = (
+        f"slow node {wording.listed(nodes)}; "
+        if nodes
+        else f"slow rail {wording.listed(rails)}; "
+        if rails
+        else ""
+    )
+    listed = wording.listed([link.text for link in sorted(slow, key=lambda one: one.rate)], 4)
     where = tuple(
         dict.fromkeys(
             [f"Node/{name}" for name in nodes] + [w for ln in slow for w in (ln.a.where, ln.b.where)]
@@ -121,7 +127,7 @@ def names_slow(evidence: Evidence, given: terms.Given) -> Finding:
     )
     return found(
         Verdict.FAIL, f"{who}{len(slow)} of {len(links)} links below {least:.4g} GB/s: {listed}", numbers=numbers,
-        causes=causes, where=where[: say.MANY],
+        causes=causes, where=where[: wording.MANY],
     )  # fmt: skip
 
 
@@ -157,7 +163,7 @@ def _nodes(links: list[Link]) -> set[str]:
     return {node for link in links for node in link.nodes}
 
 
-def _wire(given: terms.Given, told: Told, links: list[Link]) -> float | None:
+def _wire(given: subjects.Given, told: Told, links: list[Link]) -> float | None:
     """Return what the adapters of one rank carry, where traffic crosses nodes and the profile says it."""
     shape = fabric_terms.shape(given, told)
     if shape is None or not all(link.nodes[0] != link.nodes[1] for link in links):
@@ -165,7 +171,7 @@ def _wire(given: terms.Given, told: Told, links: list[Link]) -> float | None:
     return None if not shape.by_nics or shape.wires is None else shape.wires / shape.gpus
 
 
-def _too_fast(given: terms.Given, told: Told, links: list[Link]) -> str:
+def _too_fast(given: subjects.Given, told: Told, links: list[Link]) -> str:
     """Return a link that is faster than all adapters of a node together, or than any link; "" for none."""
     shape = fabric_terms.shape(given, told)
     wires = shape.wires if shape is not None and shape.by_nics else None

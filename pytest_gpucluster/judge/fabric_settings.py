@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
 from pytest_gpucluster.judge.fabric_ground import Ground
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -47,8 +47,8 @@ UNREAD = Cause(
 )
 
 
-@terms.judge
-def as_declared(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-017."""
     ground = fabric_ground.of(evidence, given, REQUIRED, between=False)
     if isinstance(ground, Finding):
@@ -94,7 +94,7 @@ def _everywhere(
             return ground.fail(text, mute, UNSET)
         if mute:
             return ground.found(Verdict.INCONCLUSIVE, f"no rank's log tells {name}", causes=(UNREAD,))
-    listed = say.listed([f"{name}={value}" for name, value in declared.items()], 4)
+    listed = wording.listed([f"{name}={value}" for name, value in declared.items()], 4)
     return ground.found(Verdict.PASS, f"in force on all {ground.world} ranks: {listed}")
 
 
@@ -119,7 +119,7 @@ def _other(
     for name, value in declared.items():
         strange = {rank: own[name] for rank, own in in_force.items() if own.get(name, value) != value}
         if strange:
-            return name, say.listed(sorted(set(strange.values()))), sorted(strange)
+            return name, wording.listed(sorted(set(strange.values()))), sorted(strange)
     return None
 
 
@@ -135,4 +135,4 @@ def _disabled(
 
 
 def _list(ranks: list[int]) -> str:
-    return say.listed([str(rank) for rank in ranks])
+    return wording.listed([str(rank) for rank in ranks])

@@ -7,7 +7,7 @@ of the rows that stand on it.
 from pytest_gpucluster.evidence.hardware.collectives import Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, subjects, wording
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.measure.collective import size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -20,26 +20,30 @@ UNHEARD = Cause(
 )
 
 
-@terms.judge
-def seen_on_sockets(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def seen_on_sockets(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-016."""
     good, off = fabric_terms.subject(evidence, given), fabric_terms.subject(evidence, given, "contrast")
     if off is None:
         text = "the run with the fabric switched off was not made"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, good)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, good)
     told = fabric_terms.told(evidence, off)
     nothing = fabric_terms.nobody(evidence, told, off, REQUIRED)
     if nothing is not None:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, nothing.observed, off, causes=nothing.causes)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, nothing.observed, off, causes=nothing.causes)
     if told.cpu:
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, fabric_terms.CPU, off)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, fabric_terms.CPU, off)
     unfinished = fabric_bandwidth.incomplete(evidence, given, told, off, REQUIRED)
     if unfinished is not None:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unfinished.observed, off, causes=unfinished.causes)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, unfinished.observed, off, causes=unfinished.causes
+        )
     return _decided(evidence, given, (good, off), told)
 
 
-def _decided(evidence: Evidence, given: terms.Given, runs: tuple[Gang | None, Gang], told: Told) -> Finding:
+def _decided(
+    evidence: Evidence, given: subjects.Given, runs: tuple[Gang | None, Gang], told: Told
+) -> Finding:
     """Compare the transports of both runs."""
     good, off = runs
     before, after = fabric_logs.facts(evidence, given, good), fabric_logs.facts(evidence, given, off)
@@ -47,12 +51,12 @@ def _decided(evidence: Evidence, given: terms.Given, runs: tuple[Gang | None, Ga
     figures = _figures(fabric_terms.told(evidence, good), told)
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return say.finding(verdict, REQUIRED, text, off, evidence=keys, numbers=_numbers(figures), **more)
+        return wording.finding(verdict, REQUIRED, text, off, evidence=keys, numbers=_numbers(figures), **more)
 
     on_sockets = after.ranks_on(nccl.networks.TCP)
     others = sorted({path.name for path in after.paths if path.carrier and path.carrier != nccl.networks.TCP})
     if others:
-        text = f"switched off, and still connected over {say.listed(others)}"
+        text = f"switched off, and still connected over {wording.listed(others)}"
         return found(Verdict.INCONCLUSIVE, text, causes=(UNHEARD,))
     if not on_sockets:
         text = "no connection line between nodes was read of the run with the fabric switched off"
@@ -65,10 +69,10 @@ def _decided(evidence: Evidence, given: terms.Given, runs: tuple[Gang | None, Ga
         )
     where = tuple(rank.where for rank in told.ranks if rank.rank in on_sockets)
     text = (
-        f"with the fabric ({say.listed(fast)}) switched off, ranks {say.listed([str(r) for r in on_sockets])} are on "
+        f"with the fabric ({wording.listed(fast)}) switched off, ranks {wording.listed([str(r) for r in on_sockets])} are on "
         f"sockets{_beside(figures)}"
     )
-    return found(Verdict.PASS, text, where=where[: say.MANY])
+    return found(Verdict.PASS, text, where=where[: wording.MANY])
 
 
 def _figures(good: Told, off: Told) -> list[tuple[str, int, float, float]]:

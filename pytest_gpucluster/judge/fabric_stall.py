@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.hardware import collectives
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_doubts, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_doubts, fabric_terms, subjects, wording
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -32,18 +32,20 @@ UNNAMED = Cause(
 )
 
 
-@terms.judge
-def ends_named(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def ends_named(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-011."""
     gang = fabric_terms.subject(evidence, given)
     told = fabric_terms.told(evidence, gang)
     nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
     if nothing is not None:
         return nothing
-    bound = terms.seconds(given, "stall_bound")
+    bound = subjects.seconds(given, "stall_bound")
     absent = given.get("absent")
     if bound is None or not isinstance(absent, int):
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no rank was kept outside of a collective", gang)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, "no rank was kept outside of a collective", gang
+        )
     return _decided(
         evidence, (told, gang), bound, absent, fabric_terms.expected(given, told) or len(told.ranks)
     )
@@ -63,9 +65,11 @@ def _decided(
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         more.setdefault("numbers", (number,))
-        return say.finding(verdict, REQUIRED, text, gang, evidence=keys or fabric_terms.keys(told), **more)
+        return wording.finding(
+            verdict, REQUIRED, text, gang, evidence=keys or fabric_terms.keys(told), **more
+        )
 
-    expired = terms.timed_out(evidence)
+    expired = subjects.timed_out(evidence)
     silent = [rank for rank in told.ranks if rank.stalled is None and rank.failed is None]
     if expired is not None:
         text = f"{silent[0].where if silent else 'a rank'} did not end; waited for {expired[0]}"
@@ -74,7 +78,7 @@ def _decided(
     missing = fabric_terms.missing(told, world)
     if missing:
         return found(
-            Verdict.INCONCLUSIVE, f"rank {say.listed([str(n) for n in missing])} of {world} said nothing"
+            Verdict.INCONCLUSIVE, f"rank {wording.listed([str(n) for n in missing])} of {world} said nothing"
         )
     late = [rank for rank, seconds in waits if seconds is not None and seconds > bound + SLACK]
     if late:

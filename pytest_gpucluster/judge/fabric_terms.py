@@ -5,7 +5,7 @@ from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.measure.collective import Floor, Shape, floor_of
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -21,22 +21,22 @@ DIED = Cause(
 )
 
 
-def subject(evidence: Evidence, given: terms.Given, *roles: str) -> Gang | None:
+def subject(evidence: Evidence, given: subjects.Given, *roles: str) -> Gang | None:
     """Return the gang under judgement; None where the evidence has none."""
-    return terms.first(evidence, given, *(roles or ("subject",)))
+    return subjects.first(evidence, given, *(roles or ("subject",)))
 
 
 def told(evidence: Evidence, gang: Gang | None) -> Told:
     """Return what the ranks of a gang said; of all pods where no gang is known."""
-    return collectives.read(evidence, terms.uids(gang))
+    return collectives.read(evidence, subjects.uids(gang))
 
 
-def fabric(given: terms.Given) -> fields.Object:
+def fabric(given: subjects.Given) -> fields.Object:
     """Return what the profile declares of the fabric."""
     return fields.sub(given, "fabric")
 
 
-def floors(given: terms.Given) -> list[tuple[Floor, fields.Object]]:
+def floors(given: subjects.Given) -> list[tuple[Floor, fields.Object]]:
     """Return the floors that are declared, each with what stands in the profile or the list."""
     own = fabric(given)
     defaults = {
@@ -52,7 +52,7 @@ def floors(given: terms.Given) -> list[tuple[Floor, fields.Object]]:
     ]
 
 
-def shape(given: terms.Given, ranks: Told) -> Shape | None:
+def shape(given: subjects.Given, ranks: Told) -> Shape | None:
     """Return the shape of the run: nodes that took part and GPUs of each; None where they are not alike."""
     own = fabric(given)
     by_node: dict[str, int] = {}
@@ -74,14 +74,14 @@ def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str) ->
     if ranks.failed:
         word = ranks.failed[0]
         text = f"{word.pod}: {word.data.get('error')}"
-        return say.finding(Verdict.FAIL, required, text, gang, causes=(NO_RANK,), evidence=(word.key,))
-    expired = terms.timed_out(evidence)
+        return wording.finding(Verdict.FAIL, required, text, gang, causes=(NO_RANK,), evidence=(word.key,))
+    expired = subjects.timed_out(evidence)
     text = "no rank said who it is"
     if ranks.torn:
-        text += f" ({say.count(ranks.torn, 'line')} cut in the middle)"
+        text += f" ({wording.count(ranks.torn, 'line')} cut in the middle)"
     if expired is not None:
         text += f"; waited for {expired[0]}"
-    return say.finding(Verdict.INCONCLUSIVE, required, text, gang, causes=(NO_RANK,))
+    return wording.finding(Verdict.INCONCLUSIVE, required, text, gang, causes=(NO_RANK,))
 
 
 def missing(ranks: Told, world: int) -> list[int]:
@@ -89,9 +89,9 @@ def missing(ranks: Told, world: int) -> list[int]:
     return payload_lines.absent(world, {rank.rank for rank in ranks.ranks})
 
 
-def expected(given: terms.Given, ranks: Told) -> int | None:
+def expected(given: subjects.Given, ranks: Told) -> int | None:
     """Return the ranks that the world must have."""
-    return terms.count(given, "world") or ranks.world
+    return subjects.count(given, "world") or ranks.world
 
 
 def keys(ranks: Told) -> tuple[str, ...]:
@@ -102,4 +102,4 @@ def keys(ranks: Told) -> tuple[str, ...]:
 def places(found: list[Rank]) -> tuple[str, ...]:
     """Return ranks with their pods and nodes for `where`, each once."""
     once = {(rank.rank, rank.word.uid): rank for rank in found}
-    return say.shown([rank.where for rank in once.values()])
+    return wording.shown([rank.where for rank in once.values()])

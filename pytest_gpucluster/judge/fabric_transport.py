@@ -3,7 +3,7 @@
 import re
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, say, terms
+from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
 from pytest_gpucluster.judge.fabric_ground import Ground, cause
 from pytest_gpucluster.measure.nccl import advice, networks
 from pytest_gpucluster.measure.nccl.facts import Path
@@ -34,22 +34,22 @@ NVLINK = "MNNVL"
 JOINED = "P2P/MNNVL"
 
 
-@terms.judge
-def on_declared(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-001."""
     transport = _transport(given)
     ground = fabric_ground.of(evidence, given, DECLARED, between=True)
     if isinstance(ground, Finding):
         return ground
     if not transport:
-        seen = say.listed(sorted({path.name for path in ground.between})) or "no network"
+        seen = wording.listed(sorted({path.name for path in ground.between})) or "no network"
         text = f"no transport is declared (fabric.transport); connections between nodes are over {seen}"
         return ground.found(Verdict.NOT_APPLICABLE, text)
     strays = [path for path in ground.between if not _fits(path, transport, given)]
     if strays:
         ranks = sorted({path.rank for path in strays})
-        listed = say.listed(sorted({f"{_label(path)}" for path in strays}))
-        who = say.listed([str(rank) for rank in ranks])
+        listed = wording.listed(sorted({f"{_label(path)}" for path in strays}))
+        who = wording.listed([str(rank) for rank in ranks])
         text = f"declared is {transport}; ranks {who} are connected over {listed}"
         return ground.fail(text, ranks, *_causes(ground, strays))
     right = _joined(ground) if transport == NVLINK else list(ground.between)
@@ -57,13 +57,13 @@ def on_declared(evidence: Evidence, given: terms.Given) -> Finding:
     if gap is not None:
         return gap
     ranks = sorted({path.rank for path in right})
-    over = say.listed(sorted({_label(path) for path in right}))
-    text = f"{len(ranks)} ranks on {say.count(len(ground.nodes), 'node')} are connected over {over}"
+    over = wording.listed(sorted({_label(path) for path in right}))
+    text = f"{len(ranks)} ranks on {wording.count(len(ground.nodes), 'node')} are connected over {over}"
     return ground.found(Verdict.PASS, text, numbers=(Number("ranks on it", float(len(ranks)), "ranks"),))
 
 
-@terms.judge
-def with_gdr(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-002."""
     ground = fabric_ground.of(evidence, given, GDR, between=True)
     if isinstance(ground, Finding):
@@ -74,8 +74,8 @@ def with_gdr(evidence: Evidence, given: terms.Given) -> Finding:
     without = [path for path in ground.between if not path.gdr]
     if without:
         ranks = sorted({path.rank for path in without})
-        ways = say.listed(sorted({f"{path.way} over {path.name}" for path in without}))
-        text = f"ranks {say.listed([str(rank) for rank in ranks])} have none: {ways}"
+        ways = wording.listed(sorted({f"{path.way} over {path.name}" for path in without}))
+        text = f"ranks {wording.listed([str(rank) for rank in ranks])} have none: {ways}"
         causes = advice.of_no_gdr(ground.facts) if any(p.carrier != networks.TCP for p in without) else ()
         more = (advice.FORCE,) if any(p.carrier == networks.TCP for p in without) else ()
         return ground.fail(text, ranks, *(cause(one) for one in (*causes, *more)))
@@ -89,8 +89,8 @@ def with_gdr(evidence: Evidence, given: terms.Given) -> Finding:
     return ground.found(Verdict.PASS, text)
 
 
-@terms.judge
-def nobody_on_tcp(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-003."""
     transport = _transport(given)
     ground = fabric_ground.of(evidence, given, NO_TCP, between=True)
@@ -104,31 +104,35 @@ def nobody_on_tcp(evidence: Evidence, given: terms.Given) -> Finding:
     ]
     if not transport or transport == SOCKETS:
         what = "no transport is declared (fabric.transport)" if not transport else "sockets are declared"
-        seen = f"; ranks {say.listed([str(r) for r in on_tcp])} are on TCP" if on_tcp else ""
+        seen = f"; ranks {wording.listed([str(r) for r in on_tcp])} are on TCP" if on_tcp else ""
         return ground.found(Verdict.NOT_APPLICABLE, what + seen)
     if on_tcp:
-        nodes = say.listed(sorted({ground.node(rank) for rank in on_tcp}))
-        text = f"declared is {transport}; ranks {say.listed([str(r) for r in on_tcp])} on {nodes} are on TCP"
+        nodes = wording.listed(sorted({ground.node(rank) for rank in on_tcp}))
+        text = (
+            f"declared is {transport}; ranks {wording.listed([str(r) for r in on_tcp])} on {nodes} are on TCP"
+        )
         strays = [path for path in ground.between if path.carrier == networks.TCP]
         return ground.fail(text, on_tcp, *_causes(ground, strays))
     if only and transport != NVLINK:
         hosts = sorted({host for name in only for host in ground.facts.names[name]})
-        text = f"ranks in {say.listed(hosts)} have chosen {say.listed(only)}: they have no other network"
+        text = (
+            f"ranks in {wording.listed(hosts)} have chosen {wording.listed(only)}: they have no other network"
+        )
         chosen = [rank.rank for rank in ground.told.ranks if rank.word.pod in hosts]
         return ground.fail(text, chosen, *_causes(ground, []))
     unknown = sorted({path.name for path in ground.between if path.carrier == networks.UNKNOWN})
     if unknown:
-        text = f"nobody knows what carries {say.listed(unknown)}"
+        text = f"nobody knows what carries {wording.listed(unknown)}"
         return ground.found(Verdict.INCONCLUSIVE, text, causes=(UNNAMED,))
     gap = ground.gap(_joined(ground) if transport == NVLINK else ground.between)
     if gap is not None:
         return gap
-    over = say.listed(sorted({_label(path) for path in ground.between})) or JOINED
+    over = wording.listed(sorted({_label(path) for path in ground.between})) or JOINED
     text = f"none of {ground.world} ranks is on TCP; what goes between nodes is over {over}"
     return ground.found(Verdict.PASS, text)
 
 
-def _transport(given: terms.Given) -> str:
+def _transport(given: subjects.Given) -> str:
     return str(fabric_terms.fabric(given).get("transport") or "")
 
 
@@ -137,7 +141,7 @@ def _label(path: Path) -> str:
     return f"{path.kind}/{path.name}" if not path.name.startswith(path.kind) else path.name
 
 
-def _fits(path: Path, transport: str, given: terms.Given) -> bool:
+def _fits(path: Path, transport: str, given: subjects.Given) -> bool:
     """Report whether a connection between nodes is over the declared transport."""
     if transport == NVLINK:
         return False

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import queue_shares
 from pytest_gpucluster.evidence.scheduling.queue_shares import Tenant
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -62,36 +62,38 @@ class Contest:
         return all(abs(self.off(one, t)) <= self.tolerance for one in self.tenants)
 
 
-@terms.judge
-def shares_by_weight(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def shares_by_weight(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-009."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     several = queue_shares.tenants(evidence)
     contest = _contest(evidence, given, several)
     if contest is None:
         text = "no two queues wanted more of one resource at the same time"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text if several else terms.nothing(evidence))
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text if several else subjects.nothing(evidence)
+        )
     seconds = contest.end - contest.start
     gaps = evidence.gaps("Pod", several[0].first, contest.end)
     if gaps:
         text = f"pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     borrower = _borrower(contest)
     settled = _settled(contest)
     if settled is None:
         return _unfair(evidence, given, limits, contest)
     if seconds < limits.window - limits.grain:
         text = f"the queues contended for {seconds:.1f} s, less than the window of {limits.window:.2f} s"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     kept = contest.end - settled
-    if kept < limits.window - limits.grain - terms.EPSILON:
+    if kept < limits.window - limits.grain - subjects.EPSILON:
         text = f"{_held(contest)}, but for {kept:.2f} s only, less than the window of {limits.window:.2f} s"
         return _finding(evidence, given, contest, Verdict.INCONCLUSIVE, text)
     if len({one.weight for one in contest.tenants}) < 2:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{_held(contest)}; the weights are equal")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{_held(contest)}; the weights are equal")
     if borrower is None:
         text = f"{_held(contest)}; nothing was borrowed before, so that nothing had to be given back"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     lender, most, since = borrower
     number = Number(
         "given back after", settled - since, "s", None, "no bound is declared: from the lender's first gang"
@@ -102,13 +104,13 @@ def shares_by_weight(evidence: Evidence, given: terms.Given) -> Finding:
     return _finding(evidence, given, contest, Verdict.PASS, text, numbers=(*_numbers(contest), number))
 
 
-def _contest(evidence: Evidence, given: terms.Given, several: tuple[Tenant, ...]) -> Contest | None:
+def _contest(evidence: Evidence, given: subjects.Given, several: tuple[Tenant, ...]) -> Contest | None:
     """Return the last span in which two or more queues wanted more of one resource."""
     resource = str(given.get("resource") or "") or queue_shares.resource_of(several)
     rivals = tuple(one for one in several if one.gang_size(resource) > 0)
     if len(rivals) < 2 or not resource:
         return None
-    noted = terms.windows(evidence)
+    noted = subjects.windows(evidence)
     end = noted[-1][1] if noted else evidence.end
     start: float | None = None
     spans: list[tuple[float, float]] = []
@@ -151,13 +153,13 @@ def _borrower(contest: Contest) -> tuple[str, Fraction, float] | None:
     return None
 
 
-def _unfair(evidence: Evidence, given: terms.Given, limits: terms.Terms, contest: Contest) -> Finding:
+def _unfair(evidence: Evidence, given: subjects.Given, limits: subjects.Terms, contest: Contest) -> Finding:
     at = contest.end - 1e-6
     worst = max(contest.tenants, key=lambda one: abs(contest.off(one, at)))
     seconds = contest.end - contest.start
     off = _plain(abs(contest.off(worst, at)))
     text = f"{_held(contest)} after {seconds:.1f} s of contention: {worst.name} is off by {off}"
-    expired = terms.timed_out(evidence, contest.start)
+    expired = subjects.timed_out(evidence, contest.start)
     if expired is None and seconds < limits.window - limits.grain:
         text = f"{text}; less than the window of {limits.window:.2f} s"
         return _finding(evidence, given, contest, Verdict.INCONCLUSIVE, text)
@@ -169,16 +171,16 @@ def _unfair(evidence: Evidence, given: terms.Given, limits: terms.Terms, contest
 
 
 def _finding(
-    evidence: Evidence, given: terms.Given, contest: Contest, verdict: Verdict, text: str, **more: Any
+    evidence: Evidence, given: subjects.Given, contest: Contest, verdict: Verdict, text: str, **more: Any
 ) -> Finding:
     gangs = [gang for one in contest.tenants for gang in one.gangs]
     pods = [pod for gang in gangs for pod in gang.pods if pod.bound is not None]
-    return say.finding(
+    return wording.finding(
         verdict, REQUIRED, text,
-        where=(*(f"Queue/{one.name}" for one in contest.tenants), *say.places(pods)),
+        where=(*(f"Queue/{one.name}" for one in contest.tenants), *wording.places(pods)),
         evidence=tuple(pod.keys["bound"] for pod in pods[-4:]),
         repeat=tuple(f"kubectl get queue {one.name} -o yaml" for one in contest.tenants),
-        currency=terms.currency(evidence, given, gangs[0]),
+        currency=subjects.currency(evidence, given, gangs[0]),
         **more,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling import schedulers
-from pytest_gpucluster.judge import terms
+from pytest_gpucluster.judge import subjects
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -82,7 +82,7 @@ def role_minimums(spec: fields.Object) -> dict[str, int]:
     return found
 
 
-def roles_not_gated(evidence: Evidence, given: terms.Given) -> tuple[Fault, ...]:
+def roles_not_gated(evidence: Evidence, given: subjects.Given) -> tuple[Fault, ...]:
     """Find Jobs whose minAvailable is below the sum of their tasks' minimums: Volcano then ignores those.
 
     Admission gives a task without a minimum all its replicas: only one that differs from them was meant.
@@ -117,7 +117,7 @@ def roles_not_gated(evidence: Evidence, given: terms.Given) -> tuple[Fault, ...]
     return tuple(found)
 
 
-def scheduler_names(evidence: Evidence, given: terms.Given) -> tuple[Fault, ...]:
+def scheduler_names(evidence: Evidence, given: subjects.Given) -> tuple[Fault, ...]:
     """Find the fields that send members of a Volcano Job to another scheduler than the gang's.
 
     The gang's scheduler is the declared one; where none is declared, the one that the Job or a template names and
@@ -126,7 +126,7 @@ def scheduler_names(evidence: Evidence, given: terms.Given) -> tuple[Fault, ...]
     members: dict[str, list[PodStory]] = {}
     for pod in pods(evidence):
         members.setdefault(fields.text(fields.owner(pod.last), "uid"), []).append(pod)
-    declared = terms.of(evidence, given).scheduler
+    declared = subjects.of(evidence, given).scheduler
     return tuple(
         fault for job in written(evidence) for fault in _misnamed(job, members.get(job.uid, []), declared)
     )

@@ -14,7 +14,7 @@ from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.evidence.scheduling import kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import CLUSTER_QUEUE, FLAVOR
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause
 
@@ -107,7 +107,7 @@ def flavor_of(evidence: Evidence, name: str) -> Line | None:
     return lines[-1] if lines and lines[-1].type != "DELETED" else None
 
 
-def doubts(evidence: Evidence, given: terms.Given, queue: Line, found: Sequence[Machine]) -> list[Doubt]:
+def doubts(evidence: Evidence, given: subjects.Given, queue: Line, found: Sequence[Machine]) -> list[Doubt]:
     """Return what is wrong with the quota of a queue beside its sum, gravest first."""
     told = [*_nothing(evidence, given, queue)]
     if queue.kind == CLUSTER_QUEUE:
@@ -124,7 +124,7 @@ def _of_share(evidence: Evidence, share: Share, found: Sequence[Machine]) -> lis
     if share.amount <= there:
         return []
     where = (
-        say.listed([machine.name for machine in own], 4)
+        wording.listed([machine.name for machine in own], 4)
         if own
         else f"no node has {_asked(flavor.object, found)}"
     )
@@ -137,7 +137,7 @@ def _asked(flavor: fields.Object, found: Sequence[Machine]) -> str:
     parts = []
     for key, value in fields.sub(flavor, "spec", "nodeLabels").items():
         others = sorted({str(machine.labels[key]) for machine in found if key in machine.labels})
-        near = f" (nodes have {say.listed(others, 3)})" if others else ""
+        near = f" (nodes have {wording.listed(others, 3)})" if others else ""
         if not others:
             like = names.nearest(str(key), sorted({label for machine in found for label in machine.labels}))
             near = f" (did you mean {like!r}?)" if like else ""
@@ -146,14 +146,14 @@ def _asked(flavor: fields.Object, found: Sequence[Machine]) -> str:
     return " and ".join(parts) or "labels that it asks for"
 
 
-def _nothing(evidence: Evidence, given: terms.Given, queue: Line) -> list[Doubt]:
+def _nothing(evidence: Evidence, given: subjects.Given, queue: Line) -> list[Doubt]:
     """Return which resources that training asks for the queue gives nothing of."""
     gpu = str(given.get("gpu_resource") or "nvidia.com/gpu")
     asked = (gpu, "cpu", "memory")
     if queue.kind != CLUSTER_QUEUE:
         limit = fields.sub(queue.object, "spec", "capability")
         zero = [name for name in asked if name in limit and _amount(limit[name]) == 0]
-        return [Doubt(f"its capability of {say.listed(zero)} is 0", NOTHING)] if zero else []
+        return [Doubt(f"its capability of {wording.listed(zero)} is 0", NOTHING)] if zero else []
     told = kueue_quota.quota(evidence, queue.name)
     if told is None:
         return []
@@ -161,10 +161,10 @@ def _nothing(evidence: Evidence, given: terms.Given, queue: Line) -> list[Doubt]
     cohort = fields.text(queue.object, "spec", "cohortName") or fields.text(queue.object, "spec", "cohort")
     found = []
     if zero and cohort:
-        text = f"its quota of {say.listed(zero)} is 0, and what its cohort {cohort} lends was not seen"
+        text = f"its quota of {wording.listed(zero)} is 0, and what its cohort {cohort} lends was not seen"
         found.append(Doubt(text, NOTHING, open_=True))
     elif zero:
-        found.append(Doubt(f"its quota of {say.listed(zero)} is 0", NOTHING))
-    if gpu not in told.nominal and (terms.count(given, "gpus_per_node") or 0) > 0:
+        found.append(Doubt(f"its quota of {wording.listed(zero)} is 0", NOTHING))
+    if gpu not in told.nominal and (subjects.count(given, "gpus_per_node") or 0) > 0:
         found.append(Doubt(f"it has no quota of {gpu}", NOT_COVERED, open_=True))
     return found

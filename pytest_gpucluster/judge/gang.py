@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import barrier, carried, say, terms
+from pytest_gpucluster.judge import barrier, carried, subjects, wording
 from pytest_gpucluster.judge.half import half_placed, halves, lasting
 from pytest_gpucluster.judge.pair import two_gangs
 from pytest_gpucluster.judge.scarce import all_or_nothing
@@ -35,21 +35,21 @@ NO_GROUP = Cause(
 CONTRAST = "under a scheduler without the gang rule the gang is half placed, and that is seen"
 
 
-@terms.judge
-def runs_whole(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def runs_whole(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-001: a gang that fits runs whole."""
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else [g for g in terms.everyone(evidence) if g.minimum > 1]
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else [g for g in subjects.everyone(evidence) if g.minimum > 1]
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, WHOLE, terms.nothing(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, WHOLE, subjects.nothing(evidence))
     bad = half_placed(evidence, given, gangs, WHOLE)
     if bad is not None:
         return bad
     findings = [_runs(evidence, given, gang, arranged=named is not None) for gang in gangs]
-    return say.gravest(findings) if named is not None else say.telling(findings)
+    return wording.gravest(findings) if named is not None else wording.telling(findings)
 
 
-def _runs(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool) -> Finding:
+def _runs(evidence: Evidence, given: subjects.Given, gang: Gang, *, arranged: bool) -> Finding:
     gen = next((g for g in gang.generations if g.whole is not None), gang.generations[-1])
     if gen.whole is None:
         return _never_whole(evidence, given, gang, gen, arranged=arranged)
@@ -60,16 +60,16 @@ def _runs(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool)
     if unseen is not None:
         return unseen
     bound = (
-        f"{gang.name}: {say.part(gen.most_held, gen.minimum)} members bound by t={gen.whole:.2f} s "
+        f"{gang.name}: {wording.part(gen.most_held, gen.minimum)} members bound by t={gen.whole:.2f} s "
         f"(spread {gen.spread or 0.0:.2f} s)"
     )
     met = barrier.met(
         evidence, given, gang, gen, needed=arranged or bool(payload_lines.words(evidence).words)
     )
     number = Number("bind spread", gen.spread, "s", origin="first to last needed bind")
-    return say.finding(
+    return wording.finding(
         met.verdict, WHOLE, f"{bound}; {met.text}{_explained(gen)}", gang, causes=met.causes, numbers=(number,),
-        evidence=(gen.steps[0].key, *met.keys), currency=terms.currency(evidence, given, gang), violation=met.violation,
+        evidence=(gen.steps[0].key, *met.keys), currency=subjects.currency(evidence, given, gang), violation=met.violation,
     )  # fmt: skip
 
 
@@ -79,17 +79,19 @@ def _explained(gen: Generation) -> str:
     ended = [pod for pod in gen.members if pod.finished is not None and pod.phase == "Succeeded"]
     if phase != "Unknown" or not ended:
         return ""
-    return f"; PodGroup phase Unknown only counts that {say.listed([pod.name for pod in ended], 3)} ended with exit 0"
+    return f"; PodGroup phase Unknown only counts that {wording.listed([pod.name for pod in ended], 3)} ended with exit 0"
 
 
-def _minimum_unseen(evidence: Evidence, given: terms.Given, gang: Gang, *, arranged: bool) -> Finding | None:
+def _minimum_unseen(
+    evidence: Evidence, given: subjects.Given, gang: Gang, *, arranged: bool
+) -> Finding | None:
     """Return the finding on a gang whose PodGroup was never seen, where one must be: by whom it is placed decides."""
     if gang.job is None and arranged:
         text = f"the Job of {gang.title} was not seen, so what its minAvailable is is not known"
-        return say.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang)
+        return wording.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang)
     if gang.groups or gang.job is None:
         return None
-    declared = terms.of(evidence, given).scheduler
+    declared = subjects.of(evidence, given).scheduler
     volcano = gang.job.kind == names.VC_JOB
     native = bool(gang.job.gang_minimum) or (arranged and declared == schedulers.NATIVE)
     if not volcano and not native:
@@ -98,7 +100,7 @@ def _minimum_unseen(evidence: Evidence, given: terms.Given, gang: Gang, *, arran
     text = (
         f"no {kind} of {gang.title} was seen, so whether its minimum is the Job's {gang.minimum} is not known"
     )
-    return say.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang, causes=(NO_GROUP,))
+    return wording.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang, causes=(NO_GROUP,))
 
 
 def _minimum_differs(gang: Gang) -> Finding | None:
@@ -118,7 +120,7 @@ def _minimum_differs(gang: Gang) -> Finding | None:
         text, cause = f"{verb} {had}, the Job's minCount is {job.gang_minimum}", NATIVE_NOT_CARRIED
     else:
         return None
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         WHOLE,
         f"PodGroup {group.name} {text}",
@@ -130,14 +132,14 @@ def _minimum_differs(gang: Gang) -> Finding | None:
 
 
 def _never_whole(
-    evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation, *, arranged: bool
+    evidence: Evidence, given: subjects.Given, gang: Gang, gen: Generation, *, arranged: bool
 ) -> Finding:
     reading = gates.read(evidence, gang, gen)
-    expired = terms.timed_out(evidence, gen.start) if arranged else None
-    unseen = reading.unseen is not None and terms.silent(
+    expired = subjects.timed_out(evidence, gen.start) if arranged else None
+    unseen = reading.unseen is not None and subjects.silent(
         evidence, given, gen.start, gen.start + reading.unseen
     )
-    text = f"{gang.title} was never whole: {say.part(gen.most_held, gen.minimum)} members bound; "
+    text = f"{gang.title} was never whole: {wording.part(gen.most_held, gen.minimum)} members bound; "
     text += _why_not(reading, unseen=unseen)
     keys = tuple(said.key for said in reading.refusals[:4])
     fits = capacity.fits_on(evidence, gang) if reading.refusals and not expired else None
@@ -148,14 +150,14 @@ def _never_whole(
             for r in rooms
             if r.free < 0
         ]
-        text += f"; yet it fits on {say.listed(nodes, 4)}{'; ' + say.listed(odd, 2) if odd else ''}"
-        return say.finding(Verdict.FAIL, WHOLE, text, gang, causes=(MISCOUNTED,), evidence=keys)
+        text += f"; yet it fits on {wording.listed(nodes, 4)}{'; ' + wording.listed(odd, 2) if odd else ''}"
+        return wording.finding(Verdict.FAIL, WHOLE, text, gang, causes=(MISCOUNTED,), evidence=keys)
     if expired is not None:
-        causes: tuple[Cause, ...] = (say.SCHEDULER_SILENT,) if unseen else (say.NO_ROOM,)
+        causes: tuple[Cause, ...] = (wording.SCHEDULER_SILENT,) if unseen else (wording.NO_ROOM,)
         text += f"; waited for: {expired[0]}"
-        return say.finding(Verdict.FAIL, WHOLE, text, gang, causes=causes, evidence=(*keys, expired[1]))
-    causes = (say.SCHEDULER_SILENT,) if unseen else ()
-    return say.finding(
+        return wording.finding(Verdict.FAIL, WHOLE, text, gang, causes=causes, evidence=(*keys, expired[1]))
+    causes = (wording.SCHEDULER_SILENT,) if unseen else ()
+    return wording.finding(
         Verdict.INCONCLUSIVE, WHOLE, f"{text}; nothing shows that it fits", gang, evidence=keys, causes=causes
     )
 
@@ -172,17 +174,17 @@ def _why_not(reading: gates.Reading, *, unseen: bool) -> str:
     return "no scheduler gave a reason"
 
 
-@terms.judge
-def half_placed_control(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def half_placed_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-008: the contrast is half placed and the detector says so."""
-    named = terms.cast(evidence, given, "contrast")
+    named = subjects.cast(evidence, given, "contrast")
     gangs = [
         gang
-        for gang in (named if named is not None else terms.everyone(evidence))
-        if gang.minimum > 1 and not terms.gang_scheduler(gang)
+        for gang in (named if named is not None else subjects.everyone(evidence))
+        if gang.minimum > 1 and not subjects.gang_scheduler(gang)
     ]
     if not gangs:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             CONTRAST,
             "no gang in the evidence whose pods a scheduler without gang rule places",
@@ -190,19 +192,19 @@ def half_placed_control(evidence: Evidence, given: terms.Given) -> Finding:
     found = lasting(evidence, given, halves(evidence, gangs))
     if not found:
         gang = gangs[0]
-        text = f"{gang.title} was not half placed: {say.part(gang.generations[-1].most_held, gang.minimum)} bound"
-        return say.finding(
+        text = f"{gang.title} was not half placed: {wording.part(gang.generations[-1].most_held, gang.minimum)} bound"
+        return wording.finding(
             Verdict.INCONCLUSIVE, CONTRAST, f"{text}; the control does not show the failure", gang
         )
     worst = found[0]
-    causes = say.causes_of_half(worst, terms.of(evidence, given).scheduler)
-    return say.finding(
+    causes = wording.causes_of_half(worst, subjects.of(evidence, given).scheduler)
+    return wording.finding(
         Verdict.PASS,
         CONTRAST,
-        f"shown: {say.describe_half(worst)}; fix: {causes[0].fix}",
+        f"shown: {wording.describe_half(worst)}; fix: {causes[0].fix}",
         worst.gang,
         causes=causes,
         evidence=tuple(half.key for half in found[:8]),
         numbers=(Number("members bound", worst.held, "pods", worst.generation.minimum, "minAvailable"),),
-        currency=terms.currency(evidence, given, worst.gang),
+        currency=subjects.currency(evidence, given, worst.gang),
     )

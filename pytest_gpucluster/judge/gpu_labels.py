@@ -10,7 +10,7 @@ from pytest_gpucluster.evidence.hardware import gpu_names
 from pytest_gpucluster.evidence.objects import labelled_gpus
 from pytest_gpucluster.evidence.objects.labelled_gpus import COUNT, SHARED, WHOLE, Discovered
 from pytest_gpucluster.evidence.objects.node_status import Machine
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 SHARING = Cause(
@@ -71,7 +71,7 @@ def _no_whole_gpus(machine: Machine, declared: str, said: Discovered) -> Odd | N
     if said.cut:
         return Odd(f"its {offered} {WHOLE} are slices of GPUs ({said.cut})", (MIG,))
     if said.sharing:
-        of = f" of {say.count(said.count, 'GPU')} ({COUNT}={said.count})" if said.count else ""
+        of = f" of {wording.count(said.count, 'GPU')} ({COUNT}={said.count})" if said.count else ""
         return Odd(f"its {offered} {WHOLE} are shares{of}: {said.sharing}", (SHARING,))
     return None
 
@@ -103,7 +103,7 @@ def _offered_twice(machine: Machine, said: Discovered, stated: int | None) -> Od
         cut += math.ceil(shares / said.replicas) if said.replicas > 1 else 1
     if not whole or not parts or there is None or whole + cut <= there:
         return None
-    listed = say.listed([f"{count} {name}" for name, count in sorted(parts.items())], 4)
+    listed = wording.listed([f"{count} {name}" for name, count in sorted(parts.items())], 4)
     text = f"{whole} whole GPUs are offered beside {listed}, which need {cut} more at least, and {label} says {there}"
     return Odd(text, (TWICE, MIG if labelled_gpus.sliced(machine)[1] else SHARING))
 
@@ -124,6 +124,6 @@ def beside(machine: Machine, declared: str, stated: int | None) -> str:
     there = said.whole or stated
     if said.whole and said.whole >= offered + sum(others.values()):
         return ""
-    listed = say.listed([f"{count} {name}" for name, count in sorted(others.items())], 4)
+    listed = wording.listed([f"{count} {name}" for name, count in sorted(others.items())], 4)
     known = "" if there is None else f", of {there} GPUs"
     return f"{machine.name} offers {listed} beside {offered} {declared}{known}: what these stand for is not known"

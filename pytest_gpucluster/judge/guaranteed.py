@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.hardware import pod_devices
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import numa, numa_room, say, terms
+from pytest_gpucluster.judge import numa, numa_room, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 CHANGED = Cause(
@@ -26,8 +26,8 @@ NOT_GUARANTEED = Cause(
 )
 
 
-@terms.judge
-def holds_for_training_pods(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def holds_for_training_pods(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-007."""
     told = numa.of(evidence, given)
     declared = fields.sub(given, "numa")
@@ -46,10 +46,10 @@ def holds_for_training_pods(evidence: Evidence, given: terms.Given) -> Finding:
     small = [t for t in tried if share is not None and t.asked <= share]
     parts = [_rejected(evidence, required, large), _aligned(required, small, told.resource)]
     parts += _as_declared(evidence, required, small, declared)
-    worst = say.gravest(parts)
+    worst = wording.gravest(parts)
     if worst.verdict is not Verdict.PASS:
         return worst
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         required,
         "; ".join(part.observed for part in parts),
@@ -74,11 +74,11 @@ def _rejected(evidence: Evidence, required: str, large: Sequence[Trial]) -> Find
         return nothing
     odd = numa.refused_otherwise(large)
     if odd:
-        text = say.listed([numa.why_refused(t) for t in odd], 4)
-        return say.finding(
+        text = wording.listed([numa.why_refused(t) for t in odd], 4)
+        return wording.finding(
             Verdict.INCONCLUSIVE, required, text, where=numa.where(odd), evidence=numa.keys(odd)
         )
-    return say.finding(Verdict.PASS, required, f"rejected: {numa.listed(large)}")
+    return wording.finding(Verdict.PASS, required, f"rejected: {numa.listed(large)}")
 
 
 def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
@@ -89,11 +89,11 @@ def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
     if refused:
         wronged = [t for t in refused if t.topology and t.fitted and t.beside == 0]
         denied = [t for t in refused if numa_room.denied(t, resource)]
-        text = say.listed([numa.why_refused(t) for t in denied or refused], 4)
+        text = wording.listed([numa.why_refused(t) for t in denied or refused], 4)
         if wronged:
             text = f"{numa.listed(wronged)} rejected although the node was empty"
         wronged += denied
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL if wronged else Verdict.INCONCLUSIVE,
             required,
             text,
@@ -115,8 +115,8 @@ def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
         parts = [
             f"the plugin tells NUMA node {a} of {name}, the machine {b}" for name, (a, b) in lying.items()
         ]
-        text = say.listed(parts, 4)
-        return say.finding(
+        text = wording.listed(parts, 4)
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
             text,
@@ -127,11 +127,11 @@ def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
     unknown = [t for t in small if not t.known]
     if unknown:
         text = f"on which NUMA node its devices lie is not known of {numa.listed(unknown)}"
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, required, text, where=numa.where(unknown), evidence=numa.keys(unknown)
         )
     nodes = sorted({node for t in small for node in t.nodes})
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, required, f"aligned on NUMA node {', '.join(map(str, nodes))}: {numa.listed(small)}"
     )
 
@@ -153,7 +153,7 @@ def _class(required: str, ran: Sequence[Trial], wanted: str) -> Finding:
     wrong = [t for t in ran if fields.text(t.pod.last, "status", "qosClass") != wanted]
     if wrong:
         has = fields.text(wrong[0].pod.last, "status", "qosClass") or "none"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             required,
             f"{wrong[0].pod.name} has QoS class {has}, {wanted} is declared",
@@ -162,14 +162,14 @@ def _class(required: str, ran: Sequence[Trial], wanted: str) -> Finding:
             causes=(CHANGED,),
             evidence=numa.keys(wrong),
         )
-    return say.finding(Verdict.PASS, required, f"QoS class {wanted}")
+    return wording.finding(Verdict.PASS, required, f"QoS class {wanted}")
 
 
 def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Finding:
     """Judge what the main container may use: its own CPUs under the static policy, else at least as many."""
     asked = fields.requested(trial.pod.last, "cpu")
     if asked < wanted:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             required,
             f"{trial.pod.name} asks for {float(asked):g} CPUs in the cluster, {wanted} are declared",
@@ -181,7 +181,7 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
     main = [each for each in trial.holds if each.container != "init" and each.cpus]
     if not main:
         text = f"{trial.pod.name} did not say which CPUs it may use"
-        return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys([trial]))
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys([trial]))
     width, quota = pod_devices.width(main[-1].cpus), main[-1].quota
     said = reading.by_kubelet(evidence).get(trial.node)
     static = said is not None and said.cpu_policy == "static"
@@ -191,7 +191,7 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
     if short or shared:
         limit = f", at most {quota:g} at a time" if quota is not None and quota < wanted else ""
         whose = " though the kubelet's CPU Manager is static" if shared and not short else ""
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             required,
             f"{trial.pod.name} may use CPUs {main[-1].cpus}{limit}, {wanted} are declared{whose}",
@@ -202,4 +202,4 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
             numbers=(number,),
         )
     own = "its own" if static and trial.cpus else "shared with others"
-    return say.finding(Verdict.PASS, required, f"CPUs {main[-1].cpus}, {own}", numbers=(number,))
+    return wording.finding(Verdict.PASS, required, f"CPUs {main[-1].cpus}, {own}", numbers=(number,))

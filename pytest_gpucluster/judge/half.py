@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.scheduling import half_placement, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 
 
@@ -18,15 +18,15 @@ def halves(evidence: Evidence, gangs: Sequence[Gang]) -> tuple[Half, ...]:
     return tuple(sorted(found, key=lambda half: -half.seconds))
 
 
-def lasting(evidence: Evidence, given: terms.Given, found: Sequence[Half]) -> list[Half]:
+def lasting(evidence: Evidence, given: subjects.Given, found: Sequence[Half]) -> list[Half]:
     """Return the half placements that a healthy bind cannot explain.
 
     They last longer than the tolerance; or they still stand when a window ends in which our own scarcity kept the
     gang from fitting, after two scheduler periods of it.
     """
-    limits = terms.of(evidence, given)
-    grace = terms.HALF_PERIODS * limits.period + limits.grain
-    ends = [end for begin, end in terms.windows(evidence) if end - begin >= grace]
+    limits = subjects.of(evidence, given)
+    grace = subjects.HALF_PERIODS * limits.period + limits.grain
+    ends = [end for begin, end in subjects.windows(evidence) if end - begin >= grace]
     return [
         half
         for half in found
@@ -78,24 +78,24 @@ def _going(line: Line) -> bool:
 
 
 def half_placed(
-    evidence: Evidence, given: terms.Given, gangs: Sequence[Gang], required: str
+    evidence: Evidence, given: subjects.Given, gangs: Sequence[Gang], required: str
 ) -> Finding | None:
     """Return the finding on half placement: a violation, or why it cannot be told; None when there was none."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     found = halves(evidence, gangs)
     shown = [
         half for half in found if half in lasting(evidence, given, found) or half in retreats(evidence, found)
     ]
     if shown:
         worst = shown[0]
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             required,
-            "; ".join(say.describe_half(half) for half in shown[:3]),
+            "; ".join(wording.describe_half(half) for half in shown[:3]),
             worst.gang,
             violation=True,
-            where=say.places_of_half(worst),
-            causes=say.causes_of_half(worst, terms.of(evidence, given).scheduler),
+            where=wording.places_of_half(worst),
+            causes=wording.causes_of_half(worst, subjects.of(evidence, given).scheduler),
             evidence=tuple(half.key for half in shown[:8]),
             numbers=(
                 Number("members bound", worst.held, "pods", worst.generation.minimum, "minAvailable"),
@@ -107,8 +107,8 @@ def half_placed(
                     "two scheduler periods or bind spread",
                 ),
             ),
-            repeat=tuple(dict.fromkeys(line for half in shown[:2] for line in say.repeat(half.gang))),
-            currency=terms.currency(evidence, given, worst.gang),
+            repeat=tuple(dict.fromkeys(line for half in shown[:2] for line in wording.repeat(half.gang))),
+            currency=subjects.currency(evidence, given, worst.gang),
         )
     unsure = next((half for half in found if half.open or half.gap or not half.whole), None)
     if unsure is None:
@@ -118,10 +118,10 @@ def half_placed(
         why = "the watch of pods has a gap there"
     elif unsure.open:
         why = "the evidence ends before that can be told from a bind"
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE,
         required,
-        f"{say.describe_half(unsure)}; shorter than {limits.tolerance:.2f} s, and {why}",
+        f"{wording.describe_half(unsure)}; shorter than {limits.tolerance:.2f} s, and {why}",
         unsure.gang,
         evidence=(unsure.key,),
     )

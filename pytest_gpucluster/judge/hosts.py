@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
+from pytest_gpucluster.judge import pytorch, subjects, vcjobs, wording
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
 FOLDER = "/etc/volcano"
@@ -33,19 +33,19 @@ NO_ENV = Cause(
 Wrong = tuple[PodStory, str, Cause]
 
 
-@terms.judge
-def published(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def published(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-006."""
     gangs = [gang for gang in vcjobs.of(evidence, given) if gang.job is not None]
     gangs = [gang for gang in gangs if gang.job and {"svc", "env"} & set(gang.job.plugins)]
     if not gangs:
         text = "no Volcano Job with the svc or env plugin in the evidence"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     findings = [_judge(evidence, given, gang, gang.job) for gang in gangs if gang.job is not None]
-    return say.gravest(findings)
+    return wording.gravest(findings)
 
 
-def _judge(evidence: Evidence, given: terms.Given, gang: Gang, job: JobStory) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, job: JobStory) -> Finding:
     seen = list(pytorch.environments(evidence, gang))
     data = _config(evidence, gang)
     svc, index = "svc" in job.plugins, "env" in job.plugins
@@ -64,38 +64,38 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang, job: JobStory) ->
     wrong += [(pod, text, NO_SVC) for pod, text, bad in files if bad]
     keys = tuple(one.key for one in seen[:8])
     if wrong:
-        return say.finding(
-            Verdict.FAIL, REQUIRED, say.listed([text for _, text, _ in wrong], 4), gang, violation=True,
-            where=say.places({pod.uid: pod for pod, _, _ in wrong}.values()), evidence=keys,
+        return wording.finding(
+            Verdict.FAIL, REQUIRED, wording.listed([text for _, text, _ in wrong], 4), gang, violation=True,
+            where=wording.places({pod.uid: pod for pod, _, _ in wrong}.values()), evidence=keys,
             causes=tuple(dict.fromkeys(cause for _, _, cause in wrong)),
         )  # fmt: skip
     if unread:
-        text = f"{say.listed(unread)} take their hosts from ConfigMap {gang.name}-svc, which is not in the evidence"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+        text = f"{wording.listed(unread)} take their hosts from ConfigMap {gang.name}-svc, which is not in the evidence"
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     missing = _missing(evidence, given, gang, seen, files)
     if missing:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys)
     how = "as process 1 printed them" if all(one.by_process for one in seen) else "as specified"
-    parts = [f"hosts and numbers of tasks {say.listed(sorted(vcjobs.hosts(job)))}, and files"] if svc else []
+    parts = (
+        [f"hosts and numbers of tasks {wording.listed(sorted(vcjobs.hosts(job)))}, and files"] if svc else []
+    )
     parts += ["indexes"] if index else []
     text = f"{' and '.join(parts)} are right in {len(seen)} containers of {gang.size} pods, {how}"
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys)
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys)
 
 
 def _missing(
     evidence: Evidence,
-    given: terms.Given,
+    given: subjects.Given,
     gang: Gang,
     seen: list[pytorch.Seen],
     files: list[tuple[PodStory, str, bool]],
 ) -> str:
     """Return what was not seen, so that nothing can be said of it."""
     plugins = gang.job.plugins if gang.job else {}
-    arranged = terms.of(evidence, given).arranged
+    arranged = subjects.of(evidence, given).arranged
     if arranged and not {"svc", "env"} <= set(plugins):
-        return (
-            f"{gang.title} has plugins {say.listed(sorted(map(str, plugins)))}: svc and env were to be tried"
-        )
+        return f"{gang.title} has plugins {wording.listed(sorted(map(str, plugins)))}: svc and env were to be tried"
     pods = {one.pod.name for one in seen}
     if len(pods) < gang.size:
         return f"only {len(pods)} of {gang.size} pods of {gang.title} are in the evidence"
@@ -103,10 +103,10 @@ def _missing(
     spoke = {one.pod.name for one in seen if one.by_process}
     mute = sorted({one.pod.name for one in seen} - spoke)
     if arranged and mute:
-        return f"process 1 of {say.listed(mute)} printed no environment that could be read"
+        return f"process 1 of {wording.listed(mute)} printed no environment that could be read"
     unread = [pod.name for pod in gang.pods if pod.uid not in {p.uid for p, _, _ in files}]
     if "svc" in plugins and unread:
-        return f"no hosts file of {say.listed(unread)} could be read"
+        return f"no hosts file of {wording.listed(unread)} could be read"
     return ""
 
 
@@ -183,7 +183,7 @@ def _files(
                 elif got != listed and not (word is not None and word.data.get("cut")):
                     yield (
                         pod,
-                        f"{pod.name}: {FOLDER}/{name} lists {say.listed(got)}, documented {say.listed(listed)}",
+                        f"{pod.name}: {FOLDER}/{name} lists {wording.listed(got)}, documented {wording.listed(listed)}",
                         True,
                     )
                 else:

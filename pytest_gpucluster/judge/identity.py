@@ -5,7 +5,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms, vcjobs
+from pytest_gpucluster.judge import subjects, vcjobs, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -23,16 +23,16 @@ ORPHAN = Cause(
 )
 
 
-@terms.judge
-def labelled(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def labelled(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-007."""
     gangs = [(gang, _pods(evidence, gang)) for gang in vcjobs.of(evidence, given)]
     judged = [(gang, mine, gang.job) for gang, mine in gangs if mine and gang.job is not None]
     if not judged:
-        text = terms.nothing(evidence, "pod of a Volcano Job")
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+        text = subjects.nothing(evidence, "pod of a Volcano Job")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     findings = [_judge(evidence, gang, mine, job) for gang, mine, job in judged]
-    return say.gravest(findings)
+    return wording.gravest(findings)
 
 
 def _pods(evidence: Evidence, gang: Gang) -> list[PodStory]:
@@ -61,18 +61,18 @@ def _judge(evidence: Evidence, gang: Gang, mine: list[PodStory], job: JobStory) 
         causes += [ORPHAN] if owner else []
     keys = tuple(pod.keys["created"] for pod in (wrong or mine))[:8]
     if bad:
-        return say.finding(
-            Verdict.FAIL, REQUIRED, say.listed(bad, 4), gang, violation=True, where=say.places(wrong),
+        return wording.finding(
+            Verdict.FAIL, REQUIRED, wording.listed(bad, 4), gang, violation=True, where=wording.places(wrong),
             causes=tuple(dict.fromkeys(causes)), evidence=keys,
         )  # fmt: skip
     places = {pod.name for pod in mine}
     if len(places) < gang.size:
         text = f"only {len(places)} of {gang.size} pods of {gang.title} are in the evidence"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     text = (
         f"{len(places)} pods of {gang.title} carry job, task and index, and name the Job as their controller"
     )
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys)
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys)
 
 
 def _at_any_time(evidence: Evidence, pod: PodStory, job: JobStory) -> tuple[list[str], list[str]]:
@@ -91,7 +91,7 @@ def _labels(pod: PodStory, obj: fields.Object, job: JobStory) -> list[str]:
     if job_name != job.name:
         found.append(_differs(JOB, job_name, job.name))
     if task is None or (tasks and task not in tasks):
-        found.append(_differs(TASK, task, f"one of {say.listed(sorted(tasks))}"))
+        found.append(_differs(TASK, task, f"one of {wording.listed(sorted(tasks))}"))
     elif not pod.name.startswith(f"{job.name}-{task}-"):
         found.append(f"{TASK} is {task!r}, its name says another task")
     if index is None or index != vcjobs.index_of(pod.name):

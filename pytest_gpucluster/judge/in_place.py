@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.judge import several, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 SHOWN = (
@@ -20,7 +20,7 @@ IN_PLACE = Cause(
 
 def _told(one: volcano_jobs.InPlace) -> str:
     last = "" if one.exit_code is None else f", last exit {one.exit_code}"
-    often = say.count(one.restarts, "time")
+    often = wording.count(one.restarts, "time")
     return f"{one.pod.where} restarts in place ({often}{last}) under restartPolicy {one.policy}"
 
 
@@ -33,19 +33,19 @@ def instead(evidence: Evidence, gang: Gang, required: str) -> Finding | None:
     holds = several.held(several.living(evidence, gang, volcano_jobs.end_of_story(evidence)))
     text = f"not tested: {_told(one)}, so PodFailed cannot occur"
     text += f"; {holds} are held meanwhile" if holds else ""
-    return say.finding(
-        Verdict.INCONCLUSIVE, required, text, gang, causes=(IN_PLACE,), where=say.places((one.pod,)),
+    return wording.finding(
+        Verdict.INCONCLUSIVE, required, text, gang, causes=(IN_PLACE,), where=wording.places((one.pod,)),
         evidence=(one.key,),
     )  # fmt: skip
 
 
-@terms.judge
-def restarts_in_place_control(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def restarts_in_place_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-012: the control shows a failure that no policy sees."""
     return several.decide(evidence, given, ("in-place",), lambda gang: _shown(evidence, given, gang), SHOWN)
 
 
-def _shown(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+def _shown(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
     if gang.job is None or not any(
         p.matches(volcano_jobs.FAILED, p.exit_code) for p in volcano_jobs.all_policies(gang)
     ):
@@ -62,19 +62,19 @@ def _shown(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
     retries = volcano_jobs.retry_count(gang.job)
     acted = [action for t, action, _ in volcano_jobs.executed(evidence, gang.job) if t <= stop]
     over = [name for t, name, _ in gang.job.phases if name in volcano_jobs.OVER and t <= stop]
-    window = terms.of(evidence, given).window
+    window = subjects.of(evidence, given).window
     stays = stop - since
     number = Number(f"restarts in place of {one.pod.name}", one.restarts, "", None, "restartCount")
 
     def found(verdict: Verdict, text: str) -> Finding:
-        return say.finding(
-            verdict, SHOWN, text, gang, causes=(IN_PLACE,), where=say.places((one.pod,)),
+        return wording.finding(
+            verdict, SHOWN, text, gang, causes=(IN_PLACE,), where=wording.places((one.pod,)),
             evidence=(one.key,), numbers=(number,),
         )  # fmt: skip
 
     told = _told(one)
     if acted or over or retries:
-        what = say.listed([*acted, *over], 4) or f"retryCount {retries}"
+        what = wording.listed([*acted, *over], 4) or f"retryCount {retries}"
         return found(Verdict.INCONCLUSIVE, f"not shown: {told}, and the Job acted: {what}")
     gaps = evidence.gaps("Pod", since, stop)
     if gaps or stays < window:

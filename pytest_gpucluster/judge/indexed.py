@@ -10,7 +10,7 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import resolvers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import names_resolve, say, terms
+from pytest_gpucluster.judge import names_resolve, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -51,10 +51,10 @@ class Member:
     trained: Word | None
 
 
-def indexed_gangs(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
+def indexed_gangs(evidence: Evidence, given: subjects.Given) -> tuple[Gang, ...]:
     """Return the Indexed Jobs under judgement."""
-    named = terms.cast(evidence, given, "subject")
-    found = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "subject")
+    found = named if named is not None else subjects.everyone(evidence)
     return tuple(gang for gang in found if _is_indexed(gang))
 
 
@@ -95,40 +95,44 @@ def members(evidence: Evidence, gang: Gang) -> list[Member]:
     ]  # fmt: skip
 
 
-@terms.judge
-def finds_its_members(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def finds_its_members(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-002."""
     found = indexed_gangs(evidence, given)
     if not found:
-        return say.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence, "Indexed Job with a headless Service")
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence, "Indexed Job with a headless Service")
         )
-    return say.gravest([_judge(evidence, given, gang) for gang in found])
+    return wording.gravest([_judge(evidence, given, gang) for gang in found])
 
 
-def _judge(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     wanted, seen = count(gang), members(evidence, gang)
     keys = tuple(
         word.key for member in seen for word in (member.said, member.waited, member.trained) if word is not None
     )[:12]  # fmt: skip
     for text, cause in (*_indexes(evidence, given, gang, wanted), *_names(seen, gang)):
-        return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), evidence=keys)
-    expired = terms.timed_out(evidence, gang.created)
+        return wording.finding(
+            Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), evidence=keys
+        )
+    expired = subjects.timed_out(evidence, gang.created)
     lost = [index for index in range(wanted) if index not in {member.index for member in seen}]
     if lost:
-        text = f"{gang.title}: no pod of index {say.listed([str(i) for i in lost])} of {wanted} was seen"
+        text = f"{gang.title}: no pod of index {wording.listed([str(i) for i in lost])} of {wanted} was seen"
         if expired and not evidence.gaps("Pod", gang.created, evidence.end):
             text += f" (waited for {expired[0]})"
-            return say.finding(
+            return wording.finding(
                 Verdict.FAIL, REQUIRED, text, gang, causes=(CONTROLLER,), evidence=(expired[1],)
             )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
     return _together(evidence, gang, seen, keys, expired)
 
 
-def _indexes(evidence: Evidence, given: terms.Given, gang: Gang, wanted: int) -> Iterator[tuple[str, Cause]]:
+def _indexes(
+    evidence: Evidence, given: subjects.Given, gang: Gang, wanted: int
+) -> Iterator[tuple[str, Cause]]:
     """Yield what is wrong with the indexes themselves: one outside, or two pods of one at a time."""
-    grain = terms.of(evidence, given).grain
+    grain = subjects.of(evidence, given).grain
     lives: dict[int, list[tuple[float, float, PodStory]]] = {}
     for pod in gang.pods:
         index = index_of(pod)
@@ -201,7 +205,7 @@ def _together(
     wrong = [word for word in trained if word.data.get("ok") is not True]
     if wrong:
         text = ", ".join(f"{w.pod} is {w.data.get('difference')} from one process" for w in wrong[:4])
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, f"DDP: {text}", gang, violation=True, causes=(TRAINING,), evidence=keys
         )
     apart = [m for m in seen if m.trained is not None and m.trained.number("world") != len(seen)]
@@ -209,27 +213,29 @@ def _together(
         text = ", ".join(
             f"{m.pod.name} in a world of {m.trained.number('world')}" for m in apart if m.trained
         )
-        return say.finding(Verdict.FAIL, REQUIRED, f"DDP of {len(seen)} members: {text}", gang, evidence=keys)
+        return wording.finding(
+            Verdict.FAIL, REQUIRED, f"DDP of {len(seen)} members: {text}", gang, evidence=keys
+        )
     lacks = [m.pod.name for m in seen if m.trained is None]
     if lacks:
         failed = [m for m in seen if any(code for _, code in m.pod.exit_codes)]
-        text = f"no step was told by {say.listed(lacks)}"
+        text = f"no step was told by {wording.listed(lacks)}"
         if failed or expired:
             ended = f"{failed[0].pod.name} ended with {failed[0].pod.exit_codes[0][1]}" if failed else ""
             text += f"; {ended or 'waited for ' + (expired[0] if expired else '')}"
             logged = payload_lines.words(evidence).logged
             read = any(m.pod.uid in logged for m in seen)
             verdict = Verdict.FAIL if read else Verdict.INCONCLUSIVE
-            return say.finding(verdict, REQUIRED, text, gang, causes=(NO_GROUP,), evidence=keys)
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+            return wording.finding(verdict, REQUIRED, text, gang, causes=(NO_GROUP,), evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     unread = [m.pod.name for m in seen if m.said is None or m.waited is None]
     if unread:
-        text = f"{say.listed(unread)} did not tell host name and look-ups"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
-    hosts = say.listed([f"{gang.name}-{member.index}" for member in seen], 4)
+        text = f"{wording.listed(unread)} did not tell host name and look-ups"
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+    hosts = wording.listed([f"{gang.name}-{member.index}" for member in seen], 4)
     far = max(float(m.trained.data.get("difference") or 0.0) for m in seen if m.trained)
     text = (
         f"{len(seen)} indexes once each, {hosts} resolve from all members, a DDP step agrees with one process"
     )
     number = Number("difference of DDP from one process", far, "", 1e-5, "fp32 arithmetic of the payload")
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=(number,))
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=(number,))

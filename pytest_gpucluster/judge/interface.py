@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "the connections over which gloo's members reduce lie on the declared interface, and the all-reduce is right"
@@ -29,11 +29,11 @@ COLLECTIVE = Cause(
 NO_INTERFACE = re.compile(r"Unable to find (?:address|interface) for: (?P<name>\S+)")
 
 
-@terms.judge
-def on_declared_interface(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-013."""
     declared = str(given.get("interface") or "")
-    named = terms.cast(evidence, given, "subject")
+    named = subjects.cast(evidence, given, "subject")
     uids = None if named is None else {pod.uid for gang in named for pod in gang.pods}
     gang = named[0] if named else None
     said = [w for w in payload_lines.words(evidence).of("reduced") if uids is None or w.uid in uids]
@@ -42,7 +42,7 @@ def on_declared_interface(evidence: Evidence, given: terms.Given) -> Finding:
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         more.setdefault("evidence", keys)
-        return say.finding(verdict, REQUIRED, text, gang, **more)
+        return wording.finding(verdict, REQUIRED, text, gang, **more)
 
     wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
     if wrong:
@@ -72,10 +72,10 @@ def on_declared_interface(evidence: Evidence, given: terms.Given) -> Finding:
             causes=(ABSENT if absent_here else UNSET,), where=tuple(f"Pod/{word.pod}" for word in strays),
         )  # fmt: skip
     mute = [word.pod for word in told if not used[word.uid]]
-    expected = terms.count(given, "world") or len(told)
+    expected = subjects.count(given, "world") or len(told)
     if mute or len(told) < expected:
         text = (
-            f"{say.listed(mute)} had no connection to another member when it looked"
+            f"{wording.listed(mute)} had no connection to another member when it looked"
             if mute
             else f"{len(told)} of {expected} members told their connections"
         )

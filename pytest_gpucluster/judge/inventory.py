@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import attribution, kueue_parts, native_parts, say, terms, unserved
+from pytest_gpucluster.judge import attribution, kueue_parts, native_parts, subjects, unserved, wording
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -47,8 +47,8 @@ CONTROLLERS = Cause(
 )
 
 
-@terms.judge
-def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def scheduler_answers(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-001."""
     declared = str(given.get("scheduler") or "volcano")
     if declared == schedulers.NATIVE:
@@ -57,7 +57,7 @@ def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
         return _together(kueue_parts.answers(evidence, given), kueue_parts.REQUIRED)
     if declared != schedulers.VOLCANO:
         text = f"{declared} is no gang scheduler with parts of its own"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     parts = (
         _apis(evidence),
         _admission(evidence),
@@ -68,7 +68,7 @@ def scheduler_answers(evidence: Evidence, given: terms.Given) -> Finding:
     return _together(parts, REQUIRED)
 
 
-def _served(evidence: Evidence, given: terms.Given) -> Finding:
+def _served(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge whether a scheduler serves the name that the pods carry.
 
     A scheduler of Volcano gives every PodGroup a phase, under whatever name it runs; pods it takes by their
@@ -86,7 +86,7 @@ def _served(evidence: Evidence, given: terms.Given) -> Finding:
         ends = [t for t in (pod.deleting, pod.deleted) if t is not None]
         end = min([unserved.told_until(evidence, "Pod"), *ends])
         watched = not any(evidence.gaps(kind, pod.created, end) for kind in ("Pod", "Event"))
-        if watched and terms.silent(evidence, given, pod.created, end):
+        if watched and subjects.silent(evidence, given, pod.created, end):
             for_ = f"for {end - pod.created:.1f} s"
             text = f"nobody looked at {pod.name}, which names schedulerName {pod.scheduler}, {for_}"
             return _part(
@@ -111,19 +111,19 @@ def _phased(evidence: Evidence, gang: Gang) -> str:
 
 def _together(parts: Sequence[Finding], required: str) -> Finding:
     """Return the one finding of a scheduler's parts, all of which must answer."""
-    worst = say.gravest(parts)
+    worst = wording.gravest(parts)
     if worst.verdict is Verdict.FAIL:
         return worst
     text = "; ".join(part.observed for part in parts)
     keys = tuple(key for part in parts for key in part.evidence)
     numbers = tuple(number for part in parts for number in part.numbers)
-    return say.finding(worst.verdict, required, text, evidence=keys, causes=worst.causes, numbers=numbers)
+    return wording.finding(worst.verdict, required, text, evidence=keys, causes=worst.causes, numbers=numbers)
 
 
 def _part(verdict: Verdict, text: str, key: str = "", *causes: Cause, **more: Any) -> Finding:
     keys = (key,) if key else ()
     repeat = ("kubectl api-resources | grep volcano.sh", "kubectl -n volcano-system get pods")
-    return say.finding(verdict, REQUIRED, text, evidence=keys, causes=causes, repeat=repeat, **more)
+    return wording.finding(verdict, REQUIRED, text, evidence=keys, causes=causes, repeat=repeat, **more)
 
 
 def _answers(evidence: Evidence) -> list[Line]:
@@ -137,8 +137,8 @@ def _apis(evidence: Evidence) -> Finding:
     }
     if missing:
         line = next(iter(missing.values()))
-        text = f"not served: {say.listed(sorted(missing), 4)}"
-        return _part(Verdict.FAIL, text, line.key, say.NOT_INSTALLED, violation=True)
+        text = f"not served: {wording.listed(sorted(missing), 4)}"
+        return _part(Verdict.FAIL, text, line.key, wording.NOT_INSTALLED, violation=True)
     if answers:
         return _part(Verdict.PASS, f"{len(answers)} API kinds served", answers[0].key)
     seen = [kind for kind in (names.VC_JOB, "PodGroup") if evidence.of_kind(kind)]
@@ -176,7 +176,7 @@ def _refused(answer: attribution.Answer) -> Finding:
     own = answer.by_webhook and answer.component.endswith(".volcano.sh")
     verdict, cause = Verdict.FAIL, ADMISSION
     if answer.code == 404:
-        cause = say.NOT_INSTALLED
+        cause = wording.NOT_INSTALLED
     elif "failed calling webhook" in answer.message:
         cause = SILENT
     elif own and _QUEUE.search(answer.message):
@@ -188,7 +188,7 @@ def _refused(answer: attribution.Answer) -> Finding:
     return _part(verdict, text, answer.line.key, cause)
 
 
-def queue_takes_jobs(evidence: Evidence, given: terms.Given) -> Presupposed:
+def queue_takes_jobs(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the queue let the Jobs in by which the parts are tried: Volcano's own admission refuses them else."""
     name = "the queue takes Jobs"
     for line in evidence.responses():
@@ -196,22 +196,24 @@ def queue_takes_jobs(evidence: Evidence, given: terms.Given) -> Presupposed:
         own = answer.by_webhook and answer.component.endswith(".volcano.sh")
         if not answer.accepted and own and _QUEUE.search(answer.message):
             text = f"{answer.component} refused {line.data.get('request') or 'a Job'}: {answer.message[:200]}"
-            return say.presupposed(name, held=False, observed=text, causes=(QUEUE,), evidence=(line.key,))
+            return wording.presupposed(name, held=False, observed=text, causes=(QUEUE,), evidence=(line.key,))
     wanted = str(given.get("queue") or "")
     queues = [line for line in evidence.of_kind("Queue") if line.name == wanted]
     state = fields.text(queues[-1].object, "status", "state") if queues else ""
     if state and state != "Open" and not _probes(evidence, given):
         text = f"Queue/{wanted} is {state}"
-        return say.presupposed(name, held=False, observed=text, causes=(QUEUE,), evidence=(queues[-1].key,))
-    return say.presupposed(name, held=True, observed="no Job was refused for its queue")
+        return wording.presupposed(
+            name, held=False, observed=text, causes=(QUEUE,), evidence=(queues[-1].key,)
+        )
+    return wording.presupposed(name, held=True, observed="no Job was refused for its queue")
 
 
-def _probes(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
-    named = terms.cast(evidence, given, "subject", "probe")
-    return tuple(g for g in (named or terms.everyone(evidence)) if g.kind == names.VC_JOB and g.job)
+def _probes(evidence: Evidence, given: subjects.Given) -> tuple[Gang, ...]:
+    named = subjects.cast(evidence, given, "subject", "probe")
+    return tuple(g for g in (named or subjects.everyone(evidence)) if g.kind == names.VC_JOB and g.job)
 
 
-def _controllers(evidence: Evidence, given: terms.Given) -> Finding:
+def _controllers(evidence: Evidence, given: subjects.Given) -> Finding:
     probes = _probes(evidence, given)
     if not probes:
         return _part(
@@ -223,15 +225,15 @@ def _controllers(evidence: Evidence, given: terms.Given) -> Finding:
     job = probes[0]
     end = min(evidence.end, job.job.deleted if job.job and job.job.deleted is not None else evidence.end)
     waited = end - job.created
-    if terms.silent(evidence, given, job.created, end) and not evidence.gaps("PodGroup", job.created, end):
+    if subjects.silent(evidence, given, job.created, end) and not evidence.gaps("PodGroup", job.created, end):
         text = f"no PodGroup for {job.title} in {waited:.1f} s"
         return _part(Verdict.FAIL, text, job.job.key if job.job else "", CONTROLLERS, violation=True)
     return _part(Verdict.INCONCLUSIVE, f"no PodGroup for {job.title} yet ({waited:.1f} s)")
 
 
-def phase_given(evidence: Evidence, given: terms.Given) -> Finding:
+def phase_given(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge whether the scheduler gave a phase to each PodGroup, within the time after which it counts as silent."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     waits = [(gang, group) for gang in _probes(evidence, given) for group in gang.groups if not group.native]
     if not waits:
         return _part(Verdict.INCONCLUSIVE, "no PodGroup to give a phase to")
@@ -247,7 +249,7 @@ def phase_given(evidence: Evidence, given: terms.Given) -> Finding:
         waited = end - group.created
         longest = max(longest, waited)
         seen = seen or first is not None
-        missed = terms.silent(evidence, given, group.created, end)
+        missed = subjects.silent(evidence, given, group.created, end)
         if missed and not evidence.gaps("PodGroup", group.created, end):
             text = (
                 f"the PodGroup of {gang.title} had no phase for {waited:.1f} s: the scheduler does not answer"
@@ -259,8 +261,8 @@ def phase_given(evidence: Evidence, given: terms.Given) -> Finding:
                 Verdict.FAIL,
                 text,
                 group.key,
-                say.SCHEDULER_SILENT,
-                say.NOT_INSTALLED,
+                wording.SCHEDULER_SILENT,
+                wording.NOT_INSTALLED,
                 violation=True,
                 numbers=(number,),
             )

@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Stated, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status
-from pytest_gpucluster.judge import numa, say, terms
+from pytest_gpucluster.judge import numa, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
 Said = tuple[Stated | None, Stated | None]
@@ -80,8 +80,8 @@ def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
     return Behaviour(node, both, "", shown)
 
 
-@terms.judge
-def told_apart(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def told_apart(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-005."""
     told = numa.of(evidence, given)
     required = f"every node behaves as {told.policy}, and as no other policy"
@@ -97,16 +97,18 @@ def told_apart(evidence: Evidence, given: terms.Given) -> Finding:
         causes = dict.fromkeys(c for b in wrong for c in numa.causes_of_running(evidence, b.trials[0]))
         return numa.violation(
             required,
-            say.listed([f"{b.node} behaves as {b.told} ({_told(b.trials)})" for b in wrong], 4),
+            wording.listed([f"{b.node} behaves as {b.told} ({_told(b.trials)})" for b in wrong], 4),
             shown,
             causes=tuple(causes),
             facts={"behaviour": {b.node: list(b.policies) for b in found}},
         )
     open_ = [b for b in found if b.policies != (told.policy,)]
     if not found or open_:
-        text = say.listed([f"{b.node}: {b.why or f'{b.told} cannot be told apart here'}" for b in open_], 4)
+        text = wording.listed(
+            [f"{b.node}: {b.why or f'{b.told} cannot be told apart here'}" for b in open_], 4
+        )
         shown = [t for b in open_ for t in b.trials]
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
             text or "no pod that shows a policy was tried",
@@ -114,10 +116,10 @@ def told_apart(evidence: Evidence, given: terms.Given) -> Finding:
             evidence=numa.keys(shown),
         )
     shown = [t for b in found for t in b.trials]
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         required,
-        f"{say.count(len(found), 'node')} behave as {told.policy}: {_told(found[0].trials)} on {found[0].node}",
+        f"{wording.count(len(found), 'node')} behave as {told.policy}: {_told(found[0].trials)} on {found[0].node}",
         where=numa.where(shown),
         evidence=numa.keys(shown),
         repeat=numa.repeat(shown),
@@ -129,8 +131,8 @@ def _told(trials: Iterable[Trial]) -> str:
     return ", then ".join(f"{t.asked} GPUs {'rejected' if t.outcome != RAN else 'admitted'}" for t in trials)
 
 
-@terms.judge
-def policy_set(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def policy_set(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-001."""
     told = numa.of(evidence, given)
     required = f"every GPU node runs the Topology Manager policy {told.policy} with scope {told.scope}"
@@ -142,37 +144,37 @@ def policy_set(evidence: Evidence, given: terms.Given) -> Finding:
     gpu_nodes = [m.name for m in node_status.gpu_nodes(evidence, told.resource)]
     nodes = sorted({*gpu_nodes, *said, *(t.node for t in tried if t.node)})
     if not nodes:
-        return say.finding(Verdict.INCONCLUSIVE, required, "no GPU node was seen")
+        return wording.finding(Verdict.INCONCLUSIVE, required, "no GPU node was seen")
     views = [_view(told, node, tried, said.get(node, (None, None))) for node in nodes]
     wrong = [v for v in views if v.wrong]
     if wrong:
         causes = dict.fromkeys(cause for v in wrong for cause in v.causes)
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             required,
-            say.listed([f"{v.node}: {v.wrong}" for v in wrong], 4),
+            wording.listed([f"{v.node}: {v.wrong}" for v in wrong], 4),
             violation=True,
-            where=tuple(f"Node/{v.node}: {v.wrong}" for v in wrong[: say.MANY]),
+            where=tuple(f"Node/{v.node}: {v.wrong}" for v in wrong[: wording.MANY]),
             causes=tuple(causes),
-            evidence=tuple(key for v in wrong for key in v.keys)[: say.MANY],
+            evidence=tuple(key for v in wrong for key in v.keys)[: wording.MANY],
             repeat=tuple(f"kubectl get --raw /api/v1/nodes/{v.node}/proxy/configz" for v in wrong[:1]),
             facts={"nodes": {v.node: v.shown for v in views}},
         )
     unknown = [v for v in views if not v.shown]
     if unknown:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
-            f"unknown on {say.listed([f'{v.node} ({v.lacking})' for v in unknown], 4)}",
-            where=tuple(f"Node/{v.node}" for v in unknown[: say.MANY]),
+            f"unknown on {wording.listed([f'{v.node} ({v.lacking})' for v in unknown], 4)}",
+            where=tuple(f"Node/{v.node}" for v in unknown[: wording.MANY]),
             causes=(UNKNOWN,),
-            evidence=tuple(key for v in unknown for key in v.keys)[: say.MANY],
+            evidence=tuple(key for v in unknown for key in v.keys)[: wording.MANY],
         )
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         required,
-        f"{say.count(len(views), 'GPU node')}: {say.listed([f'{v.node} {v.shown}' for v in views], 4)}",
-        evidence=tuple(key for v in views for key in v.keys)[: say.MANY],
+        f"{wording.count(len(views), 'GPU node')}: {wording.listed([f'{v.node} {v.shown}' for v in views], 4)}",
+        evidence=tuple(key for v in views for key in v.keys)[: wording.MANY],
         facts={"nodes": {v.node: v.shown for v in views}},
     )
 

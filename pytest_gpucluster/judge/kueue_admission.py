@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_started, kueue_terms, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -20,8 +20,8 @@ HALF = Cause(
 )
 
 
-@terms.judge
-def runs_once_admitted(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def runs_once_admitted(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-001."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
@@ -34,7 +34,7 @@ def runs_once_admitted(evidence: Evidence, given: terms.Given) -> Finding:
     if not jobs:
         return kueue_terms.nothing(evidence, REQUIRED, "Job with a queue whose quota has room for it")
     findings = [_judge(evidence, given, job, arranged=named is not None) for job in jobs]
-    return say.gravest(findings)
+    return wording.gravest(findings)
 
 
 def _fitting(evidence: Evidence) -> tuple[Held, ...]:
@@ -43,7 +43,7 @@ def _fitting(evidence: Evidence) -> tuple[Held, ...]:
     )
 
 
-def _judge(evidence: Evidence, given: terms.Given, job: Held, *, arranged: bool) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bool) -> Finding:
     violation = _early(job) or _in_part(job)
     if violation is not None:
         return violation
@@ -52,8 +52,8 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, *, arranged: bool)
             f"whether {job.undecided} came before or after the quota of {job.gang.title} is not known: watches of two "
             "kinds are not in step, and no version tells"
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, evidence=(job.undecided,))
-    expired = terms.timed_out(evidence, job.created) if arranged else None
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, evidence=(job.undecided,))
+    expired = subjects.timed_out(evidence, job.created) if arranged else None
     admitted = job.admitted
     if admitted is None:
         text = f"{job.gang.title} was not admitted: {kueue_terms.refusals(job)}"
@@ -63,25 +63,27 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, *, arranged: bool)
         most = max(gen.most_held for gen in job.gang.generations)
         text = (
             f"{job.gang.title} was admitted at t={admitted:.2f} s, and its pods were not seen to run together: "
-            f"{say.part(most, job.gang.size)} were bound"
+            f"{wording.part(most, job.gang.size)} were bound"
         )
         return _missed(job, text, expired, (HALF,) if most < job.gang.size else ())
     unseen = kueue_terms.gap(evidence, job.created, admitted, "Pod")
     if unseen:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{unseen}, before {job.gang.title} was admitted")
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, f"{unseen}, before {job.gang.title} was admitted"
+        )
     late = span[0] - admitted
-    if late > terms.placed_within(given, "bind", "start"):
+    if late > subjects.placed_within(given, "bind", "start"):
         text = f"{job.gang.title} was admitted at t={admitted:.2f} s, and its pods ran together only {late:.0f} s later"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, job.gang, causes=(HALF,), currency="quota",
             evidence=(job.reserved[0].key,), repeat=kueue_terms.repeat(job),
         )  # fmt: skip
     how = "stored suspended" if job.fresh else "suspended when first seen"
     text = (
-        f"{job.gang.title} was {how}, admitted whole at t={admitted:.2f} s, and {say.count(job.gang.size, 'pod')} ran "
+        f"{job.gang.title} was {how}, admitted whole at t={admitted:.2f} s, and {wording.count(job.gang.size, 'pod')} ran "
         f"together from t={span[0]:.2f} s"
     )
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, repeat=kueue_terms.repeat(job),
         evidence=(job.suspended[0][2], job.reserved[0].key), currency="quota",
         numbers=(
@@ -102,10 +104,10 @@ def _early(job: Held) -> Finding | None:
     if loose is not None:
         parts.append(f"seen with suspend false at t={loose[0]:.2f} s, without quota")
     if early:
-        parts.append(f"{say.count(len(early), 'pod')} made without quota, {len(ran)} of them ran")
-    return say.finding(
+        parts.append(f"{wording.count(len(early), 'pod')} made without quota, {len(ran)} of them ran")
+    return wording.finding(
         Verdict.FAIL, REQUIRED, "; ".join(parts), job.gang, violation=True, repeat=kueue_terms.repeat(job),
-        where=say.places(early) or (job.gang.title,), causes=(kueue_terms.NO_WEBHOOK, kueue_terms.NOT_MANAGED),
+        where=wording.places(early) or (job.gang.title,), causes=(kueue_terms.NO_WEBHOOK, kueue_terms.NOT_MANAGED),
         evidence=(*((loose[2],) if loose else ()), *(pod.keys["created"] for pod in early[:6])), currency="quota",
     )  # fmt: skip
 
@@ -120,7 +122,7 @@ def _in_part(job: Held) -> Finding | None:
     short = next((one for one in job.reserved if one.count < one.least), None)
     if short is None:
         return None
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL, REQUIRED, f"{job.gang.title} was admitted with {short.count} of {short.least} pods", job.gang,
         violation=True, causes=(PARTIAL,), evidence=(short.key,), repeat=kueue_terms.repeat(job), currency="quota",
     )  # fmt: skip
@@ -129,7 +131,7 @@ def _in_part(job: Held) -> Finding | None:
 def _missed(job: Held, text: str, expired: tuple[str, str] | None, causes: tuple[Cause, ...]) -> Finding:
     said = [one.key for workload in job.workloads for one in workload.refusals][-2:]
     if expired is None:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             REQUIRED,
             text,
@@ -137,7 +139,7 @@ def _missed(job: Held, text: str, expired: tuple[str, str] | None, causes: tuple
             evidence=tuple(said),
             repeat=kueue_terms.repeat(job),
         )
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL, REQUIRED, f"{text}; waited for {expired[0]}", job.gang, causes=causes, currency="quota",
         evidence=(*said, expired[1]), repeat=kueue_terms.repeat(job),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.kueue import SKEW, Held, Workload
-from pytest_gpucluster.judge import kueue_started, kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_started, kueue_terms, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -39,13 +39,13 @@ TOO_MUCH = Cause(
 )
 
 
-@terms.judge
-def status_and_pods_agree(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def status_and_pods_agree(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-005."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     for finding in (
         *_outside(evidence, SKEW + limits.grain),
         *_overrun(evidence),
@@ -75,25 +75,25 @@ def _all_well(evidence: Evidence) -> Finding:
         if (held := workload.holding(told.t)) is not None and held.end < kueue_terms.story_end(evidence, job)
     ]
     if not done:
-        names = say.listed([job.gang.name for job in admitted], 4)
+        names = wording.listed([job.gang.name for job in admitted], 4)
         text = (
             f"{names}: quota and pods agree, but nobody was evicted, or the evidence ends before it is over"
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, admitted[0].gang)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, admitted[0].gang)
     start, end = min(job.created for job in admitted), max(one[3] for one in done)
     unseen = kueue_terms.gap(evidence, start, end, "Pod", kueue.WORKLOAD)
     bare = next((job.gang.title for job, *_ in done if not job.gang.pods), "")
     if bare:
         unseen = unseen or f"no pod of {bare} was seen, so whether pods agree with the status is not known"
     if unseen:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, done[0][0].gang)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, done[0][0].gang)
     job, workload, evicted, released = max(done, key=lambda one: one[3] - one[2])
-    many = f"{say.count(len(admitted), 'Job')} held quota, {say.count(len(done), 'eviction')}"
+    many = f"{wording.count(len(admitted), 'Job')} held quota, {wording.count(len(done), 'eviction')}"
     text = (
         f"{many}: {workload.name} was evicted at t={evicted:.2f} s and its quota was free {released - evicted:.2f} s "
         "later; no pod held a place without quota"
     )
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, currency="quota", repeat=kueue_terms.repeat(job),
         evidence=(workload.key, *(one.key for one in workload.when("Evicted")[:2])),
         numbers=(Number("quota kept after eviction", released - evicted, "s", GRACE, "recorded: 0.2 to 0.5 s"),),
@@ -109,7 +109,7 @@ def _kept(evidence: Evidence, grace: float) -> Iterator[Finding]:
                 if held is None:
                     continue
                 until = min(held.end, workload.end, evidence.end)
-                expired = terms.timed_out(evidence, told.t, until)
+                expired = subjects.timed_out(evidence, told.t, until)
                 if until - told.t <= grace and expired is None:
                     continue
                 text = (
@@ -145,10 +145,10 @@ def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
         if worst:
             seconds = max(one[0] for one in worst)
             pods = [pod for _, pod in worst]
-            many = say.count(len(pods), "pod")
+            many = wording.count(len(pods), "pod")
             text = f"{many} of {job.gang.title} held places for up to {seconds:.1f} s without quota"
             keys = tuple(pod.keys["bound"] for pod in pods[:6])
-            yield _fail(job, text, OUTSIDE, keys, seconds, where=say.places(pods))
+            yield _fail(job, text, OUTSIDE, keys, seconds, where=wording.places(pods))
 
 
 def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
@@ -203,9 +203,9 @@ def _overrun(evidence: Evidence) -> Iterator[Finding]:
                 if used > most:
                     text = f"pods of ClusterQueue {name} held {float(used):g} {resource} at t={t:.2f} s, its quota is "
                     number = Number(f"held of {resource}", float(used), resource, float(most), "quota")
-                    yield say.finding(
+                    yield wording.finding(
                         Verdict.FAIL, REQUIRED, f"{text}{float(most):g}", mine[-1].gang, violation=True,
-                        where=say.places(using), causes=(TOO_MUCH,), numbers=(number,), currency="quota",
+                        where=wording.places(using), causes=(TOO_MUCH,), numbers=(number,), currency="quota",
                         evidence=tuple(pod.keys["bound"] for pod in using[-6:]), repeat=kueue_terms.repeat(mine[-1]),
                     )  # fmt: skip
 
@@ -227,7 +227,7 @@ def _overpromised(evidence: Evidence) -> Iterator[Finding]:
             if used > most:
                 text = (
                     f"Workloads of ClusterQueue {mine.queue} hold {float(used):g} {resource} at t={mine.start:.2f} s, "
-                    f"its quota is {float(most):g}: {say.listed([w.name for w, _ in sharing], 4)}"
+                    f"its quota is {float(most):g}: {wording.listed([w.name for w, _ in sharing], 4)}"
                 )
                 number = Number(f"reserved of {resource}", float(used), resource, float(most), "quota")
                 yield _fail(job, text, TOO_MUCH, (mine.key,), None, numbers=(number,))
@@ -243,7 +243,7 @@ def _fail(
 ) -> Finding:
     if seconds is not None:
         more["numbers"] = (Number("disagreed for", seconds, "s", GRACE, "recorded: 0.2 to 0.5 s"),)
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL, REQUIRED, text, job.gang, violation=True, causes=(cause,), evidence=keys, currency="quota",
         repeat=kueue_terms.repeat(job), **more,
     )  # fmt: skip

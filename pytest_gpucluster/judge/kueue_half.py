@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import kueue_quota
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_terms, subjects, wording
 from pytest_gpucluster.judge.half import halves, lasting
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -18,8 +18,8 @@ ABOVE = Cause(
 )
 
 
-@terms.judge
-def half_placed_by_quota_control(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def half_placed_by_quota_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-009."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
@@ -32,25 +32,25 @@ def half_placed_by_quota_control(evidence: Evidence, given: terms.Given) -> Find
     if not admitted:
         text = f"{jobs[0].gang.title} was not admitted: {kueue_terms.refusals(jobs[0])}" if jobs else ""
         if text:
-            return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
+            return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
         return kueue_terms.nothing(evidence, REQUIRED, "admitted gang")
     found = lasting(evidence, given, halves(evidence, [job.gang for job in admitted]))
     shown = [
         (half, job)
         for half in found
         for job in admitted
-        if half.gang is job.gang and _promised(job, half, terms.of(evidence, given).tolerance)
+        if half.gang is job.gang and _promised(job, half, subjects.of(evidence, given).tolerance)
     ]
     if not shown:
         job = admitted[0]
         most = max(gen.most_held for gen in job.gang.generations)
-        text = f"{job.gang.title} was not half placed: {say.part(most, job.gang.size)} bound"
-        return say.finding(
+        text = f"{job.gang.title} was not half placed: {wording.part(most, job.gang.size)} bound"
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"{text}; the control does not show the failure", job.gang
         )
     half, job = shown[0]
-    text = f"shown: {say.describe_half(half)}; {_quota(evidence, job)}; fix: {ABOVE.fix}"
-    return say.finding(
+    text = f"shown: {wording.describe_half(half)}; {_quota(evidence, job)}; fix: {ABOVE.fix}"
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, causes=(ABOVE,), repeat=kueue_terms.repeat(job),
         evidence=(job.reserved[0].key, half.key), currency="quota",
         numbers=(Number("pods bound", half.held, "pods", job.gang.size, "parallelism"),),

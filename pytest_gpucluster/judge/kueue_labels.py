@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.evidence.scheduling import kueue
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_terms, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
@@ -27,8 +27,8 @@ MANAGES_ALL = Cause(
 )
 
 
-@terms.judge
-def label_decides(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def label_decides(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-008."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
@@ -46,10 +46,10 @@ def label_decides(evidence: Evidence, given: terms.Given) -> Finding:
     ]
     if not findings or (arranged and len(findings) < 2):
         return kueue_terms.nothing(evidence, REQUIRED, "Job without a queue label, or with an unknown queue")
-    worst = say.gravest(findings)
+    worst = wording.gravest(findings)
     if worst.verdict is not Verdict.PASS or len(findings) < 2:
         return worst
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, "; ".join(one.observed for one in findings), bare[0].gang, currency="quota",
         causes=(NO_LABEL, UNKNOWN), evidence=tuple(key for one in findings for key in one.evidence),
         refusal=findings[1].refusal, repeat=tuple(line for one in findings for line in one.repeat),
@@ -67,7 +67,7 @@ def _unknown(evidence: Evidence, job: Held) -> bool:
     )
 
 
-def _outside(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
+def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     """Judge the Job without a label."""
     span = kueue_terms.together(job)
     if job.workloads or job.suspended[0][1] or job.queue:
@@ -78,43 +78,45 @@ def _outside(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
         text = (
             f"{job.gang.title} was submitted without a queue label and {how}: Kueue manages it all the same"
         )
-        return say.finding(
+        return wording.finding(
             Verdict.PASS if managed else Verdict.FAIL, REQUIRED, text, job.gang, causes=(MANAGES_ALL,),
             evidence=(job.suspended[0][2],), repeat=kueue_terms.repeat(job), currency="quota",
         )  # fmt: skip
     if span is None:
-        expired = terms.timed_out(evidence, job.created)
+        expired = subjects.timed_out(evidence, job.created)
         most = max(gen.most_held for gen in job.gang.generations)
-        text = f"{job.gang.title} has no queue label and did not run: {say.part(most, job.gang.size)} bound"
+        text = (
+            f"{job.gang.title} has no queue label and did not run: {wording.part(most, job.gang.size)} bound"
+        )
         verdict = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
-        return say.finding(
-            verdict, REQUIRED, text, job.gang, causes=(say.NO_ROOM,), repeat=kueue_terms.repeat(job),
+        return wording.finding(
+            verdict, REQUIRED, text, job.gang, causes=(wording.NO_ROOM,), repeat=kueue_terms.repeat(job),
             evidence=(expired[1],) if expired else (),
         )  # fmt: skip
     unseen = kueue_terms.gap(evidence, job.created, span[0], kueue.WORKLOAD, "Pod")
     if unseen:
         text = f"{job.gang.title} has no queue label, but {unseen}: whether Kueue managed it is not known"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang)
     text = (
         f"{job.gang.title} has no queue label: no Workload, and {job.gang.size} pods ran from t={span[0]:.2f} s "
         "outside of the quota"
     )
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, causes=(NO_LABEL,), evidence=(job.suspended[0][2],),
         repeat=kueue_terms.repeat(job), currency="quota",
     )  # fmt: skip
 
 
-def _held(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
+def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     """Judge the Job that names an unknown LocalQueue."""
     repeat = kueue_terms.repeat(job)
     pods, loose = job.gang.pods, job.loose
     if pods or loose or job.reserved:
         text = f"{job.gang.title} names the unknown LocalQueue {job.queue!r}, and yet " + (
-            f"{say.count(len(pods), 'pod')} of it were made" if pods else "it was not held"
+            f"{wording.count(len(pods), 'pod')} of it were made" if pods else "it was not held"
         )
         keys = (loose[2],) if loose else tuple(pod.keys["created"] for pod in pods[:6])
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, job.gang, violation=True, causes=(kueue_terms.NO_WEBHOOK,), evidence=keys,
             repeat=repeat, currency="quota",
         )  # fmt: skip
@@ -122,13 +124,15 @@ def _held(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
     # Inadmissible is also what a stopped or broken queue makes of a Job: the text tells them apart.
     named = [one for one in said if "LocalQueue" in one.message and job.queue in one.message]
     end = min(job.gone, evidence.end)
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     if not named:
-        expired = terms.timed_out(evidence, job.created)
+        expired = subjects.timed_out(evidence, job.created)
         verdict = Verdict.FAIL if expired is not None else Verdict.INCONCLUSIVE
         text = f"{job.gang.title} is held, and nothing says that its LocalQueue is unknown: {kueue_terms.refusals(job)}"
         causes = kueue_terms.silence(job)
-        return say.finding(verdict, REQUIRED, text, job.gang, causes=causes, repeat=repeat, currency="quota")
+        return wording.finding(
+            verdict, REQUIRED, text, job.gang, causes=causes, repeat=repeat, currency="quota"
+        )
     last = named[-1]
     unseen = kueue_terms.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
     if unseen or end - job.created < limits.window - limits.grain:
@@ -136,13 +140,15 @@ def _held(evidence: Evidence, given: terms.Given, job: Held) -> Finding:
             unseen
             or f"it was watched for {end - job.created:.1f} s, less than the window of {limits.window:.2f} s"
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{job.gang.title} is held, but {why}", job.gang)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, f"{job.gang.title} is held, but {why}", job.gang
+        )
     text = (
         f"{job.gang.title} names an unknown LocalQueue: suspended for {end - job.created:.1f} s without a pod; "
         f"{last.reason}: {' '.join(last.message.split())[:160]}"
     )
     refusal = Refusal("kueue", last.reporter, last.obj, last.reason, "enqueue", last.message)
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, causes=(UNKNOWN,), evidence=(last.key,), refusal=refusal, repeat=repeat,
         currency="quota",
     )  # fmt: skip

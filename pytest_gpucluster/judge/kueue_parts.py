@@ -5,7 +5,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.judge import attribution, kueue_terms, say, terms
+from pytest_gpucluster.judge import attribution, kueue_terms, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -14,7 +14,7 @@ REQUIRED = (
 )
 
 
-def answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
+def answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     """Return the finding on each part."""
     absent = kueue_terms.unusable(evidence, given, REQUIRED)
     if absent is not None:
@@ -25,7 +25,7 @@ def answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
 def _part(verdict: Verdict, text: str, key: str = "", *causes: Cause, **more: Any) -> Finding:
     repeat = ("kubectl api-resources --api-group=kueue.x-k8s.io", "kubectl -n kueue-system get pods")
     keys = (key,) if key else ()
-    return say.finding(verdict, REQUIRED, text, evidence=keys, causes=causes, repeat=repeat, **more)
+    return wording.finding(verdict, REQUIRED, text, evidence=keys, causes=causes, repeat=repeat, **more)
 
 
 def _api(evidence: Evidence) -> Finding:
@@ -55,7 +55,7 @@ def _suspends(evidence: Evidence) -> Finding:
     return _part(Verdict.PASS, "admission suspends a Job that names a queue", line.key)
 
 
-def _answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
+def _answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     """Judge whether the manager made a Workload and said whether there is quota."""
     named = kueue_terms.named(evidence, given, "subject", "probe")
     jobs = named if named is not None else kueue_terms.labelled(evidence)
@@ -67,7 +67,7 @@ def _answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
         default=None,
     )
     end = said if said is not None else min(evidence.end, job.gone)
-    waited, limits = end - job.created, terms.of(evidence, given)
+    waited, limits = end - job.created, subjects.of(evidence, given)
     number = Number(
         "time to Kueue's answer", waited, "s", limits.silent, "none by then: the manager is silent"
     )
@@ -78,7 +78,7 @@ def _answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
     what = "its Workload says nothing" if job.workloads else "no Workload was made for it"
     text = f"{job.gang.title}: {what} in {waited:.1f} s"
     gaps = evidence.gaps(kueue.WORKLOAD, job.created, end)
-    if terms.silent(evidence, given, job.created, end) and not gaps:
+    if subjects.silent(evidence, given, job.created, end) and not gaps:
         causes = kueue_terms.silence(job)
         return (_part(Verdict.FAIL, text, key, *causes, violation=True, numbers=(number,)),)
     return (_part(Verdict.INCONCLUSIVE, text, key, numbers=(number,)),)

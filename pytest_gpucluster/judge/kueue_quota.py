@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_terms, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Refusal, Verdict
 
@@ -19,8 +19,8 @@ OVERRUN = Cause(
 )
 
 
-@terms.judge
-def over_quota_held(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def over_quota_held(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-002."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
@@ -31,12 +31,12 @@ def over_quota_held(evidence: Evidence, given: terms.Given) -> Finding:
     if not large:
         if jobs and named is not None:
             text = f"{jobs[0].gang.title} fits its queue's quota, or the queue was not seen"
-            return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
+            return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
         return kueue_terms.nothing(evidence, REQUIRED, "Job above its queue's quota")
-    return say.gravest([_judge(evidence, given, job, short) for job, short in large])
+    return wording.gravest([_judge(evidence, given, job, short) for job, short in large])
 
 
-def _judge(evidence: Evidence, given: terms.Given, job: Held, short: list[str]) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, job: Held, short: list[str]) -> Finding:
     violation = _violated(job, short)
     if violation is not None:
         return violation
@@ -45,7 +45,7 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, short: list[str]) 
     attributed = [one for one in said if any(resource in one.message for resource in short)]
     if not attributed:
         return _unattributed(evidence, job, short, said)
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     since = attributed[0].t
     watched = kueue_terms.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
     if watched or end - since < limits.window - limits.grain:
@@ -54,13 +54,13 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, short: list[str]) 
             or f"it was watched for {end - since:.1f} s, less than the window of {limits.window:.2f} s"
         )
         text = f"{job.gang.title} was held ({attributed[-1].message[:120]}), but {why}"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, repeat=kueue_terms.repeat(job))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, repeat=kueue_terms.repeat(job))
     last = attributed[-1]
     text = (
         f"{job.gang.title} stayed suspended for {end - job.created:.1f} s and had no pod; {last.reason}: "
         f"{' '.join(last.message.split())[:200]}"
     )
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, currency="quota", refusal=_refusal(evidence, job, last),
         repeat=kueue_terms.repeat(job), evidence=(job.suspended[0][2], last.key),
         numbers=(Number("pods", 0, "pods", 0, "catalogue"), *_numbers(evidence, job, short)),
@@ -96,14 +96,14 @@ def _violated(job: Held, short: list[str]) -> Finding | None:
         first, last = min(pod.created for pod in pods), max(kueue_quota.leaves(pod) for pod in pods)
         until = f"until t={last:.2f} s" if last < float("inf") else "to the end"
         parts.append(
-            f"{say.count(len(pods), 'pod')} of it existed from t={first:.2f} s {until}, {len(ran)} of them ran"
+            f"{wording.count(len(pods), 'pod')} of it existed from t={first:.2f} s {until}, {len(ran)} of them ran"
         )
         keys += [pod.keys.get("running") or pod.keys["created"] for pod in (ran or pods)[:6]]
     causes = (OVERRUN,) if reserved else (kueue_terms.NO_WEBHOOK, kueue_terms.NOT_MANAGED)
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
-        f"{job.gang.title} asks for more {say.listed(short, 3)} than its queue can give, yet {'; '.join(parts)}",
+        f"{job.gang.title} asks for more {wording.listed(short, 3)} than its queue can give, yet {'; '.join(parts)}",
         job.gang,
         violation=True,
         causes=causes,
@@ -116,10 +116,10 @@ def _violated(job: Held, short: list[str]) -> Finding | None:
 
 def _unattributed(evidence: Evidence, job: Held, short: list[str], said: list[Said]) -> Finding:
     """Return what it means that no reason names the resource: another reason, or none at all."""
-    expired = terms.timed_out(evidence, job.created)
-    text = f"{job.gang.title} was held, and nothing names {say.listed(short, 3)}: {kueue_terms.refusals(job)}"
+    expired = subjects.timed_out(evidence, job.created)
+    text = f"{job.gang.title} was held, and nothing names {wording.listed(short, 3)}: {kueue_terms.refusals(job)}"
     verdict = Verdict.FAIL if not said and expired is not None else Verdict.INCONCLUSIVE
-    return say.finding(
+    return wording.finding(
         verdict, REQUIRED, text, job.gang, causes=kueue_terms.silence(job), repeat=kueue_terms.repeat(job),
         evidence=tuple(one.key for one in said[-2:]), currency="quota",
     )  # fmt: skip

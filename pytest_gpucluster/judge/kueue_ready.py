@@ -5,7 +5,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held, Workload
-from pytest_gpucluster.judge import kueue_started, kueue_terms, say, several, terms
+from pytest_gpucluster.judge import kueue_started, kueue_terms, several, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -36,16 +36,16 @@ DEACTIVATED = Cause(
 )
 
 
-@terms.judge
-def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def evicts_what_is_not_ready(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-004."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    idle = kueue_started.kept(evidence, RECONCILE + terms.of(evidence, given).grain)
+    idle = kueue_started.kept(evidence, RECONCILE + subjects.of(evidence, given).grain)
     if idle is not None and any(one.reason == TIMEOUT for one in idle.workload.when("Evicted")):
         return kueue_started.finding_of_kept(evidence, idle, REQUIRED, RECONCILE)
-    limit = terms.seconds(given, WAIT) or terms.seconds(fields.sub(given, "kueue"), WAIT)
+    limit = subjects.seconds(given, WAIT) or subjects.seconds(fields.sub(given, "kueue"), WAIT)
     named = kueue_terms.named(evidence, given, "subject")
     watched = any(one.type.startswith("PodsReady=") for w in kueue.workloads(evidence) for one in w.said)
     if limit is None and not watched:
@@ -53,19 +53,19 @@ def evicts_what_is_not_ready(evidence: Evidence, given: terms.Given) -> Finding:
         verdict = (
             Verdict.NOT_APPLICABLE if kueue.workloads(evidence) or named is not None else Verdict.INCONCLUSIVE
         )
-        return say.finding(verdict, REQUIRED, text)
+        return wording.finding(verdict, REQUIRED, text)
     jobs = named if named is not None else kueue_terms.labelled(evidence)
     stuck = [job for job in jobs if job.reserved and job.gang.pods and kueue_terms.together(job) is None]
     if not stuck:
         return kueue_terms.nothing(evidence, REQUIRED, "admitted Job of which not all pods became ready")
     findings = [_judge(evidence, given, job, limit) for job in stuck]
-    return say.gravest(findings)
+    return wording.gravest(findings)
 
 
-def _judge(evidence: Evidence, given: terms.Given, job: Held, limit: float | None) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, job: Held, limit: float | None) -> Finding:
     admitted = job.reserved[0].start
     evicted = [(w, one) for w in job.workloads for one in w.when("Evicted", reason=TIMEOUT)]
-    grain = terms.of(evidence, given).grain
+    grain = subjects.of(evidence, given).grain
     if not evicted:
         return _not_evicted(evidence, job, admitted, limit, grain)
     workload, first = evicted[0]
@@ -78,11 +78,11 @@ def _judge(evidence: Evidence, given: terms.Given, job: Held, limit: float | Non
 
 
 def _carried_out(
-    evidence: Evidence, given: terms.Given, job: Held, at: tuple[Workload, Said], number: Number
+    evidence: Evidence, given: subjects.Given, job: Held, at: tuple[Workload, Said], number: Number
 ) -> Finding:
     """Judge what followed an eviction: no pods, no quota, back in the queue; `at` is whose, and when it was said."""
     workload, first = at
-    expired = terms.timed_out(evidence, first.t)
+    expired = subjects.timed_out(evidence, first.t)
     missing = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
     held, stop = workload.holding(first.t), kueue_terms.story_end(evidence, job)
     released = first.t if held is None else min(held.end, workload.end)
@@ -90,7 +90,7 @@ def _carried_out(
     stay = [pod for pod in pods if kueue_quota.leaves(pod) >= stop]
     if released >= stop or stay:
         kept = f"its quota is kept {stop - first.t:.1f} s later" if released >= stop else ""
-        left = f"{say.count(len(stay), 'pod')} of it stay" if stay else ""
+        left = f"{wording.count(len(stay), 'pod')} of it stay" if stay else ""
         text = f"{job.gang.title} was evicted at t={first.t:.2f} s, but {' and '.join(p for p in (kept, left) if p)}"
         return _finding(missing, text, job, first, causes=(KEPT,), numbers=(number,))
     grace = max((pod.grace for pod in pods), default=0.0)
@@ -115,7 +115,7 @@ def _carried_out(
     elif requeued:
         how = f"is queued again since t={requeued[0].t:.2f} s"
     text = (
-        f"{job.gang.title} ({say.part(most, job.gang.size)} pods bound) was evicted {number.value:.1f} s after its "
+        f"{job.gang.title} ({wording.part(most, job.gang.size)} pods bound) was evicted {number.value:.1f} s after its "
         f"admission; its quota was free {released - first.t:.2f} s later; it {how}"
     )
     return _finding(Verdict.PASS, text, job, first, numbers=(number,))
@@ -132,7 +132,7 @@ def _not_evicted(
     watched = min(job.gone, evidence.end) - admitted
     text = f"{job.gang.title} was admitted at t={admitted:.2f} s, its pods never ran together, and it was not evicted"
     late = limit is not None and watched > limit + RECONCILE + grain
-    if late or (limit is not None and terms.timed_out(evidence, admitted + limit) is not None):
+    if late or (limit is not None and subjects.timed_out(evidence, admitted + limit) is not None):
         text += f" in {watched:.1f} s; the timeout is {limit:g} s"
         return _finding(Verdict.FAIL, text, job, None, causes=(NOT_CONFIGURED, kueue_terms.MANAGER_DOWN))
     text += f", but it was watched for {watched:.1f} s only"
@@ -144,7 +144,7 @@ def _finding(
     causes: tuple[Cause, ...] = (), numbers: tuple[Number, ...] = (),
 ) -> Finding:  # fmt: skip
     keys = (job.reserved[0].key, *((said.key,) if said else ()))
-    return say.finding(
+    return wording.finding(
         verdict, REQUIRED, text, job.gang, causes=causes, numbers=numbers, evidence=keys,
         repeat=kueue_terms.repeat(job), currency="quota",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import pods
 from pytest_gpucluster.evidence.scheduling import kueue
 from pytest_gpucluster.evidence.scheduling.kueue import Reserved, Workload
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -60,7 +60,7 @@ class Idle:
     @property
     def amounts(self) -> str:
         """Return the quota that it holds, in words."""
-        return say.listed(
+        return wording.listed(
             [f"{quantities.format_quantity(n)} {r}" for r, n in sorted(self.held.amounts.items())], 4
         )
 
@@ -107,9 +107,9 @@ def _idle(evidence: Evidence) -> Iterator[tuple[Workload, Reserved, Line]]:
             yield workload, held, owner
 
 
-def never_started(evidence: Evidence, given: terms.Given) -> Idle | None:
+def never_started(evidence: Evidence, given: subjects.Given) -> Idle | None:
     """Return a Workload that has been admitted for long while its job stays suspended, None where there is none."""
-    grain = terms.of(evidence, given).grain
+    grain = subjects.of(evidence, given).grain
     for workload, held, owner in _idle(evidence):
         if held.admitted is None or fields.condition(workload.last, "Evicted").get("status") == "True":
             continue
@@ -167,14 +167,14 @@ def finding_of_kept(evidence: Evidence, idle: Idle, required: str, grace: float)
         f"later still holds "
         f"{idle.amounts} of ClusterQueue {idle.held.queue}"
     )
-    text += f"; {say.listed(waiting, 4)} wait{'s' if len(waiting) == 1 else ''}" if waiting else ""
+    text += f"; {wording.listed(waiting, 4)} wait{'s' if len(waiting) == 1 else ''}" if waiting else ""
     return _finding(idle, required, text, KEPT, grace)
 
 
 def _finding(idle: Idle, required: str, text: str, cause: Cause, limit: float) -> Finding:
     space = f" -n {idle.workload.namespace}" if idle.workload.namespace else ""
     keys = (idle.held.key, idle.owner.key, *((idle.said.key,) if idle.said else ()))
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL, required, text, violation=True, causes=(cause,), evidence=keys, currency="quota",
         where=(idle.title, f"{kueue.WORKLOAD}/{idle.workload.name}"),
         numbers=(Number("held for nobody", idle.seconds, "s", limit),),

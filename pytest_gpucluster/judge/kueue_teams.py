@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, say, terms
+from pytest_gpucluster.judge import kueue_terms, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -26,8 +26,8 @@ NOT_RELEASED = Cause(
 )
 
 
-@terms.judge
-def take_turns(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def take_turns(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-003."""
     unusable = kueue_terms.unusable(evidence, given, REQUIRED)
     if unusable is not None:
@@ -39,10 +39,10 @@ def take_turns(evidence: Evidence, given: terms.Given) -> Finding:
         text = "no two Jobs whose quota has room for one of them only"
         if len(jobs) == 2:
             text = f"the quota has room for {jobs[0].gang.name} and {jobs[1].gang.name} together, or was not seen"
-        return say.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, text if jobs else terms.nothing(evidence, text[3:])
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text if jobs else subjects.nothing(evidence, text[3:])
         )
-    return say.gravest([_judge(evidence, given, *pair, arranged=named is not None) for pair in pairs])
+    return wording.gravest([_judge(evidence, given, *pair, arranged=named is not None) for pair in pairs])
 
 
 def _pairs(evidence: Evidence, jobs: tuple[Held, ...]) -> list[tuple[Held, Held]]:
@@ -78,11 +78,11 @@ def _over(job: Held) -> float:
     return min(job.gone, job.finished if job.finished is not None else math.inf)
 
 
-def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, arranged: bool) -> Finding:
-    limits = terms.of(evidence, given)
+def _judge(evidence: Evidence, given: subjects.Given, one: Held, other: Held, *, arranged: bool) -> Finding:
+    limits = subjects.of(evidence, given)
     found = kueue_quota.quota(evidence, kueue_quota.cluster_queue_of(evidence, one), most=True)
     overlap = _overlap(one, other, found.reach if found else {}, evidence.end)
-    if overlap is not None and overlap[1] - overlap[0] > limits.grain + terms.EPSILON:
+    if overlap is not None and overlap[1] - overlap[0] > limits.grain + subjects.EPSILON:
         return _overlapped(one, other, overlap)
     start = min(one.created, other.created)
     unseen = kueue_terms.gap(evidence, start, min(evidence.end, max(_over(one), _over(other))), "Pod")
@@ -98,7 +98,7 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
             or f"no Workload of {first.gang.name} or {second.gang.name} was seen: who held them is not known"
         )
     if unseen:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)
     waited = [one for workload in second.workloads for one in workload.refusals if one.t < start]
     keys = tuple(job.reserved[0].key if job.reserved else job.suspended[0][2] for job in (first, second))
     ended = max((kueue_quota.leaves(pod) for pod in first.gang.pods), default=math.inf)
@@ -108,10 +108,10 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     )
     if waited:
         text += f" ({' '.join(waited[-1].message.split())[:160]})"
-    within = terms.placed_within(given, "enqueue", "bind", "start")
+    within = subjects.placed_within(given, "enqueue", "bind", "start")
     if start - ended > within:
         late = f"{text}: {start - ended:.0f} s after the quota was free"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             late,
@@ -124,10 +124,10 @@ def _judge(evidence: Evidence, given: terms.Given, one: Held, other: Held, *, ar
     handover = Number(
         "handed over in", start - ended, "s", origin="last pod of the first to all of the second"
     )
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, second.gang, numbers=(handover,), currency="quota",
         repeat=kueue_terms.repeat(second), evidence=keys,
-        where=say.places((*first.gang.pods, *second.gang.pods)),
+        where=wording.places((*first.gang.pods, *second.gang.pods)),
     )  # fmt: skip
 
 
@@ -192,13 +192,13 @@ def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding
         for job in (one, other)
     ]
     pods = [pod for job in (one, other) for pod in kueue_quota.there(job.gang.pods, middle)]
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
         f"pods of both existed for {overlap[1] - overlap[0]:.1f} s from t={overlap[0]:.2f} s: {'; '.join(counts)}",
         one.gang,
         violation=True,
-        where=say.places(pods),
+        where=wording.places(pods),
         causes=(BOTH, kueue_terms.NO_WEBHOOK),
         evidence=tuple(pod.keys["created"] for pod in pods[:8]),
         repeat=(*kueue_terms.repeat(one), *kueue_terms.repeat(other)),
@@ -208,15 +208,15 @@ def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding
 
 def _not_both(evidence: Evidence, one: Held, other: Held, ran: list[Held], *, arranged: bool) -> Finding:
     idle = next(job for job in (other, one) if job not in ran)
-    expired = terms.timed_out(evidence, min(one.created, other.created)) if arranged else None
+    expired = subjects.timed_out(evidence, min(one.created, other.created)) if arranged else None
     text = (
-        f"{say.listed([job.gang.name for job in ran]) or 'neither Job'} ran whole; {idle.gang.name} did not: "
+        f"{wording.listed([job.gang.name for job in ran]) or 'neither Job'} ran whole; {idle.gang.name} did not: "
         f"{kueue_terms.refusals(idle)}"
     )
     verdict = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
     if expired is not None:
         text += f"; waited for {expired[0]}"
-    return say.finding(
+    return wording.finding(
         verdict, REQUIRED, text, idle.gang, causes=kueue_terms.silence(idle) or (NOT_RELEASED,),
         repeat=kueue_terms.repeat(idle), currency="quota", evidence=(expired[1],) if expired else (),
     )  # fmt: skip

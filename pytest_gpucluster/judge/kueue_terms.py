@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import presupposed, say, terms
+from pytest_gpucluster.judge import presuppositions, subjects, wording
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
@@ -34,13 +34,13 @@ NOT_MANAGED = Cause(
 )
 
 
-def named(evidence: Evidence, given: terms.Given, *roles: str) -> tuple[Held, ...] | None:
+def named(evidence: Evidence, given: subjects.Given, *roles: str) -> tuple[Held, ...] | None:
     """Return the batch Jobs that play one of these roles; None where no role is known at all: a recording."""
-    known = terms.roles(evidence, given)
+    known = subjects.roles(evidence, given)
     if not known:
         return None
     members = [member for role in roles for member in known.get(role, ())]
-    return tuple(job for job in kueue.held(evidence) if terms.plays(job.gang, members))
+    return tuple(job for job in kueue.held(evidence) if subjects.plays(job.gang, members))
 
 
 def labelled(evidence: Evidence) -> tuple[Held, ...]:
@@ -58,14 +58,14 @@ def over(evidence: Evidence, job: Held) -> list[str]:
     return [] if found is None else found.short(job.asks)
 
 
-def unusable(evidence: Evidence, given: terms.Given, required: str) -> Finding | None:
+def unusable(evidence: Evidence, given: subjects.Given, required: str) -> Finding | None:
     """Return why nothing could be tried: Kueue is declared, and absent, silent or without its webhooks. A failure."""
-    if not terms.of(evidence, given).arranged and not _asked(evidence):
+    if not subjects.of(evidence, given).arranged and not _asked(evidence):
         return None
     absent = [line for line in _asked(evidence) if fields.number(line.data, "code") == 404]
     if absent:
         kinds = sorted({str(line.data.get("case")).removeprefix("api:") for line in absent})
-        text = f"the API does not serve {say.listed(kinds)}, although the profile declares Kueue"
+        text = f"the API does not serve {wording.listed(kinds)}, although the profile declares Kueue"
         return _absent(required, text, NOT_INSTALLED, absent[0])
     for note in evidence.notes("refused"):
         code, kind = fields.number(note.data, "code") or 0, str(note.data.get("kind"))
@@ -105,7 +105,7 @@ def _why(evidence: Evidence) -> str:
 
 
 def _absent(required: str, text: str, cause: Cause, line: Line) -> Finding:
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL, required, text, violation=True, causes=(cause,), evidence=(line.key,),
         repeat=("kubectl api-resources --api-group=kueue.x-k8s.io", "kubectl -n kueue-system get pods"),
     )  # fmt: skip
@@ -113,7 +113,7 @@ def _absent(required: str, text: str, cause: Cause, line: Line) -> Finding:
 
 def nothing(evidence: Evidence, required: str, what: str) -> Finding:
     """Return that there was nothing to judge."""
-    return say.finding(Verdict.INCONCLUSIVE, required, terms.nothing(evidence, what))
+    return wording.finding(Verdict.INCONCLUSIVE, required, subjects.nothing(evidence, what))
 
 
 def gap(evidence: Evidence, start: float, end: float, *kinds: str) -> str:
@@ -166,15 +166,17 @@ def together(job: Held) -> tuple[float, float] | None:
     return next((span for gen in job.gang.generations if (span := gen.together()) is not None), None)
 
 
-def pods_can_run(evidence: Evidence, given: terms.Given) -> Presupposed:
+def pods_can_run(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether no pod was kept from running by its image or kubelet; where none was made nothing stands on it."""
-    state = presupposed.pods_ran(evidence, given)
+    state = presuppositions.pods_ran(evidence, given)
     return (
-        state if state.held is not None else say.presupposed(state.name, held=True, observed=state.observed)
+        state
+        if state.held is not None
+        else wording.presupposed(state.name, held=True, observed=state.observed)
     )
 
 
-def quota_within_capacity(evidence: Evidence, given: terms.Given) -> Presupposed:
+def quota_within_capacity(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the ClusterQueues that admitted something promise no more than nodes ever offered.
 
     Plain Kueue admits by quota alone: over what the nodes have it promised nobody that admitted pods all run.
@@ -187,7 +189,7 @@ def quota_within_capacity(evidence: Evidence, given: terms.Given) -> Presupposed
         for resource, amount in fields.sub(line.object, "status", "allocatable").items():
             most[resource] = max(most.get(resource, Fraction(0)), fields.quantity(amount))
     if not offered or not all(offered.values()):
-        return say.presupposed(
+        return wording.presupposed(
             name, held=True, observed="what nodes have was not seen: nothing speaks against it"
         )
     admitting = {
@@ -202,19 +204,21 @@ def quota_within_capacity(evidence: Evidence, given: terms.Given) -> Presupposed
             if limit is not None and "/" in resource and amount > there:
                 text = (
                     f"ClusterQueue {queue}: nominalQuota {quantities.format_quantity(amount)} {resource}, "
-                    f"allocatable {quantities.format_quantity(there)} ({say.listed(sorted(offered), 6)})"
+                    f"allocatable {quantities.format_quantity(there)} ({wording.listed(sorted(offered), 6)})"
                 )
-                return say.presupposed(name, held=False, observed=text, evidence=(limit.key,))
-    return say.presupposed(name, held=True, observed=f"{len(admitting - {''})} queues, {len(offered)} nodes")
+                return wording.presupposed(name, held=False, observed=text, evidence=(limit.key,))
+    return wording.presupposed(
+        name, held=True, observed=f"{len(admitting - {''})} queues, {len(offered)} nodes"
+    )
 
 
-def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
+def control_ran(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether a Job that fits ran on the queue that refused another."""
     name = "a fitting Job ran on the same queue"
     refused = named(evidence, given, "over-quota")
     large = refused if refused is not None else tuple(j for j in labelled(evidence) if over(evidence, j))
     if not large:
-        return say.presupposed(name, held=None, observed="no Job above its queue's quota in the evidence")
+        return wording.presupposed(name, held=None, observed="no Job above its queue's quota in the evidence")
     tried = ""
     for job in labelled(evidence):
         same = kueue_quota.cluster_queue_of(evidence, job) == kueue_quota.cluster_queue_of(evidence, large[0])
@@ -223,10 +227,10 @@ def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
         span = together(job)
         if span is not None and span[1] > large[0].created:
             text = f"{job.gang.name} ran whole at t={span[0]:.2f} s"
-            return say.presupposed(
+            return wording.presupposed(
                 name, held=True, observed=text, evidence=(job.gang.job.key,) if job.gang.job else ()
             )
         tried = f"{job.gang.name} did not run: {refusals(job)}"
-    expired = terms.timed_out(evidence) is not None
+    expired = subjects.timed_out(evidence) is not None
     held = False if tried and expired else None
-    return say.presupposed(name, held=held, observed=tried or "no other Job on that queue")
+    return wording.presupposed(name, held=held, observed=tried or "no other Job on that queue")

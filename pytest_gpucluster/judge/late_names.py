@@ -13,7 +13,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import resolvers
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 TOO_EARLY = Cause(
@@ -133,8 +133,8 @@ def decide(evidence: Evidence, required: str, dns: Cause) -> Finding | None:
     times = {name: published(evidence, name) for name in names}
     never = [name for name, t in times.items() if t is None]
     if never:
-        text = f"{say.listed(never)} was not known to {unknown[0].pod}, and no EndpointSlice lists its pod as ready"
-        return say.finding(Verdict.INCONCLUSIVE, required, text, causes=(TOO_EARLY,), evidence=keys)
+        text = f"{wording.listed(never)} was not known to {unknown[0].pod}, and no EndpointSlice lists its pod as ready"
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, causes=(TOO_EARLY,), evidence=keys)
     late = [
         one
         for one in unknown
@@ -146,26 +146,24 @@ def decide(evidence: Evidence, required: str, dns: Cause) -> Finding | None:
         one = late[0]
         since = times[one.name]
         text = f"{one.name} is published from t={since:.0f} s, and {one.pod} did not know it at t={one.early:.0f} s"
-        return say.finding(Verdict.FAIL, required, text, causes=(dns,), evidence=keys, violation=True)
+        return wording.finding(Verdict.FAIL, required, text, causes=(dns,), evidence=keys, violation=True)
     last = max(t for t in times.values() if t is not None)
     after = list(_went_on(evidence, unknown, last))
     if not after:
-        text = (
-            f"{say.listed(names)} is published from t={last:.0f} s; nobody was seen to look it up after that"
-        )
-        return say.finding(Verdict.INCONCLUSIVE, required, text, causes=(TOO_EARLY,), evidence=keys)
+        text = f"{wording.listed(names)} is published from t={last:.0f} s; nobody was seen to look it up after that"
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, causes=(TOO_EARLY,), evidence=keys)
     early = list(dict.fromkeys(one.pod for one in unknown if not one.went_well))
-    ended = f"{len(early)} attempts ended before that ({say.listed(early)}), " if early else ""
+    ended = f"{len(early)} attempts ended before that ({wording.listed(early)}), " if early else ""
     text = (
-        f"{say.listed(names)} is published from t={last:.0f} s, when its pod became ready; {ended}{after[0].name} "
+        f"{wording.listed(names)} is published from t={last:.0f} s, when its pod became ready; {ended}{after[0].name} "
         "ended well after it"
     )
     number = Number("time until the last name was published", round(last, 3), "s", origin="EndpointSlice")
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         required,
         text,
-        where=say.places(after),
+        where=wording.places(after),
         causes=(TOO_EARLY,),
         evidence=keys,
         numbers=(number,),

@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.objects.owners import COMPLETED
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.judge import several, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -123,9 +123,9 @@ def _task_of(gang: Gang, pod: PodStory) -> str:
     return FIRST if pod.slot == "index 0" else OTHERS if pod.slot.startswith("index ") else ""
 
 
-def _jobs(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+def _jobs(evidence: Evidence, given: subjects.Given) -> tuple[Gang, ...]:
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     return tuple(gang for gang in gangs if gang.kind in (names.VC_JOB, names.BATCH_JOB))
 
 
@@ -133,13 +133,13 @@ def _cause(gang: Gang, of_volcano: Cause, of_kubernetes: Cause) -> Cause:
     return of_kubernetes if gang.kind == names.BATCH_JOB else of_volcano
 
 
-@terms.judge
-def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def completes_with_policy(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-001."""
     jobs = _jobs(evidence, given)
     if not jobs:
-        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, terms.nothing(evidence, "Job"))
-    arranged = terms.of(evidence, given).arranged
+        return wording.finding(Verdict.INCONCLUSIVE, COMPLETES, subjects.nothing(evidence, "Job"))
+    arranged = subjects.of(evidence, given).arranged
     findings: list[Finding] = []
     for gang in jobs:
         acted = bool(gang.job and gang.job.phase_time("Completing") is not None)
@@ -149,7 +149,7 @@ def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
             if one.others and (one.policy or (one.policy is None and acted))
         ]
     if findings:
-        return say.telling(findings)
+        return wording.telling(findings)
     with_policy = [gang for gang in jobs if _any_policy(gang)]
     if not with_policy:
         what = (
@@ -159,14 +159,14 @@ def completes_with_policy(evidence: Evidence, given: terms.Given) -> Finding:
         )
         text = f"{jobs[0].title} has no {what}"
         cause = _cause(jobs[0], POLICY, SUCCESS_POLICY)
-        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, jobs[0], causes=(cause,))
+        return wording.finding(Verdict.INCONCLUSIVE, COMPLETES, text, jobs[0], causes=(cause,))
     gang = with_policy[0]
-    expired = terms.timed_out(evidence) if arranged else None
+    expired = subjects.timed_out(evidence) if arranged else None
     if expired and not any(p.phase == "Succeeded" for p in gang.pods):
         text = f"no task of {gang.title} ended with 0 (waited for {expired[0]}): the policy was not put to the test"
-        return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
+        return wording.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
     text = f"no task of {gang.title} with the policy ended with 0 while another member was still running"
-    return say.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
+    return wording.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
 
 
 def _any_policy(gang: Gang) -> bool:
@@ -180,10 +180,10 @@ def _any_policy(gang: Gang) -> bool:
     )
 
 
-def _completed(evidence: Evidence, given: terms.Given, one: Ended) -> Finding:
-    budget = terms.seconds(given, "complete", "finish") or ACT_WITHIN
+def _completed(evidence: Evidence, given: subjects.Given, one: Ended) -> Finding:
+    budget = subjects.seconds(given, "complete", "finish") or ACT_WITHIN
     until = _due(evidence, given, one, budget)
-    master = say.listed([pod.name for pod in one.pods], 2)
+    master = wording.listed([pod.name for pod in one.pods], 2)
     start = f"{master} ended with 0 at t={one.t:.2f} s"
     alone = tuple(pod for pod in one.others if volcano_jobs.left(pod) is None or _before(pod))
     asked = {
@@ -194,24 +194,24 @@ def _completed(evidence: Evidence, given: terms.Given, one: Ended) -> Finding:
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         waits = [t - one.t for t in asked.values() if t is not None]
         number = Number("deletion asked after", max(waits, default=None), "s", budget, "budget to complete")
-        return say.finding(
-            verdict, COMPLETES, f"{start}; {text}", one.gang, where=say.places(one.others), evidence=keys,
+        return wording.finding(
+            verdict, COMPLETES, f"{start}; {text}", one.gang, where=wording.places(one.others), evidence=keys,
             numbers=(number,), **more,
         )  # fmt: skip
 
     ran_on = [pod.name for pod in alone if pod.finished is not None and pod.finished > until]
     idle = [name for name, t in asked.items() if t is None or t > until] + ran_on
     if idle and evidence.end >= until:
-        text = f"{say.listed(idle, 4)} left running {evidence.end - one.t:.1f} s later, no deletion asked for"
+        text = f"{wording.listed(idle, 4)} left running {evidence.end - one.t:.1f} s later, no deletion asked for"
         cause = _cause(one.gang, CONTROLLERS, JOB_CONTROLLER)
         return found(Verdict.FAIL, text, violation=True, causes=(cause,))
     if idle:
         return found(
-            Verdict.INCONCLUSIVE, f"the evidence ends before deletion of {say.listed(idle, 4)} was due"
+            Verdict.INCONCLUSIVE, f"the evidence ends before deletion of {wording.listed(idle, 4)} was due"
         )
     if not asked:
         # Ranks of one job often end together; those that did are no test of what ends the others.
-        text = f"{say.listed([pod.name for pod in alone], 4)} ended without being asked"
+        text = f"{wording.listed([pod.name for pod in alone], 4)} ended without being asked"
         return found(
             Verdict.INCONCLUSIVE, f"{text}: what the master's end does to others was not put to the test"
         )
@@ -224,9 +224,9 @@ def _before(pod: PodStory) -> bool:
     return pod.finished is not None and (going is None or pod.finished < going)
 
 
-def _due(evidence: Evidence, given: terms.Given, one: Ended, budget: float) -> float:
+def _due(evidence: Evidence, given: subjects.Given, one: Ended, budget: float) -> float:
     """Return by when deletion must have been asked for: the budget, a window after Completed, or an expired wait."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     due = [one.t + budget + limits.grain]
     completed = one.gang.job.completed if one.gang.job else None
     if completed is not None:
@@ -260,18 +260,18 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
     ]
     gone = [pod.deleted for pod in one.others if pod.deleted is not None]
     grace = max((pod.grace for pod in one.others), default=0.0)
-    text = f"deletion of {say.listed([pod.name for pod in one.others], 4)} asked within {_longest(one):.1f} s"
+    text = f"deletion of {wording.listed([pod.name for pod in one.others], 4)} asked within {_longest(one):.1f} s"
     if gone:
         text += f", gone at t={max(gone):.0f} s (grace period {grace:.0f} s)"
     job = one.gang.job
     if left:
         return found(
             Verdict.INCONCLUSIVE,
-            f"{text}; {say.listed([p.name for p in left], 4)} still terminating at the end",
+            f"{text}; {wording.listed([p.name for p in left], 4)} still terminating at the end",
         )
     if job is not None and job.phase in COMPLETED:
         ready = max([until, *gone])
-        expired = terms.timed_out(evidence, one.t, job.completed or 0.0)
+        expired = subjects.timed_out(evidence, one.t, job.completed or 0.0)
         if (job.completed or 0.0) > ready + budget or expired:
             when = f"only {(job.completed or 0.0) - one.t:.1f} s after the master had ended"
             vain = f" (waited for {expired[0]})" if expired else ""
@@ -280,7 +280,7 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
     if job is not None and job.phase in ("Failed", "Aborted", "Terminated"):
         cause = _cause(one.gang, CONTROLLERS, JOB_CONTROLLER)
         return found(Verdict.FAIL, f"{text}; but the Job ended {job.phase}", causes=(cause,))
-    expired = terms.timed_out(evidence, one.t)
+    expired = subjects.timed_out(evidence, one.t)
     if expired:
         return found(Verdict.FAIL, f"{text}; the Job never became Completed (waited for {expired[0]})")
     return found(Verdict.INCONCLUSIVE, f"{text}; the Job was not seen Completed")
@@ -292,10 +292,10 @@ def _longest(one: Ended) -> float:
     return max((min(times) - one.t for times in ends if times), default=0.0)
 
 
-@terms.judge
-def lingers_without_policy_control(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def lingers_without_policy_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-002: the control shows workers that outlive their master."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     jobs = _jobs(evidence, given)
     best: tuple[float, Ended] | None = None
     for gang in jobs:
@@ -307,11 +307,11 @@ def lingers_without_policy_control(evidence: Evidence, given: terms.Given) -> Fi
                 best = (stay, one)
     if best is None:
         text = "no task without the policy ended while other members ran"
-        return say.finding(Verdict.INCONCLUSIVE, LINGERS, text, jobs[0] if jobs else None)
+        return wording.finding(Verdict.INCONCLUSIVE, LINGERS, text, jobs[0] if jobs else None)
     stay, one = best
     text = (
-        f"{say.listed([p.name for p in one.pods], 2)} ended with 0 at t={one.t:.2f} s; "
-        f"{say.listed([p.name for p in one.others], 4)} ran on for {stay:.1f} s, nobody asked for their deletion"
+        f"{wording.listed([p.name for p in one.pods], 2)} ended with 0 at t={one.t:.2f} s; "
+        f"{wording.listed([p.name for p in one.others], 4)} ran on for {stay:.1f} s, nobody asked for their deletion"
     )
     gaps = evidence.gaps("Pod", one.t, one.t + stay)
     shown = stay >= limits.window and not gaps
@@ -322,12 +322,12 @@ def lingers_without_policy_control(evidence: Evidence, given: terms.Given) -> Fi
         if not gaps
         else "; gap in the watch"
     )
-    return say.finding(
+    return wording.finding(
         Verdict.PASS if shown else Verdict.INCONCLUSIVE,
         LINGERS,
         f"{'shown: ' if shown else ''}{text}{more}",
         one.gang,
-        where=say.places(one.others),
+        where=wording.places(one.others),
         causes=(_cause(one.gang, POLICY, SUCCESS_POLICY),),
         evidence=tuple(pod.keys["finished"] for pod in one.pods[:4]),
         numbers=(Number("lingered", stay, "s", limits.window, "three scheduler periods or the window"),),

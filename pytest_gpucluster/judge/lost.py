@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.evidence.scheduling.lost_members import SHORT_PHASES, Shortage, shortages
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REPORTED = "after a gang lost a member and its slot, the gang's own object reports that it is short"
@@ -33,34 +33,36 @@ NOT_HEALED = Cause(
 _ORDER = (Verdict.FAIL, Verdict.PASS, Verdict.NOT_APPLICABLE, Verdict.INCONCLUSIVE)
 
 
-@terms.judge
-def reported(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def reported(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-009."""
     found = _judged(evidence, given)
     if isinstance(found, str):
-        return say.finding(Verdict.INCONCLUSIVE, REPORTED, found)
+        return wording.finding(Verdict.INCONCLUSIVE, REPORTED, found)
     return _first([_reported(evidence, given, shortage) for shortage in found])
 
 
-@terms.judge
-def healed(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def healed(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-010."""
     found = _judged(evidence, given)
     if isinstance(found, str):
-        return say.finding(Verdict.INCONCLUSIVE, HEALED, found)
+        return wording.finding(Verdict.INCONCLUSIVE, HEALED, found)
     lost = [shortage for shortage in found if shortage.lost]
     if not lost:
         text = f"no member of {found[0].gang.title} was lost: those that left had come to their own end"
-        return say.finding(Verdict.INCONCLUSIVE, HEALED, text, found[0].gang)
+        return wording.finding(Verdict.INCONCLUSIVE, HEALED, text, found[0].gang)
     return _first([_healed(evidence, given, shortage) for shortage in lost])
 
 
-def _judged(evidence: Evidence, given: terms.Given) -> list[Shortage] | str:
+def _judged(evidence: Evidence, given: subjects.Given) -> list[Shortage] | str:
     """Return the shortages of the gangs under judgement, or why there are none."""
-    named = terms.cast(evidence, given, "subject")
-    gangs = [gang for gang in (named if named is not None else terms.everyone(evidence)) if gang.minimum > 1]
+    named = subjects.cast(evidence, given, "subject")
+    gangs = [
+        gang for gang in (named if named is not None else subjects.everyone(evidence)) if gang.minimum > 1
+    ]
     if not gangs:
-        return terms.nothing(evidence)
+        return subjects.nothing(evidence)
     found = [shortage for gang in gangs for shortage in shortages(evidence, gang)]
     if found:
         return found
@@ -74,7 +76,7 @@ def _first(findings: Sequence[Finding]) -> Finding:
 
 
 def _who(shortage: Shortage) -> str:
-    went = say.listed([pod.where for pod in shortage.missing], 3) or "members"
+    went = wording.listed([pod.where for pod in shortage.missing], 3) or "members"
     failed = any(pod.phase == "Failed" for pod in shortage.missing)
     how = "was lost" if shortage.lost else "failed" if failed else "came to its end"
     held = f"{shortage.held} of {shortage.generation.minimum}"
@@ -92,7 +94,7 @@ def _keys(shortage: Shortage) -> tuple[str, ...]:
 
 def _finding(
     evidence: Evidence,
-    given: terms.Given,
+    given: subjects.Given,
     shortage: Shortage,
     said: tuple[Verdict, str, str],
     *,
@@ -100,15 +102,15 @@ def _finding(
     numbers: tuple[Number, ...] = (),
 ) -> Finding:
     verdict, required, text = said
-    return say.finding(
+    return wording.finding(
         verdict, required, text, shortage.gang, causes=causes, numbers=numbers, violation=verdict is Verdict.FAIL,
-        where=say.places(shortage.missing) or (shortage.gang.title,), evidence=_keys(shortage),
-        currency=terms.currency(evidence, given, shortage.gang),
+        where=wording.places(shortage.missing) or (shortage.gang.title,), evidence=_keys(shortage),
+        currency=subjects.currency(evidence, given, shortage.gang),
     )  # fmt: skip
 
 
-def _reported(evidence: Evidence, given: terms.Given, shortage: Shortage) -> Finding:
-    limits = terms.of(evidence, given)
+def _reported(evidence: Evidence, given: subjects.Given, shortage: Shortage) -> Finding:
+    limits = subjects.of(evidence, given)
     group, who = shortage.generation.group, _who(shortage)
     if shortage.reports:
         t, what, _ = shortage.reports[0]
@@ -145,7 +147,7 @@ def _reported(evidence: Evidence, given: terms.Given, shortage: Shortage) -> Fin
     return _finding(evidence, given, shortage, (Verdict.INCONCLUSIVE, REPORTED, text))
 
 
-def _healed(evidence: Evidence, given: terms.Given, shortage: Shortage) -> Finding:
+def _healed(evidence: Evidence, given: subjects.Given, shortage: Shortage) -> Finding:
     bound, back = _bound(given), shortage.returned
     seconds = shortage.end - (back[0] if back is not None else shortage.start)
     since = "its slot was back" if back is not None else "the loss"
@@ -170,10 +172,10 @@ def _healed(evidence: Evidence, given: terms.Given, shortage: Shortage) -> Findi
 
 
 def _in_time(
-    evidence: Evidence, given: terms.Given, shortage: Shortage, seconds: float
+    evidence: Evidence, given: subjects.Given, shortage: Shortage, seconds: float
 ) -> tuple[Verdict, str]:
     """Judge a gang that is whole again: in time, or reported as short until then."""
-    bound, grain = _bound(given), terms.of(evidence, given).grain
+    bound, grain = _bound(given), subjects.of(evidence, given).grain
     if bound is not None and seconds + grain <= bound:
         return Verdict.PASS, f" (declared: {bound:.2f} s)"
     if shortage.reports:
@@ -186,10 +188,10 @@ def _in_time(
 
 
 def _still_short(
-    evidence: Evidence, given: terms.Given, shortage: Shortage, seconds: float
+    evidence: Evidence, given: subjects.Given, shortage: Shortage, seconds: float
 ) -> tuple[Verdict, str]:
     """Judge a gang that is not whole again when the evidence or the gang ends."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     short = shortage.at_end in SHORT_PHASES
     saying = f"; its object says so: phase {shortage.at_end}" if short else ""
     if shortage.returned is None:
@@ -201,7 +203,7 @@ def _still_short(
     return Verdict.FAIL, f", and its object says {shortage.at_end or 'nothing'}"
 
 
-def _bound(given: terms.Given) -> float | None:
+def _bound(given: subjects.Given) -> float | None:
     value = given.get("recovery")
     return (
         float(value)

@@ -11,8 +11,8 @@ from pytest_gpucluster.judge import (
     mfu_terms,
     mfu_together,
     mfu_training,
-    say,
-    terms,
+    subjects,
+    wording,
 )
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -33,8 +33,8 @@ UNREADABLE = Cause(
 DEFAULT_LOSS = 0.05
 
 
-@terms.judge
-def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def not_fallen(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-006."""
     products, gang = mfu_terms.told(evidence, given, "gemm", "gemm")
     training, trained = mfu_terms.told(evidence, given, "train", "train")
@@ -43,16 +43,16 @@ def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
     ranks = [*products.measured, *training.measured]
     if not ranks and not mfu_terms.mfu(given):
         text = "no rank told figures, and nothing is declared to compare them with"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained)
     if not base and not problem:
         text = "no baseline is declared (mfu.baseline)"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)
     if ranks and all(rank.cpu for rank in ranks):
         text = "no GPU was measured: figures of CPUs are compared with nothing"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)
     keys = (*mfu_terms.keys(products), *mfu_terms.keys(training))
     if problem:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, problem, gang or trained, causes=(UNREADABLE,), evidence=keys
         )
     now: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
     if not pairs:
         text = "; ".join(apart) or "no figure of this run has a partner in the baseline"
         cause = OTHER_SHAPE if apart else mfu_terms.NO_LINE
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained, causes=(cause,), evidence=keys
         )
     allowed = samples.number(mfu_terms.mfu(given).get("regression")) or DEFAULT_LOSS
@@ -79,7 +79,7 @@ def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
             for what, unit, was, is_ in fallen
         )
         slowest = mfu_terms.places(list(products.measured)) if products.measured else ()
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang or trained, violation=True, causes=(REGRESSED,), numbers=numbers,
             evidence=keys, where=slowest,
         )  # fmt: skip
@@ -101,14 +101,14 @@ def not_fallen(evidence: Evidence, given: terms.Given) -> Finding:
     if doubts:
         return mfu_terms.undecided(doubts, REQUIRED, gang or trained, evidence=keys, numbers=numbers)
     if apart:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "; ".join(apart), gang or trained, causes=(OTHER_SHAPE,), evidence=keys,
             numbers=numbers,
         )  # fmt: skip
     worst = min(pairs, key=lambda pair: pair[3] / pair[2])
     change = f"{worst[3] / worst[2] - 1:+.1%}"
-    text = f"{say.count(len(pairs), 'figure')}; the lowest against the baseline is {worst[0]}, {change}"
-    return say.finding(Verdict.PASS, REQUIRED, text, gang or trained, evidence=keys, numbers=numbers)
+    text = f"{wording.count(len(pairs), 'figure')}; the lowest against the baseline is {worst[0]}, {change}"
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang or trained, evidence=keys, numbers=numbers)
 
 
 Pair = tuple[str, str, float, float]

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware import own_gpus
 from pytest_gpucluster.evidence.hardware.throughput import Rank
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import mfu_terms, terms
+from pytest_gpucluster.judge import mfu_terms, subjects
 from pytest_gpucluster.judge.mfu_terms import SHORT, UNKNOWN_GPU, WRONG_PEAK, WRONG_PRODUCT, Doubt
 from pytest_gpucluster.measure import consistency, flops, peaks, samples
 from pytest_gpucluster.requirement import Cause
@@ -59,7 +59,7 @@ def _unknown(rank: Rank, text: str, cause: Cause) -> Doubt:
     return Doubt(f"{rank.place}: {text}", rank, cause)
 
 
-def above(rank: Rank, what: str, tflops: float, number_format: str, given: terms.Given) -> list[Doubt]:
+def above(rank: Rank, what: str, tflops: float, number_format: str, given: subjects.Given) -> list[Doubt]:
     """Return whether a speed is above what the device can do, or cannot be compared with that."""
     if rank.cpu:
         told = fields.number(rank.device, "cpus") or MOST_CPUS
@@ -83,7 +83,7 @@ def above(rank: Rank, what: str, tflops: float, number_format: str, given: terms
     return []
 
 
-def of_peak(rank: Rank, number_format: str, tflops: float, given: terms.Given) -> str:
+def of_peak(rank: Rank, number_format: str, tflops: float, given: subjects.Given) -> str:
     """Return how the declared peak is not that of the GPU, as far as the list knows it; "" where it may be."""
     declared = samples.number(fields.sub(mfu_terms.mfu(given), "peaks").get(number_format))
     found = mfu_terms.part(rank)
@@ -104,13 +104,13 @@ def of_time(rank: Rank) -> list[Doubt]:
     return [_impossible(rank, early, CONTRADICTS)] if early else []
 
 
-def of_products(rank: Rank, given: terms.Given) -> list[Doubt]:
+def of_products(rank: Rank, given: subjects.Given) -> list[Doubt]:
     """Return what speaks against the figures of a line of `gemm`, of any format."""
     told = [one for name in formats(rank) for one in of_product(rank, name, given)]
     return told + of_time(rank)
 
 
-def of_product(rank: Rank, name: str, given: terms.Given) -> list[Doubt]:
+def of_product(rank: Rank, name: str, given: subjects.Given) -> list[Doubt]:
     """Return what speaks against the figures of one format in a line of `gemm`."""
     data = fields.sub(rank.told, "results", name)
     what = f"{name} product"
@@ -155,7 +155,7 @@ def _unsteady(rank: Rank, what: str, data: Mapping[str, Any]) -> list[Doubt]:
     return [_unknown(rank, f"{what} did not get steady, CV {data.get('cv')!r}", UNSTEADY)]
 
 
-def of_smoke(rank: Rank, world: int, given: terms.Given) -> str:
+def of_smoke(rank: Rank, world: int, given: subjects.Given) -> str:
     """Return what speaks against the figures in a line of `smoke`, "" where nothing does."""
     data = rank.told
     own = "bf16" if data.get("format") == "bf16" else "fp32"
@@ -184,7 +184,7 @@ def decoder(rank: Rank) -> flops.Decoder | None:
     return flops.Decoder(*known) if len(known) == len(values) and known[1] % known[2] == 0 else None
 
 
-def of_training(rank: Rank, given: terms.Given) -> list[Doubt]:
+def of_training(rank: Rank, given: subjects.Given) -> list[Doubt]:
     """Return what speaks against the figures in a line of `train_step`."""
     data, what = rank.told, "training step"
     size = decoder(rank)

@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, subjects, wording
 from pytest_gpucluster.judge.mfu_terms import Doubt
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -18,12 +18,12 @@ ABOVE_PRODUCTS = Cause(
 )
 
 
-@terms.judge
-def possible(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def possible(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-003."""
     products, gang = mfu_terms.told(evidence, given, "gemm", "gemm")
     training, trained = mfu_terms.told(evidence, given, "train", "train")
-    known = terms.roles(evidence, given)
+    known = subjects.roles(evidence, given)
     doubts: list[Doubt] = []
     for told, role, key in ((products, "gemm", "world"), (training, "train", "training_world")):
         if told.ranks or role in known:
@@ -57,19 +57,19 @@ def possible(evidence: Evidence, given: terms.Given) -> Finding:
     if impossible:
         text = "; ".join(doubt.text for doubt in impossible[:4])
         where = mfu_terms.places([doubt.rank for doubt in impossible if doubt.rank is not None])
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, where=where, evidence=keys, numbers=numbers,
             causes=tuple(dict.fromkeys(doubt.cause for doubt in impossible))[:3],
         )  # fmt: skip
     if doubts:
         return mfu_terms.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
     if all(rank.cpu for rank in ranks):
-        text = f"{say.count(count, 'figure')} of {say.count(len(ranks), 'rank')} on CPUs"
+        text = f"{wording.count(count, 'figure')} of {wording.count(len(ranks), 'rank')} on CPUs"
         tail = "no share of a peak is claimed, since of CPUs none is declared"
     else:
-        text = f"{say.count(count, 'figure')} of {say.count(len(ranks), 'rank')}"
+        text = f"{wording.count(count, 'figure')} of {wording.count(len(ranks), 'rank')}"
         tail = "none is above the dense peak of its GPU, and no clock was held back"
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, f"{text}, each finite and following from its own counts; {tail}", gang,
         where=mfu_terms.places(ranks), evidence=keys, numbers=numbers,
     )  # fmt: skip

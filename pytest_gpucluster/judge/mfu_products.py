@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, subjects, wording
 from pytest_gpucluster.measure import floors, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -21,8 +21,8 @@ SLOW = Cause(
 )
 
 
-@terms.judge
-def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def reach_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-001."""
     told, gang = mfu_terms.told(evidence, given, "gemm", "gemm")
     nothing = mfu_terms.nobody(evidence, told, gang, REQUIRED, "figures of products")
@@ -34,7 +34,7 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     if wrong is not None:
         # On CPUs too: of them no speed is judged, but what they compute is right.
         text, ranks, cause = wrong
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), numbers=tuple(_numbers(told, given)),
             where=mfu_terms.places(ranks), **shown,
         )  # fmt: skip
@@ -52,7 +52,7 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
         held = [doubt for rank in ranks for doubt in mfu_terms.of_clocks(rank, given, readable=False)]
         causes = tuple(dict.fromkeys([*(doubt.cause for doubt in held), cause]))
         more = "".join(f"; {doubt.text}" for doubt in held[:2])
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text + more, gang, violation=True, causes=causes, numbers=numbers,
             where=mfu_terms.places(ranks), **shown,
         )  # fmt: skip
@@ -64,7 +64,7 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     absent = _unmeasured(told, given)
     if doubts or absent:
         if not doubts:
-            return say.finding(
+            return wording.finding(
                 Verdict.INCONCLUSIVE,
                 REQUIRED,
                 absent,
@@ -76,9 +76,9 @@ def reach_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
         return mfu_terms.undecided(doubts, REQUIRED, gang, numbers=numbers, **shown)
     if not any(number.bound is not None for number in numbers):
         text = f"{NOTHING}; measured: {_listed(told)}"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang, numbers=numbers, **shown)
-    text = f"{say.count(len(told.measured), 'GPU')} of {facts['shape']['device']}: {_listed(told)}"
-    return say.finding(
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang, numbers=numbers, **shown)
+    text = f"{wording.count(len(told.measured), 'GPU')} of {facts['shape']['device']}: {_listed(told)}"
+    return wording.finding(
         Verdict.PASS,
         REQUIRED,
         text,
@@ -105,7 +105,7 @@ def speed(rank: Rank, name: str) -> float | None:
     )
 
 
-def floor_of(rank: Rank, name: str, given: terms.Given) -> floors.Floor | None:
+def floor_of(rank: Rank, name: str, given: subjects.Given) -> floors.Floor | None:
     """Return the floor of a rank's GPU in a format."""
     declared = fields.items(mfu_terms.mfu(given), "floors")
     peak, _ = mfu_terms.peak(rank, name, given)
@@ -130,7 +130,7 @@ def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
     return text, [one for one, _ in wrong], mfu_terms.WRONG_PRODUCT
 
 
-def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] | None:
+def _violation(told: Told, given: subjects.Given) -> tuple[str, list[Rank], Cause] | None:
     """Return what must not be and was measured: a GPU below its floor, GPUs too far apart."""
     for name in _names(told):
         low = []
@@ -143,7 +143,7 @@ def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] 
         if low:
             value, floor, rank = min(low, key=lambda one: one[0] / one[1].tflops)
             others = (
-                f"; {say.count(len(low), 'GPU')} of {len(told.measured)} below it" if len(low) > 1 else ""
+                f"; {wording.count(len(low), 'GPU')} of {len(told.measured)} below it" if len(low) > 1 else ""
             )
             text = f"{rank.place}: {name} products at {value:g} TFLOP/s, the floor is {floor.tflops:g} ({floor.origin})"
             return text + others, [one[2] for one in low], SLOW
@@ -163,7 +163,7 @@ def _violation(told: Told, given: terms.Given) -> tuple[str, list[Rank], Cause] 
     return None
 
 
-def _counts(rank: Rank, name: str, given: terms.Given) -> bool:
+def _counts(rank: Rank, name: str, given: subjects.Given) -> bool:
     """Report whether nothing makes the figure of a rank in a format no figure."""
     return not any(_voids(doubt) for doubt in mfu_doubts.of_product(rank, name, given))
 
@@ -186,7 +186,7 @@ def _by_node(told: Told, name: str) -> dict[str, list[tuple[Rank, float]]]:
     return found
 
 
-def _unmeasured(told: Told, given: terms.Given) -> str:
+def _unmeasured(told: Told, given: subjects.Given) -> str:
     """Return which format has a floor and was not measured by a GPU; "" for none."""
     for rank in told.measured:
         declared = {str(one.get("format")) for one in fields.items(mfu_terms.mfu(given), "floors")}
@@ -197,7 +197,7 @@ def _unmeasured(told: Told, given: terms.Given) -> str:
     return ""
 
 
-def _numbers(told: Told, given: terms.Given) -> list[Number]:
+def _numbers(told: Told, given: subjects.Given) -> list[Number]:
     """Return the slowest GPU of each format with its floor, and how far GPUs of a node lie apart."""
     found = []
     for name in _names(told):

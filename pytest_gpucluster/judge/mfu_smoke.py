@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware.throughput import Rank
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, say, terms
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, subjects, wording
 from pytest_gpucluster.measure import consistency, flops, peaks, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -33,8 +33,8 @@ DOCUMENTED_SIZE = 8192
 SLACK = 0.02
 
 
-@terms.judge
-def counts_right(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def counts_right(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-004."""
     told, gang = mfu_terms.told(evidence, given, "smoke", "smoke")
     if not told.ranks:
@@ -53,7 +53,7 @@ def counts_right(evidence: Evidence, given: terms.Given) -> Finding:
     if wrong:
         rank, (text, cause) = wrong[0]
         where = mfu_terms.places([one for one, _ in wrong])
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, f"{rank.place}: {text}", gang, violation=True, causes=(cause,), where=where,
             evidence=keys, numbers=numbers,
         )  # fmt: skip
@@ -63,14 +63,14 @@ def counts_right(evidence: Evidence, given: terms.Given) -> Finding:
     data = told.measured[0].told
     factor = 2 / (told.world or 1)
     text = (
-        f"{say.count(len(told.measured), 'rank')}, N {data['n']}, {data['steps']} steps: {data['tflops']:g} TFLOP/s a "
+        f"{wording.count(len(told.measured), 'rank')}, N {data['n']}, {data['steps']} steps: {data['tflops']:g} TFLOP/s a "
         f"rank with the all-reduce, {data['product_tflops']:g} without; the documented formula would tell "
         f"{data['tflops_documented']:g}, {factor:.3g} of that"
     )
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=numbers)
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=numbers)
 
 
-def _fault(rank: Rank, world: int | None, given: terms.Given) -> tuple[str, Cause] | None:
+def _fault(rank: Rank, world: int | None, given: subjects.Given) -> tuple[str, Cause] | None:
     """Return what is wrong with a rank's line and why, None where nothing is."""
     data = rank.told
     tolerances = consistency.SUM_TOLERANCE
@@ -118,7 +118,7 @@ def _numbers(ranks: list[Rank]) -> list[Number]:
     return found
 
 
-def _printed(evidence: Evidence, given: terms.Given) -> Finding | None:
+def _printed(evidence: Evidence, given: subjects.Given) -> Finding | None:
     """Judge what the documented program itself printed; None where it printed nothing."""
     lines = [
         (line, match)
@@ -128,7 +128,7 @@ def _printed(evidence: Evidence, given: terms.Given) -> Finding | None:
     if not lines:
         return None
     line, match = lines[-1]
-    n = terms.count(given, "smoke_n") or DOCUMENTED_SIZE
+    n = subjects.count(given, "smoke_n") or DOCUMENTED_SIZE
     world, steps, wall, told = (
         int(match["world"]),
         int(match["steps"]),
@@ -136,13 +136,13 @@ def _printed(evidence: Evidence, given: terms.Given) -> Finding | None:
         float(match["told"]),
     )
     if not (world and steps and wall > 0):
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"{match[0]}: no figure follows from it", evidence=(line.key,)
         )
     most = mfu_doubts.BEYOND * peaks.largest()
     if told > most:
         text = f"{match[0]}: {told:g} TFLOP/s are beyond any GPU ({most:g})"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, causes=(OTHER,), evidence=(line.key,))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, causes=(OTHER,), evidence=(line.key,))
     right, documented = flops.smoke_right(n, steps, wall), flops.smoke_documented(n, steps, wall, world)
     # The line has two digits of the seconds and one of the figure.
     slack = SLACK + 0.006 / wall + 0.06 / max(told, 0.06)
@@ -153,10 +153,10 @@ def _printed(evidence: Evidence, given: terms.Given) -> Finding | None:
     text = f"printed are {told:g} TFLOP/s a GPU on {world} ranks; {steps} x 2 x {n}^3 in {wall:g} s are {right:.4g}"
     if abs(told - right) <= slack * right:
         tail = "; the documented formula is right by accident on two ranks" if world == 2 else ""
-        return say.finding(Verdict.PASS, REQUIRED, text + tail, **more)
+        return wording.finding(Verdict.PASS, REQUIRED, text + tail, **more)
     if abs(told - documented) <= slack * documented:
         text += f", and {documented:.4g} by the documented formula"
-        return say.finding(Verdict.FAIL, REQUIRED, text, violation=True, causes=(DOCUMENTED,), **more)
-    return say.finding(
+        return wording.finding(Verdict.FAIL, REQUIRED, text, violation=True, causes=(DOCUMENTED,), **more)
+    return wording.finding(
         Verdict.INCONCLUSIVE, REQUIRED, f"{text}: neither formula gives it with this N", **more
     )

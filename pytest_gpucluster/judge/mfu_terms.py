@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.measure import consistency, peaks, samples
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -92,31 +92,31 @@ class Doubt:
         return (*(() if self.rank is None else (self.rank,)), *self.others)
 
 
-def mfu(given: terms.Given) -> fields.Object:
+def mfu(given: subjects.Given) -> fields.Object:
     """Return what the profile declares of speed."""
     return fields.sub(given, "mfu")
 
 
-def subject(evidence: Evidence, given: terms.Given, role: str) -> Gang | None:
+def subject(evidence: Evidence, given: subjects.Given, role: str) -> Gang | None:
     """Return the gang of a role; None where roles are not known."""
-    return terms.first(evidence, given, role)
+    return subjects.first(evidence, given, role)
 
 
-def told(evidence: Evidence, given: terms.Given, event: str, role: str) -> tuple[Told, Gang | None]:
+def told(evidence: Evidence, given: subjects.Given, event: str, role: str) -> tuple[Told, Gang | None]:
     """Return what the ranks of a role told with an event; of all pods where roles are not known."""
-    known = terms.roles(evidence, given)
+    known = subjects.roles(evidence, given)
     gang = subject(evidence, given, role)
     if role in known and gang is None:
         return Told((), 0, 0), None
-    return throughput.read(evidence, event, terms.uids(gang)), gang
+    return throughput.read(evidence, event, subjects.uids(gang)), gang
 
 
-def world(given: terms.Given, ranks: Told, key: str) -> int | None:
+def world(given: subjects.Given, ranks: Told, key: str) -> int | None:
     """Return how many ranks there must be."""
-    return terms.count(given, key) or ranks.world
+    return subjects.count(given, key) or ranks.world
 
 
-def peak(rank: Rank, number_format: str, given: terms.Given) -> tuple[float | None, str]:
+def peak(rank: Rank, number_format: str, given: subjects.Given) -> tuple[float | None, str]:
     """Return the dense TFLOP/s of a rank's GPU, and why there is none; what the profile declares goes first."""
     declared = samples.number(fields.sub(mfu(given), "peaks").get(number_format))
     if declared is not None:
@@ -146,17 +146,17 @@ def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str, wh
         return of_failed(failed[0], gang, required)
     text = f"no rank told {what}"
     if ranks.ranks:
-        text += f"; {say.count(len(ranks.ranks), 'rank')} said who they are"
+        text += f"; {wording.count(len(ranks.ranks), 'rank')} said who they are"
     if ranks.torn:
-        text += f"; {say.count(ranks.torn, 'line')} cut in the middle"
-    expired = terms.timed_out(evidence)
+        text += f"; {wording.count(ranks.torn, 'line')} cut in the middle"
+    expired = subjects.timed_out(evidence)
     if expired is not None:
         text += f"; waited for {expired[0]}"
-    return say.finding(Verdict.INCONCLUSIVE, required, text, gang, causes=(NO_LINE,), evidence=keys)
+    return wording.finding(Verdict.INCONCLUSIVE, required, text, gang, causes=(NO_LINE,), evidence=keys)
 
 
 def without_gpu(
-    ranks: Told, given: terms.Given, gang: Gang | None, required: str, text: str, **more: object
+    ranks: Told, given: subjects.Given, gang: Gang | None, required: str, text: str, **more: object
 ) -> Finding | None:
     """Return what ranks on CPUs make of a row about GPUs; None where GPUs were measured.
 
@@ -167,14 +167,14 @@ def without_gpu(
         return None
     if mfu(given).get("device") == "gpu":
         shown = f"{blind[0].place} computed on a CPU: its container sees no GPU"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, required, shown, gang, violation=True, causes=(BLIND,), where=places(blind), **more
         )
     if len(blind) < len(ranks.measured):
         shown = f"{blind[0].place} computed on a CPU, others on GPUs"
-        return say.finding(Verdict.INCONCLUSIVE, required, shown, gang, causes=(BLIND,), **more)
+        return wording.finding(Verdict.INCONCLUSIVE, required, shown, gang, causes=(BLIND,), **more)
     shown = f"no GPU was measured; on CPUs, for the record: {text}"
-    return say.finding(Verdict.NOT_APPLICABLE, required, shown, gang, **more)
+    return wording.finding(Verdict.NOT_APPLICABLE, required, shown, gang, **more)
 
 
 def lost_gpu(told: Told) -> Rank | None:
@@ -197,7 +197,7 @@ def of_failed(rank: Rank, gang: Gang | None, required: str) -> Finding:
     text = f"{rank.place} failed in {during or 'its program'}: {error}"
     lost = kind == "device"
     cause = {"device": LOST, "memory": MEMORY}.get(kind, NO_LINE)
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL if lost else Verdict.INCONCLUSIVE, required, text, gang, violation=lost,
         where=(rank.place,), causes=(cause,), evidence=(rank.key,),
     )  # fmt: skip
@@ -213,9 +213,9 @@ def incomplete(ranks: Told, number: int | None) -> list[Doubt]:
         return doubts
     absent = ranks.missing(number)
     if absent:
-        text = f"rank {say.listed([str(one) for one in absent])} of {number} told no figures"
+        text = f"rank {wording.listed([str(one) for one in absent])} of {number} told no figures"
         if ranks.torn:
-            text += f"; {say.count(ranks.torn, 'line')} cut in the middle"
+            text += f"; {wording.count(ranks.torn, 'line')} cut in the middle"
         doubts.append(Doubt(text, None, NO_LINE))
     worlds = {
         one
@@ -223,7 +223,7 @@ def incomplete(ranks: Told, number: int | None) -> list[Doubt]:
         if rank.line is not None and (one := rank.line.number("world")) is not None
     }
     if worlds - {number}:
-        text = f"ranks tell of worlds of {say.listed([str(one) for one in sorted(worlds)])}, there must be {number}"
+        text = f"ranks tell of worlds of {wording.listed([str(one) for one in sorted(worlds)])}, there must be {number}"
         doubts.append(Doubt(text, None, NO_LINE))
     beyond = [rank for rank in ranks.ranks if rank.rank >= number]
     if beyond:
@@ -231,7 +231,7 @@ def incomplete(ranks: Told, number: int | None) -> list[Doubt]:
     return doubts
 
 
-def of_clocks(rank: Rank, given: terms.Given, *, readable: bool) -> list[Doubt]:
+def of_clocks(rank: Rank, given: subjects.Given, *, readable: bool) -> list[Doubt]:
     """Return what speaks against a figure in the gauges that were read beside it.
 
     Args:
@@ -289,7 +289,7 @@ def keys(ranks: Told) -> tuple[str, ...]:
 
 def places(found: list[Rank]) -> tuple[str, ...]:
     """Return ranks with GPU, pod and node for `where`."""
-    return say.shown([rank.place for rank in found])
+    return wording.shown([rank.place for rank in found])
 
 
 def undecided(doubts: list[Doubt], required: str, gang: Gang | None, **more: object) -> Finding:
@@ -300,7 +300,7 @@ def undecided(doubts: list[Doubt], required: str, gang: Gang | None, **more: obj
     if about:
         more.setdefault("where", places(list(about.values())))
     causes = tuple(dict.fromkeys(doubt.cause for doubt in doubts))[:3]
-    return say.finding(Verdict.INCONCLUSIVE, required, text + left, gang, causes=causes, **more)
+    return wording.finding(Verdict.INCONCLUSIVE, required, text + left, gang, causes=causes, **more)
 
 
 def plain(value: Any) -> Any:

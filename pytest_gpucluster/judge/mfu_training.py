@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, say, terms
+from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, subjects, wording
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -37,8 +37,8 @@ UNTOLD = Cause(
 )
 
 
-@terms.judge
-def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def reaches_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-002."""
     told, gang = mfu_terms.told(evidence, given, "train", "train")
     nothing = mfu_terms.nobody(evidence, told, gang, REQUIRED, "figures of training")
@@ -50,7 +50,7 @@ def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     if wrong is not None:
         text, ranks, cause = wrong
         where = mfu_terms.places(ranks)
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), where=where, **shown
         )
     blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _text(told), numbers=(_speed(told),), **shown)
@@ -79,7 +79,7 @@ def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
     if floor is not None and reached is not None and reached < floor and not void:
         held = tuple(dict.fromkeys(doubt.cause for doubt in doubts))
         more = "".join(f"; {doubt.text}" for doubt in doubts[:2])
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, REQUIRED, f"{text}; the floor is {floor:g} ({training.get('origin')}){more}", gang,
             violation=True, causes=(*held, SLOW), numbers=numbers, where=mfu_terms.places(list(told.measured)), **shown,
         )  # fmt: skip
@@ -87,11 +87,11 @@ def reaches_the_floor(evidence: Evidence, given: terms.Given) -> Finding:
         return mfu_terms.undecided(doubts, REQUIRED, gang, numbers=numbers, **shown)
     if floor is None:
         text = f"no floor is declared (mfu.training.mfu); measured: {text}"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang, numbers=numbers, **shown)
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, numbers=numbers, **shown)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang, numbers=numbers, **shown)
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, numbers=numbers, **shown)
 
 
-def share(rank: Rank, given: terms.Given) -> float | None:
+def share(rank: Rank, given: subjects.Given) -> float | None:
     """Return the model FLOPs utilisation of a rank's GPU; None where peak or speed is not known."""
     size, speed = mfu_doubts.decoder(rank), samples.number(rank.told.get("tokens_per_s"))
     peak, _ = mfu_terms.peak(rank, str(rank.told.get("format") or ""), given)
@@ -170,7 +170,7 @@ def _text(told: Told) -> str:
     weights = f"{size.weights / 1e9:.3g} B weights" if size is not None else "a model of unknown size"
     compiled = "compiled" if how.get("compiled") is True else "not compiled"
     return (
-        f"{weights} on {say.count(len(told.measured), 'rank')}, {data.get('format')}, {compiled}: "
+        f"{weights} on {wording.count(len(told.measured), 'rank')}, {data.get('format')}, {compiled}: "
         f"{data.get('tflops')} TFLOP/s and {data.get('tokens_per_s')} tokens/s a rank, step {step.get('median')} s "
         f"(p95 {step.get('p95')})"
     )

@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import half_placement, would_fit
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import carried, faults, half, say, scarce, terms
+from pytest_gpucluster.judge import carried, faults, half, scarce, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -39,23 +39,23 @@ NOT_CARRIED = Cause(
 _ORDER = (Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE)
 
 
-def _subjects(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
-    named = terms.cast(evidence, given, "subject")
-    return named if named is not None else terms.everyone(evidence)
+def _subjects(evidence: Evidence, given: subjects.Given) -> tuple[Gang, ...]:
+    named = subjects.cast(evidence, given, "subject")
+    return named if named is not None else subjects.everyone(evidence)
 
 
 def _first(findings: Sequence[Finding]) -> Finding:
     return min(findings, key=lambda finding: _ORDER.index(finding.verdict))
 
 
-@terms.judge
-def never_below_minimum(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def never_below_minimum(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-003."""
     gangs = [gang for gang in _subjects(evidence, given) if 1 < gang.minimum < gang.size]
     if not gangs:
         text = "no gang in the evidence may start with fewer than all its members"
-        why = text if terms.everyone(evidence) else terms.nothing(evidence)
-        return say.finding(Verdict.INCONCLUSIVE, IN_ALL, why)
+        why = text if subjects.everyone(evidence) else subjects.nothing(evidence)
+        return wording.finding(Verdict.INCONCLUSIVE, IN_ALL, why)
     bad = half.half_placed(evidence, given, gangs, IN_ALL)
     if bad is not None:
         return bad
@@ -69,13 +69,13 @@ def never_below_minimum(evidence: Evidence, given: terms.Given) -> Finding:
     gang = gangs[0]
     last = gang.generations[-1]
     text = (
-        f"{gang.title}: {say.part(last.most_held, gang.minimum)} needed members bound{_surplus(gang, last)}; room was "
+        f"{gang.title}: {wording.part(last.most_held, gang.minimum)} needed members bound{_surplus(gang, last)}; room was "
         "never so scarce that some, but fewer than the minimum, would have fitted"
     )
-    return say.finding(Verdict.INCONCLUSIVE, IN_ALL, text, gang)
+    return wording.finding(Verdict.INCONCLUSIVE, IN_ALL, text, gang)
 
 
-def _fewer_fit(evidence: Evidence, given: terms.Given, a: scarce.Attempt) -> Finding | None:
+def _fewer_fit(evidence: Evidence, given: subjects.Given, a: scarce.Attempt) -> Finding | None:
     """Return the finding on an attempt of which some members, but too few, would have fitted; None if never."""
     shown = would_fit.longest(would_fit.outlooks(a.gen, a.reading), lambda o: 0 < o.total < a.gen.minimum)
     if shown is None:
@@ -89,14 +89,14 @@ def _fewer_fit(evidence: Evidence, given: terms.Given, a: scarce.Attempt) -> Fin
 
 def _held_long(
     evidence: Evidence,
-    given: terms.Given,
+    given: subjects.Given,
     a: scarce.Attempt,
     shown: would_fit.Stretch,
     texts: tuple[str, str],
 ) -> Finding | None:
     """Return the finding on an attempt that was rightly held: long enough, without a gap, and bound afterwards."""
     (required, who), seconds = texts, shown.seconds
-    limits, whole = terms.of(evidence, given), a.gen.whole
+    limits, whole = subjects.of(evidence, given), a.gen.whole
     number = Number(
         "held with nothing bound", seconds, "s", limits.window, "three scheduler periods or the window"
     )
@@ -112,7 +112,7 @@ def _held_long(
         verdict = Verdict.INCONCLUSIVE
     elif whole is None:
         return _never_whole(evidence, given, a, texts)
-    elif (room := scarce.room_before(evidence, whole)) and whole - room > terms.placed_within(given):
+    elif (room := scarce.room_before(evidence, whole)) and whole - room > subjects.placed_within(given):
         verdict, text = (
             Verdict.FAIL,
             f"{who}; room appeared at t={room:.2f} s, the minimum was bound {whole - room:.0f} s later",
@@ -120,30 +120,30 @@ def _held_long(
     else:
         text = f"{who}; the minimum was bound at t={whole:.2f} s within {a.gen.spread or 0.0:.2f} s"
         text += _surplus(a.gang, a.gen)
-    return say.finding(
+    return wording.finding(
         verdict, required, text, a.gang, numbers=(number,), evidence=keys,
-        currency=terms.currency(evidence, given, a.gang),
+        currency=subjects.currency(evidence, given, a.gang),
     )  # fmt: skip
 
 
 def _never_whole(
-    evidence: Evidence, given: terms.Given, a: scarce.Attempt, texts: tuple[str, str]
+    evidence: Evidence, given: subjects.Given, a: scarce.Attempt, texts: tuple[str, str]
 ) -> Finding:
     """Judge a gang that was held and never bound: an expired wait for it after its room appeared is a fail."""
     required, who = texts
     room = next(iter([*evidence.notes("slots-set")[-1:], *evidence.notes("room-made")]), None)
-    expired = terms.timed_out(evidence, room.t) if room is not None else None
+    expired = subjects.timed_out(evidence, room.t) if room is not None else None
     if expired is None:
         text = f"{who}; its minimum was never bound later: no room was seen to appear"
-        return say.finding(Verdict.INCONCLUSIVE, required, text, a.gang)
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, a.gang)
     cause = Cause(
         "the scheduler waits for more than the minimum, or did not take up the room that appeared",
         "compare minMember and minTaskMember of the PodGroup with the Job, and look at the scheduler's log",
     )
     text = f"{who}; room for the minimum appeared and it was never bound (waited for {expired[0]})"
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL, required, text, a.gang, causes=(cause,), evidence=(expired[1],),
-        currency=terms.currency(evidence, given, a.gang),
+        currency=subjects.currency(evidence, given, a.gang),
     )  # fmt: skip
 
 
@@ -157,8 +157,8 @@ def _surplus(gang: Gang, gen: Generation) -> str:
     return f"{came}; {waiting} surplus not bound" if waiting > 0 else came
 
 
-@terms.judge
-def roles_gated(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def roles_gated(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-005."""
     ignored = faults.roles_not_gated(evidence, given)
     said = "".join(f"; diagnosed: {fault.observed}" for fault in ignored[:2])
@@ -170,7 +170,7 @@ def roles_gated(evidence: Evidence, given: terms.Given) -> Finding:
     ]
     if not judged:
         text = "no gang whose tasks have minimums that its minAvailable covers and does not already imply"
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, BY_ROLE, text + said, causes=tuple(f.cause for f in ignored),
             evidence=tuple(f.key for f in ignored),
         )  # fmt: skip
@@ -188,10 +188,10 @@ def roles_gated(evidence: Evidence, given: terms.Given) -> Finding:
         return _first(tried)
     gang, least = judged[0]
     text = f"{gang.title}: a task never lacked room for its minimum while {gang.minimum} members would have fitted"
-    return say.finding(Verdict.INCONCLUSIVE, BY_ROLE, text + said, gang)
+    return wording.finding(Verdict.INCONCLUSIVE, BY_ROLE, text + said, gang)
 
 
-def _role_minimums(gang: Gang, given: terms.Given) -> dict[str, int]:
+def _role_minimums(gang: Gang, given: subjects.Given) -> dict[str, int]:
     """Return the minimum of each task as declared, else as the Job or its PodGroup states it."""
     told = fields.sub(given, "role_minimums")
     stated: Mapping[str, object] = told
@@ -217,7 +217,7 @@ def _roles_matter(gang: Gang, least: Mapping[str, int]) -> bool:
 
 
 def _role_short(
-    evidence: Evidence, given: terms.Given, gang: Gang, least: Mapping[str, int]
+    evidence: Evidence, given: subjects.Given, gang: Gang, least: Mapping[str, int]
 ) -> Finding | None:
     found = half_placement.short_role(evidence, gang, least)
     shown = [*half.lasting(evidence, given, found), *half.retreats(evidence, found)]
@@ -225,29 +225,29 @@ def _role_short(
         worst = max(shown, key=lambda one: one.seconds)
         held = {role: sum(p.task == role for p in worst.members) for role in least}
         short = [f"{held[role]} of {low} {role}" for role, low in least.items() if held[role] < low]
-        on = say.listed([f"{pod.name} on {pod.node}" for pod in worst.members], 4)
+        on = wording.listed([f"{pod.name} on {pod.node}" for pod in worst.members], 4)
         text = (
             f"{gang.title} had {worst.held} members bound for {worst.seconds:.1f} s from t={worst.start:.2f} s while a "
             f"task lacked its minimum ({', '.join(short) or 'for that time'}): {on}; not bound: "
-            f"{say.listed([pod.name for pod in worst.missing], 4)}"
+            f"{wording.listed([pod.name for pod in worst.missing], 4)}"
         )
-        limit = terms.of(evidence, given).tolerance
-        return say.finding(
-            Verdict.FAIL, BY_ROLE, text, gang, violation=True, causes=(ROLES_IGNORED, *say.causes_of_half(worst)[:1]),
-            where=say.places_of_half(worst), evidence=(worst.key,),
+        limit = subjects.of(evidence, given).tolerance
+        return wording.finding(
+            Verdict.FAIL, BY_ROLE, text, gang, violation=True, causes=(ROLES_IGNORED, *wording.causes_of_half(worst)[:1]),
+            where=wording.places_of_half(worst), evidence=(worst.key,),
             numbers=(Number("task short for", worst.seconds, "s", limit, "two scheduler periods or bind spread"),),
-            currency=terms.currency(evidence, given, gang),
+            currency=subjects.currency(evidence, given, gang),
         )  # fmt: skip
     unsure = next((one for one in found if one.open or one.gap), None)
     if unsure is None:
         return None
     why = "the watch of pods has a gap there" if unsure.gap else "the evidence ends before that can be told"
     text = f"{gang.title} had {unsure.held} members bound while a task lacked its minimum; {why}"
-    return say.finding(Verdict.INCONCLUSIVE, BY_ROLE, text, gang, evidence=(unsure.key,))
+    return wording.finding(Verdict.INCONCLUSIVE, BY_ROLE, text, gang, evidence=(unsure.key,))
 
 
 def _role_lacks(
-    evidence: Evidence, given: terms.Given, a: scarce.Attempt, what: tuple[Mapping[str, int], str]
+    evidence: Evidence, given: subjects.Given, a: scarce.Attempt, what: tuple[Mapping[str, int], str]
 ) -> Finding | None:
     """Return the finding on an attempt of which enough members would have fitted, but too few of one task."""
     least, said = what
@@ -276,26 +276,26 @@ def _role_lacks(
     return None if found is None else dataclasses.replace(found, observed=found.observed + said)
 
 
-@terms.judge
-def minimum_defaulted(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def minimum_defaulted(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-006."""
     gangs = [g for g in _subjects(evidence, given) if g.job is not None and g.job.kind == names.VC_JOB]
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, DEFAULTED, terms.nothing(evidence, "Volcano Job"))
+        return wording.finding(Verdict.INCONCLUSIVE, DEFAULTED, subjects.nothing(evidence, "Volcano Job"))
     stated = given.get("omitted")
     omitted = isinstance(stated, list | tuple) and "minAvailable" in stated
     return _first([_defaulted(gang, given, omitted=omitted) for gang in gangs])
 
 
-def _defaulted(gang: Gang, given: terms.Given, *, omitted: bool) -> Finding:
+def _defaulted(gang: Gang, given: subjects.Given, *, omitted: bool) -> Finding:
     spec = fields.sub(gang.job.last, "spec") if gang.job is not None else {}
     got, total = fields.number(spec, "minAvailable") or 0, sum(faults.role_minimums(spec).values())
-    wanted = (terms.count(given, "min_member") or total) if omitted else total
+    wanted = (subjects.count(given, "min_member") or total) if omitted else total
     listed = " + ".join(f"{count} {role}" for role, count in faults.role_minimums(spec).items())
     keys = tuple(key for key in (gang.job.key if gang.job else "",) if key)
 
     def found(verdict: Verdict, text: str, causes: tuple[Cause, ...] = ()) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, DEFAULTED, text, gang, causes=causes, violation=verdict is Verdict.FAIL, where=(gang.title,),
             evidence=(*keys, *(group.key for group in gang.groups[:1])),
             numbers=(Number("minAvailable", got, "pods", wanted, "sum over the tasks"),),

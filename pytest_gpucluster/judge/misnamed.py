@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import faults, say, terms
+from pytest_gpucluster.judge import faults, subjects, wording
 from pytest_gpucluster.judge.faults import Fault
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -15,26 +15,26 @@ REQUIRED = "where a Job and its task templates name two schedulers, the diagnosi
 _ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
-@terms.judge
-def field_named_control(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def field_named_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-011."""
     jobs = {
         gang.uid: gang
-        for gang in terms.everyone(evidence)
+        for gang in subjects.everyone(evidence)
         if gang.job is not None and gang.job.kind == names.VC_JOB
     }
     found = faults.scheduler_names(evidence, given)
     cases = fields.sub(given, "cases")
     if not cases:
         return _recorded(jobs, found)
-    played = terms.roles(evidence, given)
+    played = subjects.roles(evidence, given)
     findings = []
     for role, field in cases.items():
         uids = [uid for _, _, uid in played.get(str(role), ())]
         job = next((jobs[uid] for uid in uids if uid in jobs), None)
         if job is None:
-            why = f"the Job {role} is not in the evidence: {terms.nothing(evidence, 'Job')}"
-            findings.append(say.finding(Verdict.INCONCLUSIVE, REQUIRED, why))
+            why = f"the Job {role} is not in the evidence: {subjects.nothing(evidence, 'Job')}"
+            findings.append(wording.finding(Verdict.INCONCLUSIVE, REQUIRED, why))
         else:
             findings.append(_case(job, str(field), [fault for fault in found if fault.uid == job.uid]))
     worst = min(findings, key=lambda finding: _ORDER.index(finding.verdict))
@@ -44,7 +44,7 @@ def field_named_control(evidence: Evidence, given: terms.Given) -> Finding:
     keys = tuple(key for finding in findings for key in finding.evidence)
     text = "; ".join(finding.observed for finding in findings)
     where = tuple(place for finding in findings for place in finding.where)
-    return say.finding(Verdict.PASS, REQUIRED, text, where=where, causes=causes, evidence=keys)
+    return wording.finding(Verdict.PASS, REQUIRED, text, where=where, causes=causes, evidence=keys)
 
 
 def _recorded(jobs: dict[str, Gang], found: Sequence[Fault]) -> Finding:
@@ -53,7 +53,7 @@ def _recorded(jobs: dict[str, Gang], found: Sequence[Fault]) -> Finding:
         own = [fault for fault in found if fault.uid == job.uid]
         if _mixed(job) and own:
             return _shown(job, own)
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no Job in the evidence names two schedulers")
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no Job in the evidence names two schedulers")
 
 
 def _mixed(job: Gang) -> bool:
@@ -64,7 +64,7 @@ def _case(job: Gang, field: str, own: Sequence[Fault]) -> Finding:
     if not _mixed(job):
         seen = ", ".join(sorted({pod.scheduler for pod in job.pods})) or "nobody (there are none)"
         text = f"the pods of {job.title} all went to {seen}: the control does not show the failure"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job)
     named = [fault.field for fault in own]
     if named != [field]:
         text = f"{job.title}: the diagnosis names {', '.join(named) or 'no field'}, at fault is {field}"
@@ -74,13 +74,13 @@ def _case(job: Gang, field: str, own: Sequence[Fault]) -> Finding:
                 "compare schedulerName of the Job, its templates and its pods",
             ),
         )
-        return say.finding(Verdict.FAIL, REQUIRED, text, job, causes=causes, evidence=_keys(job, own))
+        return wording.finding(Verdict.FAIL, REQUIRED, text, job, causes=causes, evidence=_keys(job, own))
     return _shown(job, own)
 
 
 def _shown(job: Gang, own: Sequence[Fault]) -> Finding:
     text = "; ".join(fault.observed for fault in own)
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, f"named: {text}; fix: {own[0].cause.fix}", job,
         causes=tuple(fault.cause for fault in own), evidence=_keys(job, own),
     )  # fmt: skip

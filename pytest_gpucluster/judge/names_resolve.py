@@ -6,7 +6,7 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import resolvers
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import late_names, pytorch, say, terms
+from pytest_gpucluster.judge import late_names, pytorch, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -36,14 +36,14 @@ ELSEWHERE = Cause(
 )
 
 
-@terms.judge
-def master_resolves(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def master_resolves(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-003."""
     found = pytorch.pytorch_gangs(evidence, given)
     if not found:
         return _without_job(evidence)
     findings = [_judge(evidence, gang, plan) for gang, plan in found]
-    return say.gravest(findings)
+    return wording.gravest(findings)
 
 
 def _service(evidence: Evidence, gang: Gang) -> Line | None:
@@ -61,26 +61,26 @@ def _judge(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> Finding:
     service = _service(evidence, gang)
     plugins = gang.job.plugins if gang.job else {}
     if "svc" not in plugins:
-        text = f"{gang.title} has plugins {say.listed(sorted(map(str, plugins)))}: svc was not added"
-        return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NO_SVC,))
+        text = f"{gang.title} has plugins {wording.listed(sorted(map(str, plugins)))}: svc was not added"
+        return wording.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NO_SVC,))
     if service is None:
         first = min((pod.created for pod in gang.pods), default=evidence.end)
         if not gang.pods or evidence.gaps("Service", first, evidence.end):
-            return say.finding(
+            return wording.finding(
                 Verdict.INCONCLUSIVE, REQUIRED, "Services were not watched, or no pod was made", gang
             )
         text = f"no Service {gang.name} in namespace {gang.namespace}"
-        return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(DNS,))
+        return wording.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(DNS,))
     if fields.text(service.object, "spec", "clusterIP") != "None":
         text = f"Service {gang.name} is not headless (clusterIP {fields.text(service.object, 'spec', 'clusterIP')})"
-        return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, evidence=(service.key,))
+        return wording.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, evidence=(service.key,))
     nameless = [
         pod.name for pod in gang.pods
         if fields.text(pod.last, "spec", "subdomain") != gang.name or not fields.text(pod.last, "spec", "hostname")
     ]  # fmt: skip
     if nameless:
-        text = f"{say.listed(nameless)} have no hostname and subdomain {gang.name}: no name of their own"
-        return say.finding(
+        text = f"{wording.listed(nameless)} have no hostname and subdomain {gang.name}: no name of their own"
+        return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NO_SVC,), evidence=(service.key,)
         )
     return _lookups(evidence, gang, plan.address, service)
@@ -115,21 +115,21 @@ def _lookups(evidence: Evidence, gang: Gang, address: str, service: Line) -> Fin
             )
     number = Number("tries until the name resolved", tries or None, "tries", origin="worst member")
     if bad:
-        return say.finding(
-            Verdict.FAIL, REQUIRED, say.listed(bad, 4), gang, causes=(NOT_READY, DNS), evidence=tuple(keys),
+        return wording.finding(
+            Verdict.FAIL, REQUIRED, wording.listed(bad, 4), gang, causes=(NOT_READY, DNS), evidence=tuple(keys),
             numbers=(number,), violation=True,
         )  # fmt: skip
     if unread or not ips:
         missing = (
-            f"no look-up of {say.listed(unread)} could be read"
+            f"no look-up of {wording.listed(unread)} could be read"
             if unread
             else "the master's pod IP was not seen"
         )
         text = f"Service {gang.name} is headless and pods are named; {missing}"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=tuple(keys[:8]))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=tuple(keys[:8]))
     where = ", ".join(sorted(ips))
     text = f"{address} resolves to {where} from all {len(_latest(gang))} members ({tries} tries at most)"
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, evidence=tuple(keys[:12]), numbers=(number,))
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=tuple(keys[:12]), numbers=(number,))
 
 
 def addresses_of(pod: PodStory) -> set[str]:
@@ -156,7 +156,7 @@ def _without_job(evidence: Evidence) -> Finding:
     if told is not None:
         return told
     if not lookups:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "no Volcano Job with the pytorch plugin in the evidence"
         )
     by_name = {pod.name: pod for pod in pods(evidence)}
@@ -173,15 +173,21 @@ def _without_job(evidence: Evidence) -> Finding:
             open_.append(f"{name} was not found by {word.pod}, which {why}")
             continue
         if not_found(word) or (pod is not None and not got & addresses_of(pod)):
-            text = f"{name} gives {say.listed(sorted(got)) or 'nothing'} from {word.pod}"
-            return say.finding(Verdict.FAIL, REQUIRED, text, causes=(NOT_READY, DNS), evidence=(word.key,))
+            text = f"{name} gives {wording.listed(sorted(got)) or 'nothing'} from {word.pod}"
+            return wording.finding(
+                Verdict.FAIL, REQUIRED, text, causes=(NOT_READY, DNS), evidence=(word.key,)
+            )
         if pod is not None:
             shown.append(f"{name} resolves to {', '.join(sorted(got))} from {word.pod}")
     if open_ or not shown:
-        text = say.listed(open_, 4) or "look-ups of names that belong to no pod in the evidence"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=tuple(w.key for w in lookups[:8]))
+        text = wording.listed(open_, 4) or "look-ups of names that belong to no pod in the evidence"
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text, evidence=tuple(w.key for w in lookups[:8])
+        )
     keys = tuple(word.key for word in lookups[:8])
-    return say.finding(Verdict.PASS, REQUIRED, say.listed(list(dict.fromkeys(shown)), 4), evidence=keys)
+    return wording.finding(
+        Verdict.PASS, REQUIRED, wording.listed(list(dict.fromkeys(shown)), 4), evidence=keys
+    )
 
 
 def not_found(word: Word) -> bool:
@@ -198,7 +204,7 @@ def _too_soon(evidence: Evidence, word: Word, name: str, pod: PodStory | None) -
     return "" if ready else "looked it up while its pod was not seen to run"
 
 
-def cluster_dns_asked(evidence: Evidence, given: terms.Given) -> Presupposed:  # noqa: ARG001
+def cluster_dns_asked(evidence: Evidence, given: subjects.Given) -> Presupposed:  # noqa: ARG001
     """Say whether the pods that did not find a name asked the cluster's DNS at all."""
     name = "the cluster's DNS is asked"
     stories = {pod.uid: pod for pod in pods(evidence)}
@@ -208,12 +214,12 @@ def cluster_dns_asked(evidence: Evidence, given: terms.Given) -> Presupposed:  #
     found = {word.uid: word.key for word in failed if resolvers.elsewhere(stories.get(word.uid))}
     found |= {pod.uid: pod.keys["created"] for pod in late_names.misdirected(evidence)}
     if not found:
-        return say.presupposed(name, held=True, observed="no pod that asks others missed a name")
+        return wording.presupposed(name, held=True, observed="no pod that asks others missed a name")
     shown = [f"{stories[uid].name} {resolvers.elsewhere(stories[uid])}" for uid in found]
-    return say.presupposed(
+    return wording.presupposed(
         name,
         held=False,
-        observed=say.listed(shown, 4),
+        observed=wording.listed(shown, 4),
         causes=(ELSEWHERE,),
         evidence=tuple(found.values())[:8],
     )

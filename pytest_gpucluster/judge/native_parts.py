@@ -10,7 +10,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import attribution, say, terms
+from pytest_gpucluster.judge import attribution, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -48,7 +48,7 @@ SILENT = Cause(
 )
 
 
-def answers(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
+def answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     """Return the finding on each part."""
     return (
         _api(evidence),
@@ -64,7 +64,7 @@ def _part(verdict: Verdict, text: str, key: str = "", *causes: Cause, **more: An
         f"kubectl api-resources --api-group={names.NATIVE_GROUP}",
         "kubectl get --raw /metrics | grep kubernetes_feature_enabled",
     )
-    return say.finding(verdict, REQUIRED, text, evidence=keys, causes=causes, repeat=repeat, **more)
+    return wording.finding(verdict, REQUIRED, text, evidence=keys, causes=causes, repeat=repeat, **more)
 
 
 def _asked(evidence: Evidence, case: str) -> Line | None:
@@ -103,11 +103,11 @@ def _kept(evidence: Evidence, case: str, path: tuple[str, ...], cause: Cause) ->
     return _part(Verdict.PASS, f"{field} of a {kind} is kept", line.key)
 
 
-def _group(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
+def _group(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     """Judge what the Job controller made of a Job that asks for a gang, and what the scheduler said of it."""
-    named = terms.cast(evidence, given, "subject", "probe")
+    named = subjects.cast(evidence, given, "subject", "probe")
     gangs = [
-        gang for gang in (named or terms.everyone(evidence)) if gang.kind == names.BATCH_JOB and gang.job
+        gang for gang in (named or subjects.everyone(evidence)) if gang.kind == names.BATCH_JOB and gang.job
     ]
     if not gangs:
         return (_part(Verdict.INCONCLUSIVE, "no Job was submitted to see whether the parts answer"),)
@@ -123,14 +123,14 @@ def _group(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
     )
     said = next((one for one in group.conditions if one.type.startswith(f"{CONDITION}=")), None)
     end = said.t if said else min(evidence.end, group.deleted if group.deleted is not None else evidence.end)
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     number = Number(
         "time to the condition", end - group.created, "s", limits.silent, "none by then: scheduler silent"
     )
     if said is not None:
         text = f"the scheduler gave it {said.type} within {end - group.created:.2f} s"
         return made, _part(Verdict.PASS, text, said.key, numbers=(number,))
-    if terms.silent(evidence, given, group.created, end) and not evidence.gaps(
+    if subjects.silent(evidence, given, group.created, end) and not evidence.gaps(
         group.kind, group.created, end
     ):
         text = f"the PodGroup of {with_group.title} had no condition for {end - group.created:.1f} s"
@@ -139,13 +139,13 @@ def _group(evidence: Evidence, given: terms.Given) -> tuple[Finding, ...]:
     return made, _part(Verdict.INCONCLUSIVE, text, group.key, numbers=(number,))
 
 
-def _no_group(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+def _no_group(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     end = min(evidence.end, gang.job.deleted if gang.job and gang.job.deleted is not None else evidence.end)
     key = gang.job.key if gang.job else ""
     gaps = evidence.gaps(names.NATIVE_POD_GROUP, gang.created, end)
     # Pods are made after their PodGroup; a member without one was made without.
     alone = any(not pod.native_group for pod in gang.pods)
-    if not gaps and (alone or terms.silent(evidence, given, gang.created, end)):
+    if not gaps and (alone or subjects.silent(evidence, given, gang.created, end)):
         text = f"no PodGroup for {gang.title} in {end - gang.created:.1f} s"
         return _part(Verdict.FAIL, text, key, NO_GROUP, violation=True)
     return _part(Verdict.INCONCLUSIVE, f"no PodGroup for {gang.title} yet ({end - gang.created:.1f} s)", key)

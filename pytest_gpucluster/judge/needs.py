@@ -19,7 +19,7 @@ from pytest_gpucluster.evidence.log import fields, payload_forms, payload_lines,
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import mishaps, pods
 from pytest_gpucluster.evidence.scheduling import gangs
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import names
 
 TOLD_BY_PODS = frozenset({"ConfigMap", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"})
@@ -83,7 +83,7 @@ class Look:
         end: when the look at them ended: with the last window, or when the driver took the last of them away.
     """
 
-    members: tuple[terms.Member, ...]
+    members: tuple[subjects.Member, ...]
     gangs: tuple[gangs.Gang, ...]
     kinds: Mapping[str, float]
     end: float
@@ -101,13 +101,13 @@ class Look:
         return self.pods | mine | {group.uid for gang in self.gangs for group in gang.groups}
 
 
-def look(evidence: Evidence, given: terms.Given, needs: Needs) -> Look:
+def look(evidence: Evidence, given: subjects.Given, needs: Needs) -> Look:
     """Return what a row looks at."""
-    played = terms.roles(evidence, given)
+    played = subjects.roles(evidence, given)
     roles = [role for role in played if not needs.roles or role in needs.roles]
     made = dict.fromkeys(member for role in roles for member in played[role])
     members = tuple(member for member in made if member[0] not in TOLD_BY_PODS)
-    cast = tuple(gang for gang in gangs.gangs(evidence) if terms.plays(gang, members))
+    cast = tuple(gang for gang in gangs.gangs(evidence) if subjects.plays(gang, members))
     begun = {str(note.data.get("uid")): note.t for note in evidence.notes("submitted")}
     starts = {uid: begun[uid] for _, _, uid in members if uid in begun}
     start = min(starts.values(), default=_first_act(evidence))
@@ -151,19 +151,19 @@ def of_ours(evidence: Evidence) -> bool:
     return bool(fields.text(evidence.header, "source", "run")) and evidence.clock == "receipt"
 
 
-def broken_off(evidence: Evidence, given: terms.Given, needs: Needs) -> tuple[str, str] | None:
+def broken_off(evidence: Evidence, given: subjects.Given, needs: Needs) -> tuple[str, str] | None:
     """Return what befell a member on which a row rests, and the key of the line that tells; None for nothing.
 
     Recordings are read as they are: whether somebody's members were meant to fail is not known.
     """
     if not of_ours(evidence):
         return None
-    seen, played = look(evidence, given, needs), terms.roles(evidence, given)
+    seen, played = look(evidence, given, needs), subjects.roles(evidence, given)
     meant = [member for role in needs.meant for member in played.get(role, ())]
     of_gangs = {
         pod.uid: (pod, _written(gang))
         for gang in seen.gangs
-        if not terms.plays(gang, meant)
+        if not subjects.plays(gang, meant)
         for pod in gang.pods
     }
     # The pods of a gang that we make ourselves, as Kubernetes' own is, have a role beside that of their PodGroup.
@@ -199,7 +199,7 @@ def _spoke(evidence: Evidence, pod: pods.PodStory) -> frozenset[str] | None:
     )
 
 
-def lacking(evidence: Evidence, given: terms.Given, needs: Needs) -> str:
+def lacking(evidence: Evidence, given: subjects.Given, needs: Needs) -> str:
     """Return what a row needs and the evidence of a scenario lacks, "" where it lacks nothing.
 
     Recordings are read as they are.
@@ -221,13 +221,13 @@ def lacking(evidence: Evidence, given: terms.Given, needs: Needs) -> str:
     )
 
 
-def _record(evidence: Evidence, given: terms.Given, needs: Needs) -> Iterator[str]:
+def _record(evidence: Evidence, given: subjects.Given, needs: Needs) -> Iterator[str]:
     """Say what the driver's record of what it did lacks."""
     absent = [key for key in DECLARED if key not in evidence.given] + [
         key for key in needs.given if key not in given
     ]
     if absent:
-        yield f"what judges are told lacks {say.listed(absent)}"
+        yield f"what judges are told lacks {wording.listed(absent)}"
     if not evidence.notes("end"):
         yield "the evidence ends before the scenario came to its end"
     words = [str(note.data.get("note")) for note in evidence.notes()]
@@ -261,10 +261,10 @@ def _answers(evidence: Evidence) -> Iterator[str]:
             yield f"{kind} was {word} {noted[kind]} times, and so answered {asked[taken][kind]} times"
 
 
-def _objects(evidence: Evidence, given: terms.Given, seen: Look, needs: Needs) -> Iterator[str]:
+def _objects(evidence: Evidence, given: subjects.Given, seen: Look, needs: Needs) -> Iterator[str]:
     """Say what should have been seen and was not."""
-    asked = terms.count(given, "min_member")
-    for gang in terms.cast(evidence, {**given, "min_member": None}, "subject") or ():
+    asked = subjects.count(given, "min_member")
+    for gang in subjects.cast(evidence, {**given, "min_member": None}, "subject") or ():
         stated = [said.value for said in gang.job.minimums] if gang.job and gang.kind == names.VC_JOB else []
         if asked is not None and stated and asked not in stated:
             yield f"{gang.title} has minAvailable {stated[-1]}, and was submitted with {asked}"
@@ -274,7 +274,7 @@ def _objects(evidence: Evidence, given: terms.Given, seen: Look, needs: Needs) -
     for gang in seen.gangs:
         slots = {pod.slot for pod in gang.pods}
         if slots and len(slots) < gang.size:
-            yield f"{gang.title}: {say.part(len(slots), gang.size)} members were seen"
+            yield f"{gang.title}: {wording.part(len(slots), gang.size)} members were seen"
         counted = max((_counted(line, gang.kind) for line in evidence.history(gang.uid)), default=0)
         if counted > len(gang.pods):
             yield f"{gang.title}: it counts {counted} pods, and {len(gang.pods)} were seen"
@@ -297,7 +297,7 @@ def _spoken_of(evidence: Evidence, seen: Look) -> Iterator[str]:
     """Say which object of a gang somebody speaks of that was never seen, though its kind was watched."""
     titles = {(gang.namespace, gang.name): gang for gang in seen.gangs}
     # One watch is ahead of another: what an event speaks of may be told beyond the horizon, where lines are left out.
-    told_by = evidence.end - (terms.LATE if "horizon" in evidence.header else 0.0)
+    told_by = evidence.end - (subjects.LATE if "horizon" in evidence.header else 0.0)
     watched = {span.kind for span in evidence.spans}
     for pod in (pod for gang in seen.gangs for pod in gang.pods):
         kind = names.NATIVE_POD_GROUP if pod.native_group else names.POD_GROUP
@@ -337,12 +337,12 @@ def _watches(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
             yield f"the watch of {kind} had a gap of {end - start:.2f} s from t={start:.2f} s"
 
 
-def _facts(evidence: Evidence, given: terms.Given, seen: Look, needs: Needs) -> Iterator[str]:
+def _facts(evidence: Evidence, given: subjects.Given, seen: Look, needs: Needs) -> Iterator[str]:
     """Say what payloads should have told: whole lines, and as much of each member as of its fellows."""
     if not (needs.facts or needs.some):
         return
     yield from _logs(evidence, seen)
-    words, size = payload_lines.words(evidence), terms.count(given, "world")
+    words, size = payload_lines.words(evidence), subjects.count(given, "world")
     for word in (word for event in (*needs.facts, *needs.some) for word in words.of(event)):
         if word.uid in seen.pods:
             part, doubt = payload_forms.lacks(word), payload_forms.doubt(word, size)

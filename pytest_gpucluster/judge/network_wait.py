@@ -15,7 +15,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import dns_wait, names_resolve, say, terms
+from pytest_gpucluster.judge import dns_wait, names_resolve, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -108,16 +108,20 @@ def starts(evidence: Evidence, gang: Gang) -> list[Start]:
     ]
 
 
-@terms.judge
-def ready_first(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def ready_first(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-008."""
-    held = terms.cast(evidence, given, "held")
-    vain = terms.cast(evidence, given, "unanswered")
+    held = subjects.cast(evidence, given, "held")
+    vain = subjects.cast(evidence, given, "unanswered")
     if held is None:
-        told = [gang for gang in terms.everyone(evidence) if any(one.over for one in starts(evidence, gang))]
+        told = [
+            gang for gang in subjects.everyone(evidence) if any(one.over for one in starts(evidence, gang))
+        ]
         if not told:
-            return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no member told that it waits for the network")
-        return _early(evidence, told) or say.gravest([_held(evidence, given, gang) for gang in told])
+            return wording.finding(
+                Verdict.INCONCLUSIVE, REQUIRED, "no member told that it waits for the network"
+            )
+        return _early(evidence, told) or wording.gravest([_held(evidence, given, gang) for gang in told])
     early = _early(evidence, (*held, *(vain or ())))
     if early is not None:
         return early
@@ -125,23 +129,25 @@ def ready_first(evidence: Evidence, given: terms.Given) -> Finding:
     findings += [_vain(evidence, given, gang) for gang in vain or ()]
     if not held or not vain:
         what = "for peers that come" if not held else "for an interface that never comes"
-        findings.append(say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang that waited {what} was seen"))
-    return say.together(findings)
+        findings.append(
+            wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang that waited {what} was seen")
+        )
+    return wording.together(findings)
 
 
-def peers_known(evidence: Evidence, given: terms.Given) -> Presupposed:
+def peers_known(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the names of the peers were known at all: what a wait for their answer stands on."""
     name = "the peers' names are known"
-    held = terms.cast(evidence, given, "held")
+    held = subjects.cast(evidence, given, "held")
     found = [one for gang in held or () for one in starts(evidence, gang) if one.over is not None]
     for one in found:
         lost = [peer for peer, told in one.peers if one.over is not None and not told.get("address")]
         if lost:
             keys = (one.over.key,) if one.over is not None else ()
             text = f"{one.pod.name}: {one.error}"
-            return say.presupposed(name, held=False, observed=text, causes=NAMES, evidence=keys)
-    known = bool(found) or not terms.of(evidence, given).arranged
-    return say.presupposed(
+            return wording.presupposed(name, held=False, observed=text, causes=NAMES, evidence=keys)
+    known = bool(found) or not subjects.of(evidence, given).arranged
+    return wording.presupposed(
         name, held=True if known else None, observed=f"{len(found)} members found all names"
     )
 
@@ -165,23 +171,25 @@ def _early(evidence: Evidence, gangs: Sequence[Gang]) -> Finding | None:
     for gang in gangs:
         for one, text in _too_early(starts(evidence, gang)):
             keys = tuple(word.key for word in (one.over, one.launched) if word is not None)
-            return say.finding(
+            return wording.finding(
                 Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NOT_GATED,), evidence=keys,
-                where=say.places((one.pod,)),
+                where=wording.places((one.pod,)),
             )  # fmt: skip
     return None
 
 
-def _endless(evidence: Evidence, given: terms.Given, found: Sequence[Start]) -> Iterator[tuple[Start, str]]:
+def _endless(
+    evidence: Evidence, given: subjects.Given, found: Sequence[Start]
+) -> Iterator[tuple[Start, str]]:
     """Yield members whose wait outlasted its bound."""
-    grain = terms.of(evidence, given).grain
+    grain = subjects.of(evidence, given).grain
     for one in found:
         said = one.overdue(evidence, grain)
         if said:
             yield one, f"{one.pod.where} {said}"
 
 
-def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     """Judge the members whose peers come late."""
     found = starts(evidence, gang)
     keys = tuple(w.key for one in found for w in (one.over, one.launched) if w is not None)[:8]
@@ -192,8 +200,8 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     )  # fmt: skip
 
     def told(verdict: Verdict, text: str, *causes: Cause, pods: Sequence[PodStory] = ()) -> Finding:
-        more = {"where": say.places(pods)} if pods else {}
-        return say.finding(
+        more = {"where": wording.places(pods)} if pods else {}
+        return wording.finding(
             verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,), **more
         )
 
@@ -211,11 +219,11 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
         torn = [one.pod.name for one in found if payload_lines.words(evidence).torn.get(one.pod.uid)]
-        what = f"a line of {say.listed(torn)} is cut" if torn else "no word about the network was read"
-        return told(Verdict.INCONCLUSIVE, f"{say.listed(mute) or gang.title}: {what}")
+        what = f"a line of {wording.listed(torn)} is cut" if torn else "no word about the network was read"
+        return told(Verdict.INCONCLUSIVE, f"{wording.listed(mute) or gang.title}: {what}")
     waiting = [one.pod for one in found if one.launched is None]
     if waiting:
-        text = f"the network was there and no launcher was seen to start on {say.listed([pod.name for pod in waiting])}"
+        text = f"the network was there and no launcher was seen to start on {wording.listed([pod.name for pod in waiting])}"
         return told(Verdict.INCONCLUSIVE, text, pods=waiting)
     if not any(one.held for one in found):
         return told(Verdict.INCONCLUSIVE, "the network was there at the first look: nobody had to wait")
@@ -229,7 +237,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     return told(Verdict.PASS, text)
 
 
-def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
+def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     """Judge the member that waits for an interface which never comes."""
     found = starts(evidence, gang)
     keys = tuple(w.key for one in found for w in (one.began, one.over) if w is not None)[:8]
@@ -241,12 +249,12 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
     )  # fmt: skip
 
     def told(verdict: Verdict, text: str, *causes: Cause) -> Finding:
-        return say.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
+        return wording.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
 
     for _, text in _endless(evidence, given, found):
         return told(Verdict.FAIL, text, UNBOUNDED)
     for one in found:
-        if not one.found and (text := one.outlived(evidence, terms.of(evidence, given).grain)):
+        if not one.found and (text := one.outlived(evidence, subjects.of(evidence, given).grain)):
             return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
     for one in found:
         ended, code = one.pod.finished is not None, dns_wait.init_code(one.pod)
@@ -265,8 +273,8 @@ def _vain(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding:
             return told(Verdict.FAIL, f"{one.pod.where} ended and does not say what it lacks", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
-        what = say.listed(open_) or gang.title
-        expired = terms.timed_out(evidence, gang.created)
+        what = wording.listed(open_) or gang.title
+        expired = subjects.timed_out(evidence, gang.created)
         waited = f" (waited for {expired[0]})" if expired else ""
         return told(Verdict.INCONCLUSIVE, f"{what}: the end of a wait in vain was not seen{waited}")
     one = found[0]

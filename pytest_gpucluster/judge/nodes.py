@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
 from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.evidence.objects.outages import Outage
-from pytest_gpucluster.judge import gpu_labels, offered, say, terms
+from pytest_gpucluster.judge import gpu_labels, offered, subjects, wording
 from pytest_gpucluster.judge.gpu_labels import Odd
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
@@ -56,8 +56,8 @@ MORE = Cause(
 )
 
 
-@terms.judge
-def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def gpus_as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-002."""
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
     found = node_status.machines(evidence)
@@ -65,12 +65,12 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
     wanted, origin = _number(given, gpu_nodes, declared)
     required = f"every GPU node offers exactly {wanted} {declared}"
     if wanted == 0:
-        return say.finding(
+        return wording.finding(
             Verdict.NOT_APPLICABLE, required, "the profile declares that nodes have no GPUs (gpus_per_node 0)"
         )
     reported = [m for m in gpu_nodes if m.reported]
     if not found:
-        return say.finding(Verdict.INCONCLUSIVE, required, "no node was seen")
+        return wording.finding(Verdict.INCONCLUSIVE, required, "no node was seen")
     few = [m for m in reported if m.offers(declared) != (wanted, wanted) and not m.untold(declared)]
     away = {
         m.name: out for m in few if (out := offered.restarting(evidence, m, declared, wanted)) is not None
@@ -90,7 +90,7 @@ def gpus_as_declared(evidence: Evidence, given: terms.Given) -> Finding:
         return open_
     if not reported:
         return _none(required, found, declared)
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         required,
         f"{_count(reported, 'GPU node')} of {len(found)} offer {wanted} {declared}"
@@ -112,15 +112,15 @@ def _undecided(
     """Return why nothing can be said: a node is not back, says nothing, left, or offers what nobody understands."""
     declared, stated, wanted = told
     if away:
-        text = f"still restarting: {say.listed([offered.away(out) for out in away.values()])}"
+        text = f"still restarting: {wording.listed([offered.away(out) for out in away.values()])}"
         found = [m for m in reported if m.name in away]
-        return say.finding(Verdict.INCONCLUSIVE, required, text, evidence=_keys(found))
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=_keys(found))
     silent = [m for m in node_status.machines(evidence) if not m.reported]
     if silent:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
-            f"{_count(silent)} never said what they have: {say.listed([m.name for m in silent])}; the other "
+            f"{_count(silent)} never said what they have: {wording.listed([m.name for m in silent])}; the other "
             f"{len(reported)} GPU nodes offer {wanted}",
             where=_where(silent, declared),
             evidence=_keys(silent),
@@ -139,10 +139,10 @@ def _undecided(
     ]
     if not doubts:
         return None
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE,
         required,
-        say.listed([text for _, text, _ in doubts], 4),
+        wording.listed([text for _, text, _ in doubts], 4),
         where=_where([m for m, _, _ in doubts], declared),
         causes=tuple(dict.fromkeys(cause for _, _, cause in doubts)),
         evidence=_keys([m for m, _, _ in doubts]),
@@ -153,14 +153,14 @@ def _undecided(
 def _untold(machine: Machine, declared: str) -> str:
     said = machine.untold(declared)
     parts = [f"{value!r} {name}" for name, value in sorted(said.items())]
-    return f"{machine.name} offers {say.listed(parts, 3)}, which is no number of devices" if parts else ""
+    return f"{machine.name} offers {wording.listed(parts, 3)}, which is no number of devices" if parts else ""
 
 
 DECLARED = "profile: gpus_per_node"
 """Where the number comes from if the profile states it."""
 
 
-def _number(given: terms.Given, gpu_nodes: list[Machine], declared: str) -> tuple[int, str]:
+def _number(given: subjects.Given, gpu_nodes: list[Machine], declared: str) -> tuple[int, str]:
     """Return how many GPUs a node must have, and where that comes from.
 
     Evidence of the suite always says what the profile declares. A recording may not: then what feature discovery
@@ -191,10 +191,10 @@ def _short(
     causes: dict[Cause, None] = {}
     for machine in short:
         causes.update(dict.fromkeys(_causes(machine, declared, wanted, odd.get(machine.name))))
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         required,
-        f"{len(short)} of {_count(range(of), 'GPU node')} do not: {say.listed(parts)}",
+        f"{len(short)} of {_count(range(of), 'GPU node')} do not: {wording.listed(parts)}",
         violation=True,
         where=_where(short, declared),
         causes=tuple(causes),
@@ -215,11 +215,11 @@ def _contradicted(required: str, odd: list[tuple[Machine, Odd]], of: int, declar
     """Return the violation: the number is right, and what is counted are no GPUs of their own."""
     found = [m for m, _ in odd]
     causes = dict.fromkeys(cause for _, one in odd for cause in one.causes)
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         required,
         f"{len(odd)} of {_count(range(of), 'GPU node')} do not: "
-        f"{say.listed([f'{m.name}: {one.text}' for m, one in odd], 4)}",
+        f"{wording.listed([f'{m.name}: {one.text}' for m, one in odd], 4)}",
         violation=True,
         where=_where(found, declared),
         causes=tuple(causes),
@@ -232,10 +232,10 @@ def _contradicted(required: str, odd: list[tuple[Machine, Odd]], of: int, declar
 def _flapping(required: str, dips: list[Machine], declared: str, number: tuple[int, str]) -> Finding:
     wanted, origin = number
     worst = min(dips, key=lambda m: m.offers(declared)[1])
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         required,
-        f"for a time {_count(dips, 'GPU node')} did not: {say.listed([_told(m, declared, wanted) for m in dips])}",
+        f"for a time {_count(dips, 'GPU node')} did not: {wording.listed([_told(m, declared, wanted) for m in dips])}",
         violation=True,
         where=_where(dips, declared),
         causes=(offered.FLAPS, *_causes(worst, declared, wanted)),
@@ -246,7 +246,7 @@ def _flapping(required: str, dips: list[Machine], declared: str, number: tuple[i
 
 
 def _none(required: str, found: tuple[Machine, ...], declared: str) -> Finding:
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         required,
         f"none of {_count(found)} offers {declared} or any other GPU resource, and no label says that one has GPUs",
@@ -300,13 +300,13 @@ def _remarks(evidence: Evidence, found: list[Machine], declared: str, wanted: in
     remarks = []
     odd = [f"{m.name} is {m.state}" for m in found if m.state]
     if odd:
-        remarks.append(say.listed(odd, 4))
+        remarks.append(wording.listed(odd, 4))
     shared = [m.name for m in found if labelled_gpus.discovered(m).sharing]
     if shared:
-        remarks.append(f"labels say that a GPU is shared on {say.listed(shared, 4)}")
+        remarks.append(f"labels say that a GPU is shared on {wording.listed(shared, 4)}")
     back = [*offered.restarts(evidence, found, declared, wanted), *offered.explained(evidence, declared)]
     if back:
-        remarks.append(say.listed(back, 4))
+        remarks.append(wording.listed(back, 4))
     return f"; {'; '.join(remarks)}" if remarks else ""
 
 
@@ -318,7 +318,7 @@ def _left(found: Sequence[Machine], gpu_nodes: Sequence[Machine], declared: str)
     others = {m.name for m in gpu_nodes}
     empty = [m.name for m in found if declared in m.capacity and m.name not in others]
     return (
-        f"; {say.listed(empty, 4)} had a device plugin once and offers 0, which counts as none"
+        f"; {wording.listed(empty, 4)} had a device plugin once and offers 0, which counts as none"
         if empty
         else ""
     )
@@ -330,7 +330,7 @@ def _count(found: Sized, what: str = "node") -> str:
 
 
 def _where(found: list[Machine], declared: str) -> tuple[str, ...]:
-    return say.shown(
+    return wording.shown(
         [
             f"Node/{m.name}: {m.offers(declared)[1]} of {m.offers(declared)[0]} {declared}"
             + (f" ({m.state})" if m.state else "")
@@ -340,26 +340,26 @@ def _where(found: list[Machine], declared: str) -> tuple[str, ...]:
 
 
 def _keys(found: Sequence[Machine]) -> tuple[str, ...]:
-    return tuple(m.line.key for m in found[: say.MANY])
+    return tuple(m.line.key for m in found[: wording.MANY])
 
 
 def _escaped(resource: str) -> str:
     return resource.replace(".", "\\.")
 
 
-def nodes_listed(evidence: Evidence, given: terms.Given) -> Presupposed:
+def nodes_listed(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the list of nodes was whole when it was looked at."""
     del given
     name = "the nodes were listed"
     found = node_status.machines(evidence)
     if not node_status.listed(evidence, "Node"):
-        return say.presupposed(name, held=None, observed="the watch of nodes was not in sync at the end")
+        return wording.presupposed(name, held=None, observed="the watch of nodes was not in sync at the end")
     if not found:
-        return say.presupposed(name, held=None, observed="no node was seen")
-    return say.presupposed(name, held=True, observed=f"{len(found)} nodes", evidence=_keys(found[:2]))
+        return wording.presupposed(name, held=None, observed="no node was seen")
+    return wording.presupposed(name, held=True, observed=f"{len(found)} nodes", evidence=_keys(found[:2]))
 
 
-def gpu_nodes_report(evidence: Evidence, given: terms.Given) -> Presupposed:
+def gpu_nodes_report(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether every GPU node's kubelet reports, so that what it offers is not stale.
 
     A node that is cordoned as well was taken out of service by decision; it is named, and keeps no row from deciding.
@@ -369,10 +369,10 @@ def gpu_nodes_report(evidence: Evidence, given: terms.Given) -> Presupposed:
     gpu_nodes = node_status.gpu_nodes(evidence, declared)
     stale = [m for m in gpu_nodes if m.ready is False and not m.cordoned]
     if stale:
-        return say.presupposed(
+        return wording.presupposed(
             name,
             held=False,
-            observed=f"{_count(stale)} not Ready, what they offer is stale: {say.listed([m.name for m in stale])}",
+            observed=f"{_count(stale)} not Ready, what they offer is stale: {wording.listed([m.name for m in stale])}",
             causes=(
                 Cause(
                     "the node's kubelet does not report",
@@ -381,6 +381,6 @@ def gpu_nodes_report(evidence: Evidence, given: terms.Given) -> Presupposed:
             ),
             evidence=_keys(stale),
         )
-    return say.presupposed(
+    return wording.presupposed(
         name, held=True, observed=f"{_count(gpu_nodes)} with GPUs report", evidence=_keys(gpu_nodes[:2])
     )

@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.hardware import numa_trials
 from pytest_gpucluster.evidence.hardware.numa_trials import OPEN, RAN, REJECTED, Stated, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
 SINGLE = "single-numa-node"
@@ -85,10 +85,10 @@ class Terms:
         return None if self.gpus is None else -(-self.gpus // self.nodes)
 
 
-def of(evidence: Evidence, given: terms.Given) -> Terms:
+def of(evidence: Evidence, given: subjects.Given) -> Terms:
     """Return the terms; a recording that declares nothing is read as two NUMA nodes and single-numa-node, scope pod."""
     told = fields.sub(given, "numa")
-    gpus = terms.count(given, "gpus_per_node")
+    gpus = subjects.count(given, "gpus_per_node")
     if gpus is None:
         bound = [pod.node for pod in (t.pod for t in numa_trials.trials(evidence, given)) if pod.node]
         offered = [numa_trials.offers(evidence, given, node, evidence.end) for node in dict.fromkeys(bound)]
@@ -113,10 +113,10 @@ def undeclared(told: Terms, required: str, *, single: bool = False) -> Finding |
     """
     if not told.declared:
         text = "nothing is declared of NUMA nodes, and no kubelet rejected a pod for topology"
-        return say.finding(Verdict.INCONCLUSIVE, required, text)
+        return wording.finding(Verdict.INCONCLUSIVE, required, text)
     if single and told.policy != SINGLE:
         text = f"the profile declares the policy {told.policy}, under which such a pod may run"
-        return say.finding(Verdict.NOT_APPLICABLE, required, text)
+        return wording.finding(Verdict.NOT_APPLICABLE, required, text)
     return None
 
 
@@ -161,19 +161,19 @@ def where(tried: Iterable[Trial]) -> tuple[str, ...]:
             f"{name}@{'?' if node is None else node}" for name, node in sorted(trial.devices.items())
         )
         found.append(f"{trial.pod.where}{f': {held}' if held else ''}")
-    return tuple(found[: say.MANY]) + (
-        (f"and {len(found) - say.MANY} more",) if len(found) > say.MANY else ()
+    return tuple(found[: wording.MANY]) + (
+        (f"and {len(found) - wording.MANY} more",) if len(found) > wording.MANY else ()
     )
 
 
 def keys(tried: Iterable[Trial]) -> tuple[str, ...]:
     """Return the keys of the deciding lines."""
-    return tuple(trial.key for trial in tried)[: say.MANY]
+    return tuple(trial.key for trial in tried)[: wording.MANY]
 
 
 def listed(tried: Iterable[Trial]) -> str:
     """Return the trials by name, with what each asked for."""
-    return say.listed([trial.title for trial in tried], 4)
+    return wording.listed([trial.title for trial in tried], 4)
 
 
 def repeat(tried: Iterable[Trial]) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ def violation(
     required: str, observed: str, tried: Sequence[Trial], *, causes: tuple[Cause, ...], **more: Any
 ) -> Finding:
     """Return the finding that these trials break a row: where they are, what decides it and how to look again."""
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         required,
         observed,
@@ -207,7 +207,7 @@ def violation(
 def undecided(tried: Sequence[Trial], required: str, what: str) -> Finding | None:
     """Return why a set of trials shows nothing: there are none, or none was decided by its kubelet."""
     if not tried:
-        return say.finding(Verdict.INCONCLUSIVE, required, f"no pod {what} was tried")
+        return wording.finding(Verdict.INCONCLUSIVE, required, f"no pod {what} was tried")
     still = [t for t in tried if t.outcome == OPEN]
     if len(still) < len(tried):
         return None
@@ -215,7 +215,7 @@ def undecided(tried: Sequence[Trial], required: str, what: str) -> Finding | Non
     text = f"no pod {what} was decided by a kubelet: {listed(still)}"
     if unbound:
         text += "; the scheduler found no node for it"
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE,
         required,
         text,
@@ -256,7 +256,7 @@ def causes_of_running(evidence: Evidence, trial: Trial) -> tuple[Cause, ...]:
     return (POLICY, NO_TOPOLOGY)
 
 
-def two_numa_nodes(evidence: Evidence, given: terms.Given) -> Presupposed:
+def two_numa_nodes(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the nodes have two NUMA nodes, as their kubelets see it.
 
     Two ids among the devices do not show it: the kubelet ignores ids that the machine lacks, still rejects what is
@@ -265,22 +265,22 @@ def two_numa_nodes(evidence: Evidence, given: terms.Given) -> Presupposed:
     name = "the nodes have two NUMA nodes"
     told = of(evidence, given)
     if told.nodes < TWO:
-        return say.presupposed(name, held=False, observed="the profile declares one NUMA node")
+        return wording.presupposed(name, held=False, observed="the profile declares one NUMA node")
     tried = numa_trials.trials(evidence, given)
     strict = {t.node for t in misfits(told, tried) if t.topology}
     apart = [t for t in fitting(told, tried) if len(t.nodes) > 1 and t.node in strict]
     if apart:
         text = f"a kubelet that rejects for topology took devices of several NUMA nodes: {listed(apart)}"
-        return say.presupposed(name, held=False, observed=text, causes=(ONE_NUMA,), evidence=keys(apart))
+        return wording.presupposed(name, held=False, observed=text, causes=(ONE_NUMA,), evidence=keys(apart))
     seen = {node for trial in tried for node in trial.nodes}
     if len(seen) >= TWO:
         text = f"devices lie on NUMA nodes {', '.join(map(str, sorted(seen)))}"
-        return say.presupposed(name, held=True, observed=text)
+        return wording.presupposed(name, held=True, observed=text)
     share = told.share
     if seen and share is not None and any(len(names) > share for names in _devices(tried).values()):
         text = f"all devices that were seen lie on NUMA node {next(iter(seen))}"
-        return say.presupposed(name, held=False, observed=text, causes=(ONE_NUMA,))
-    return say.presupposed(name, held=None, observed="devices of two NUMA nodes were not seen")
+        return wording.presupposed(name, held=False, observed=text, causes=(ONE_NUMA,))
+    return wording.presupposed(name, held=None, observed="devices of two NUMA nodes were not seen")
 
 
 def _devices(tried: Iterable[Trial]) -> dict[str, set[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, REJECTED, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import numa, say, terms
+from pytest_gpucluster.judge import numa, subjects, wording
 from pytest_gpucluster.requirement import Presupposed
 
 _SHORT = re.compile(r"Requested: (?P<asked>\d+), Available: (?P<free>\d+)")
@@ -61,7 +61,7 @@ def told_split(trial: Trial, left: Sequence[int]) -> str:
     """Return how the devices that were free lay when a pod was rejected."""
     parts = [f"{count} on NUMA node {node}" for node, count in enumerate(left)]
     return (
-        f"{trial.title} was rejected with {trial.reason}: {say.count(sum(left), 'device')} were free, "
+        f"{trial.title} was rejected with {trial.reason}: {wording.count(sum(left), 'device')} were free, "
         f"{' and '.join(parts)}"
     )
 
@@ -78,17 +78,17 @@ def denied(trial: Trial, resource: str) -> bool:
     return short is None or trial.beside == 0 or int(short["free"]) >= int(short["asked"])
 
 
-def room_on_one(evidence: Evidence, given: terms.Given) -> Presupposed:
+def room_on_one(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether pods that fit a NUMA node found enough devices free on one."""
     name = "devices are free on one NUMA node"
     told = numa.of(evidence, given)
     found = split(told, reading.trials(evidence, given))
     if found:
-        return say.presupposed(
+        return wording.presupposed(
             name,
             held=False,
-            observed=say.listed([told_split(*one) for one in found], 4),
+            observed=wording.listed([told_split(*one) for one in found], 4),
             causes=(numa.FRAGMENTED,),
             evidence=numa.keys(trial for trial, _ in found),
         )
-    return say.presupposed(name, held=True, observed="no pod was rejected while its devices were split")
+    return wording.presupposed(name, held=True, observed="no pod was rejected while its devices were split")

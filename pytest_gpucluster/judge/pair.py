@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import half_placement
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import controls, half, say, scarce, terms
+from pytest_gpucluster.judge import controls, half, scarce, subjects, wording
 from pytest_gpucluster.judge.scarce import Attempt
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -22,14 +22,14 @@ STARVED = Cause(
 )
 
 
-@terms.judge
-def two_gangs(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def two_gangs(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-004."""
-    named = terms.cast(evidence, given, "left", "right")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "left", "right")
+    gangs = named if named is not None else subjects.everyone(evidence)
     gangs = tuple(gang for gang in gangs if gang.minimum > 1)
     if len(gangs) < 2:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"two gangs of two or more members are needed, {len(gangs)} seen"
         )
     starving = _starving(evidence, given, gangs)
@@ -44,42 +44,42 @@ def two_gangs(evidence: Evidence, given: terms.Given) -> Finding:
         if one.gang is not other.gang and (found := _after(evidence, given, one, other)) is not None
     ]
     if findings:
-        return say.telling(findings)
+        return wording.telling(findings)
     return _never_met(evidence, gangs)
 
 
-def _starving(evidence: Evidence, given: terms.Given, gangs: Sequence[Gang]) -> Finding | None:
+def _starving(evidence: Evidence, given: subjects.Given, gangs: Sequence[Gang]) -> Finding | None:
     """Return the finding on two gangs that are half placed at the same time."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     found = half.lasting(evidence, given, half.halves(evidence, gangs))
     for one, other in itertools.combinations(found, 2):
         if one.gang is other.gang or min(one.end, other.end) <= max(one.start, other.start):
             continue
         both = min(one.end, other.end) - max(one.start, other.start)
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"mutual starvation: {_holds(one)} and {_holds(other)} members for {both:.0f} s, neither gang complete "
             "(a Job phase Running is no evidence)",
             one.gang,
             violation=True,
-            where=say.places((*one.members, *other.members)),
-            causes=(STARVED, *say.causes_of_half(one, limits.scheduler)),
+            where=wording.places((*one.members, *other.members)),
+            causes=(STARVED, *wording.causes_of_half(one, limits.scheduler)),
             evidence=(one.key, other.key),
             numbers=(Number("both half placed for", both, "s", limits.tolerance, "two scheduler periods"),),
-            repeat=(*say.repeat(one.gang), *say.repeat(other.gang)),
-            currency=terms.currency(evidence, given, one.gang),
+            repeat=(*wording.repeat(one.gang), *wording.repeat(other.gang)),
+            currency=subjects.currency(evidence, given, one.gang),
         )
     return None
 
 
 def _holds(one: half_placement.Half) -> str:
-    return f"{one.gang.name} holds {say.part(one.held, one.generation.minimum)}"
+    return f"{one.gang.name} holds {wording.part(one.held, one.generation.minimum)}"
 
 
-def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attempt) -> Finding | None:
+def _after(evidence: Evidence, given: subjects.Given, winner: Attempt, loser: Attempt) -> Finding | None:
     """Judge a pair of which the first was whole while the second was held at the gang gate; None for other pairs."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     held, whole = loser.reading.held, winner.gen.whole
     if held is None or held.said is None or whole is None or not loser.reading.scheduler.whole:
         return None
@@ -92,13 +92,13 @@ def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attem
     )
 
     def found(verdict: Verdict, more: str, causes: tuple[Cause, ...] = ()) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, REQUIRED, f"{text}{more}", loser.gang, causes=causes,
-            where=say.places((*winner.gen.members, *loser.gen.members)),
+            where=wording.places((*winner.gen.members, *loser.gen.members)),
             evidence=(held.said.key if held.said else "", *scarce.part_would_fit(evidence, loser)[:3]),
             numbers=(Number("loser held", held.seconds, "s", limits.window, "three scheduler periods or the window"),),
-            currency=terms.currency(evidence, given, loser.gang),
-            repeat=(*say.repeat(winner.gang), *say.repeat(loser.gang)),
+            currency=subjects.currency(evidence, given, loser.gang),
+            repeat=(*wording.repeat(winner.gang), *wording.repeat(loser.gang)),
         )  # fmt: skip
 
     gaps = evidence.gaps(
@@ -112,7 +112,7 @@ def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attem
         more = "; nothing shows that a part of it would have fitted, so that no gang rule was needed: weak evidence"
         return found(Verdict.INCONCLUSIVE, more)
     if loser.gen.whole is None:
-        expired = terms.timed_out(evidence, whole)
+        expired = subjects.timed_out(evidence, whole)
         if expired is not None:
             return found(Verdict.FAIL, f"; it was never bound (waited for {expired[0]})", (NOT_TAKEN_UP,))
         return found(Verdict.INCONCLUSIVE, "; it was not seen to run after")
@@ -126,7 +126,7 @@ def _after(evidence: Evidence, given: terms.Given, winner: Attempt, loser: Attem
             more = f"; {who.gang.name} was bound whole, but not seen to run{f' ({stuck})' if stuck else ''}"
             return found(Verdict.INCONCLUSIVE, more)
     late = loser.gen.whole - max(_let_go(winner), released)
-    if late > terms.placed_within(given):
+    if late > subjects.placed_within(given):
         more = f"; it was bound only {late:.0f} s after the first had let go of its places"
         return found(Verdict.FAIL, more, (NOT_TAKEN_UP,))
     return found(Verdict.PASS, f", and was bound whole at t={loser.gen.whole:.2f} s and ran")
@@ -153,14 +153,14 @@ def _never_met(evidence: Evidence, gangs: Sequence[Gang]) -> Finding:
     refused = next((a for a in tried if a.reading.enqueue), None)
     if refused is not None:
         said = refused.reading.enqueue[0]
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             REQUIRED,
             f"{refused.gang.title} was refused before the gang gate: at enqueue by {said.reporter} ({said.message}), "
             "so the two never competed there",
             refused.gang,
             evidence=tuple(s.key for s in refused.reading.enqueue[:4]),
-            refusal=say.refusal("enqueue", said, said.reporter),
+            refusal=wording.refusal("enqueue", said, said.reporter),
             causes=(
                 Cause(
                     "both together ask for more than the cluster's total",
@@ -169,5 +169,5 @@ def _never_met(evidence: Evidence, gangs: Sequence[Gang]) -> Finding:
                 ),
             ),
         )
-    text = f"{say.listed([gang.title for gang in gangs], 4)} did not compete: none was held while another ran"
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])
+    text = f"{wording.listed([gang.title for gang in gangs], 4)} did not compete: none was held while another ran"
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])

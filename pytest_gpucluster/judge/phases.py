@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import lifecycle, say, several, terms
+from pytest_gpucluster.judge import lifecycle, several, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -40,15 +40,15 @@ NOT_COMPLETED = Cause(
 )
 
 
-@terms.judge
-def documented_path(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def documented_path(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-008."""
-    known = terms.cast(evidence, given, "subject")
+    known = subjects.cast(evidence, given, "subject")
     gangs = tuple(
-        g for g in (known if known is not None else terms.everyone(evidence)) if g.kind == names.VC_JOB
+        g for g in (known if known is not None else subjects.everyone(evidence)) if g.kind == names.VC_JOB
     )
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence, "Volcano Job"))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence, "Volcano Job"))
     return several.together([_path(evidence, gang) for gang in gangs], REQUIRED, every=known is not None)
 
 
@@ -56,7 +56,9 @@ def _path(evidence: Evidence, gang: Gang) -> Finding:
     stop = volcano_jobs.end_of_story(evidence)
     phases = [one for one in (gang.job.phases if gang.job else ()) if one[0] <= stop]
     if not phases:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{gang.title} was not seen in any phase", gang)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, f"{gang.title} was not seen in any phase", gang
+        )
     shown = " -> ".join(name for _, name, _ in phases)
     keys = tuple(key for _, _, key in phases)
     start = gang.job.created if gang.job else phases[0][0]
@@ -68,19 +70,19 @@ def _path(evidence: Evidence, gang: Gang) -> Finding:
             text = f"{gang.title} went from {before or 'its creation'} to {name} at t={t:.2f} s ({shown})"
             if gaps or evidence.clock == "object":
                 text += "; it was not watched all the time, so phases may have been missed"
-                return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=(key,))
-            return say.finding(
+                return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=(key,))
+            return wording.finding(
                 Verdict.FAIL, REQUIRED, text, gang, evidence=(key,), violation=True, causes=(UNDOCUMENTED,)
             )
     last = phases[-1][1]
     if gaps:
         text = f"{gang.title}: {shown}; the Job was not watched all the time"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     if not begun and phases[0][1] != "Pending":
         text = f"{gang.title}: {shown}; it was not watched from its creation"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     if last == "Completed":
-        return say.finding(Verdict.PASS, REQUIRED, f"{gang.title}: {shown}", gang, evidence=keys)
+        return wording.finding(Verdict.PASS, REQUIRED, f"{gang.title}: {shown}", gang, evidence=keys)
     return _not_completed(evidence, gang, shown, keys)
 
 
@@ -91,11 +93,11 @@ def _seen_from_the_start(evidence: Evidence, gang: Gang) -> bool:
 
 def _not_completed(evidence: Evidence, gang: Gang, shown: str, keys: tuple[str, ...]) -> Finding:
     """Judge a Job whose path is documented and did not end Completed: did it have a reason to?"""
-    why = several.expired(evidence, gang) or (terms.timed_out(evidence) or ("",))[0]
+    why = several.expired(evidence, gang) or (subjects.timed_out(evidence) or ("",))[0]
     policy = [one for one in lifecycle.ended_tasks(gang) if one.policy]
     if policy and (why or shown.rpartition(" ")[2] in volcano_jobs.FINAL):
         text = f"{gang.title}: {shown}, although the task {policy[0].task} ended with 0 and completes the Job"
         text += f" (waited for {why})" if why else ""
-        return say.finding(Verdict.FAIL, REQUIRED, text, gang, evidence=keys, causes=(NOT_COMPLETED,))
+        return wording.finding(Verdict.FAIL, REQUIRED, text, gang, evidence=keys, causes=(NOT_COMPLETED,))
     text = f"{gang.title}: {shown}; nothing that completes it happened"
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)

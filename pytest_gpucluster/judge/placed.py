@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import gangs, schedulers
-from pytest_gpucluster.judge import needs, terms
+from pytest_gpucluster.judge import needs, subjects
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -15,7 +15,7 @@ CHANGED = Cause(
 )
 
 
-def elsewhere(evidence: Evidence, given: terms.Given, wants: needs.Needs) -> tuple[str, str] | None:
+def elsewhere(evidence: Evidence, given: subjects.Given, wants: needs.Needs) -> tuple[str, str] | None:
     """Return which member names another scheduler than its Job does, and the key of its line; None for nobody.
 
     Recordings are read as they are.

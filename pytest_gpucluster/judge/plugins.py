@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, say, terms
+from pytest_gpucluster.judge import pytorch, subjects, wording
 from pytest_gpucluster.judge.names_resolve import master_resolves
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -59,20 +59,20 @@ def causes_of(gang: Gang, plan: pytorch.Plan | None) -> tuple[Cause, ...]:
     return (OVERRIDDEN,)
 
 
-@terms.judge
-def pytorch_env(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def pytorch_env(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-001."""
     found = pytorch.pytorch_gangs(evidence, given)
     if not found:
         return _no_pytorch(evidence, given)
     findings = [_env_of(evidence, given, gang, plan) for gang, plan in found]
-    return say.gravest(findings)
+    return wording.gravest(findings)
 
 
-def _no_pytorch(evidence: Evidence, given: terms.Given) -> Finding:
-    named = terms.cast(evidence, given, "subject")
+def _no_pytorch(evidence: Evidence, given: subjects.Given) -> Finding:
+    named = subjects.cast(evidence, given, "subject")
     if named:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             ENV,
             f"{named[0].title} carries no pytorch plugin any more",
@@ -80,14 +80,16 @@ def _no_pytorch(evidence: Evidence, given: terms.Given) -> Finding:
             causes=(NO_PLUGIN,),
         )
     if payload_lines.words(evidence).of("rank") and not any(
-        g.kind == names.VC_JOB for g in terms.everyone(evidence)
+        g.kind == names.VC_JOB for g in subjects.everyone(evidence)
     ):
         text = "the ranks come from the launcher; no Volcano Job declares the pytorch plugin"
-        return say.finding(Verdict.NOT_APPLICABLE, ENV, text)
-    return say.finding(Verdict.INCONCLUSIVE, ENV, "no Volcano Job with the pytorch plugin in the evidence")
+        return wording.finding(Verdict.NOT_APPLICABLE, ENV, text)
+    return wording.finding(
+        Verdict.INCONCLUSIVE, ENV, "no Volcano Job with the pytorch plugin in the evidence"
+    )
 
 
-def _env_of(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
+def _env_of(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
     seen = pytorch.environments(evidence, gang)
     wrong: list[tuple[pytorch.Seen, str]] = []
     for one in seen:
@@ -101,33 +103,33 @@ def _env_of(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Pl
     if wrong:
         bad = [f"{one.pod.name}/{one.container}: {text}" for one, text in wrong]
         pods = tuple({one.pod.uid: one.pod for one, _ in wrong}.values())
-        return say.finding(
-            Verdict.FAIL, ENV, say.listed(bad, 6), gang, violation=True, where=say.places(pods),
+        return wording.finding(
+            Verdict.FAIL, ENV, wording.listed(bad, 6), gang, violation=True, where=wording.places(pods),
             causes=causes_of(gang, plan), evidence=tuple(dict.fromkeys(one.key for one, _ in wrong))[:8],
         )  # fmt: skip
     if stray and seen:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, ENV, stray, gang, violation=True, causes=causes_of(gang, plan),
             evidence=tuple(one.key for one in seen[:8]),
         )  # fmt: skip
     if not seen:
-        return say.finding(Verdict.INCONCLUSIVE, ENV, f"{gang.title} has no pod in the evidence", gang)
+        return wording.finding(Verdict.INCONCLUSIVE, ENV, f"{gang.title} has no pod in the evidence", gang)
     members = {pod.slot for pod in gang.pods}
     if len(members) < gang.size:
         text = f"only {len(members)} of {gang.size} pods are in the evidence"
-        return say.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
+        return wording.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
     printed = {one.pod.uid for one in seen if one.by_process}
-    needed = terms.of(evidence, given).arranged or bool(payload_lines.words(evidence).words)
+    needed = subjects.of(evidence, given).arranged or bool(payload_lines.words(evidence).words)
     mute = [pod.name for pod in gang.pods if pod.uid not in printed]
     if needed and mute:
-        text = f"process 1 of {say.listed(mute)} printed no environment that could be read"
-        return say.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
+        text = f"process 1 of {wording.listed(mute)} printed no environment that could be read"
+        return wording.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
     how = "as process 1 printed it" if needed else "in the pod specification (no log in the evidence)"
     text = (
         f"{len(seen)} containers of {len(members)} pods, {how}: MASTER_ADDR {plan.address}, MASTER_PORT {plan.port}, "
         f"WORLD_SIZE {plan.world}, RANK 0 to {plan.world - 1} once each"
     )
-    return say.finding(Verdict.PASS, ENV, text, gang, evidence=tuple(one.key for one in seen[:8]))
+    return wording.finding(Verdict.PASS, ENV, text, gang, evidence=tuple(one.key for one in seen[:8]))
 
 
 def _stray(gang: Gang, plan: pytorch.Plan) -> str:
@@ -140,8 +142,8 @@ def _stray(gang: Gang, plan: pytorch.Plan) -> str:
     return ""
 
 
-@terms.judge
-def without_plugin_control(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def without_plugin_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-005.
 
     With roles, each of the three wrong Jobs must show its failure. In a recording the Jobs are told by what they
@@ -150,18 +152,18 @@ def without_plugin_control(evidence: Evidence, given: terms.Given) -> Finding:
     cases = _control_cases(evidence, given)
     if not cases:
         text = "no Job with a wrong master or worker name, and none submitted without the plugin"
-        return say.finding(Verdict.INCONCLUSIVE, CONTROL, text)
+        return wording.finding(Verdict.INCONCLUSIVE, CONTROL, text)
     shown: list[str] = []
     causes: list[Cause] = []
     keys: list[str] = []
     for role, gang in cases:
         if gang is None:
-            return say.finding(
+            return wording.finding(
                 Verdict.INCONCLUSIVE, CONTROL, f"the Job of role {role} is not in the evidence"
             )
         missing = _not_shown(evidence, role, gang)
         if missing:
-            return say.finding(
+            return wording.finding(
                 Verdict.INCONCLUSIVE, CONTROL, f"{role}: {missing}; the control does not show it", gang
             )
         causes += causes_of(gang, pytorch.plan_of(gang))
@@ -169,23 +171,23 @@ def without_plugin_control(evidence: Evidence, given: terms.Given) -> Finding:
         keys += [pod.keys["created"] for pod in gang.pods[:2]]
     fixes = "; ".join(dict.fromkeys(cause.fix for cause in causes))
     first = cases[0][1]
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, CONTROL, f"shown: {'; '.join(shown)}; fix: {fixes}", first, causes=tuple(dict.fromkeys(causes)),
         evidence=tuple(keys),
     )  # fmt: skip
 
 
-def _control_cases(evidence: Evidence, given: terms.Given) -> list[tuple[str, Gang | None]]:
+def _control_cases(evidence: Evidence, given: subjects.Given) -> list[tuple[str, Gang | None]]:
     roles = ("no-plugin", "wrong-master", "wrong-worker")
-    known = terms.roles(evidence, given)
+    known = subjects.roles(evidence, given)
     if any(role in known for role in roles):
         cases: list[tuple[str, Gang | None]] = []
         for role in roles:
-            played = terms.cast(evidence, given, role)
+            played = subjects.cast(evidence, given, role)
             cases.append((role, played[0] if played else None))
         return cases
     found: list[tuple[str, Gang | None]] = []
-    for gang in terms.everyone(evidence):
+    for gang in subjects.everyone(evidence):
         plan = pytorch.plan_of(gang)
         if plan is not None and gang.pods and not plan.masters:
             found.append(("wrong-master", gang))
@@ -203,7 +205,7 @@ def _not_shown(evidence: Evidence, role: str, gang: Gang) -> str:
     if role in ("no-plugin", "wrong-master"):
         names_ = (*pytorch.SHARED, pytorch.RANK)
         injected = [f"{one.pod.name} has {name}" for one in seen for name in names_ if name in one.env]
-        return say.listed(injected, 3)
+        return wording.listed(injected, 3)
     if plan is None:
         return f"{gang.name} carries no pytorch plugin"
     for one in seen:
@@ -221,5 +223,5 @@ def _what(role: str, gang: Gang) -> str:
     if role == "wrong-worker":
         plan = pytorch.plan_of(gang)
         workers = [pod.name for pod in gang.pods if plan is None or pod.task != plan.master]
-        return f"WORLD_SIZE counts masters only, no RANK in {say.listed(workers, 3)}"
+        return f"WORLD_SIZE counts masters only, no RANK in {wording.listed(workers, 3)}"
     return f"no MASTER_ADDR, MASTER_PORT, WORLD_SIZE or RANK in {len(gang.pods)} pods"

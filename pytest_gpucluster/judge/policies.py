@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import in_place, say, several, terms
+from pytest_gpucluster.judge import in_place, several, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -32,8 +32,8 @@ OTHER = Cause(
 Found = Callable[..., Finding]
 
 
-@terms.judge
-def act_as_documented(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def act_as_documented(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-007."""
     return several.decide(
         evidence,
@@ -44,7 +44,7 @@ def act_as_documented(evidence: Evidence, given: terms.Given) -> Finding:
     )
 
 
-def _acted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+def _acted(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
     if gang.job is None:
         return f"the Job of {gang.title} is not in the evidence"
     for failure in volcano_jobs.first_failures(evidence, gang):
@@ -75,7 +75,7 @@ def _unread(gang: Gang) -> Finding | None:
             if pod.phase == "Failed" and code is not None and code in wanted:
                 which = f"{status.get('name')} of {pod.where}"
                 text = f"not tested: {which} ended with exit code {code}, and it is not the first container"
-                return say.finding(
+                return wording.finding(
                     Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(NOT_FIRST,), where=(pod.where,)
                 )
     return None
@@ -83,7 +83,7 @@ def _unread(gang: Gang) -> Finding | None:
 
 def _judge(
     evidence: Evidence,
-    given: terms.Given,
+    given: subjects.Given,
     gang: Gang,
     failure: volcano_jobs.Failure,
     policy: volcano_jobs.Policy,
@@ -103,7 +103,7 @@ def _judge(
     )
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, REQUIRED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
         )
 
@@ -140,7 +140,7 @@ def _other_end(gang: Gang, action: str, stop: float) -> str:
     return ""
 
 
-def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: Found) -> Finding:
+def _ended(evidence: Evidence, given: subjects.Given, gang: Gang, end: str, found: Found) -> Finding:
     job = gang.job
     assert job is not None  # noqa: S101 (narrowed by the caller)
     stop = volcano_jobs.end_of_story(evidence)
@@ -151,8 +151,8 @@ def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: 
     overdue = several.overdue(evidence, gang, stop)
     if overdue or (alone and stop >= limit):
         left = overdue or alone
-        text = f"{end}, but {say.listed([p.name for p in left], 4)} runs on"
-        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(left))
+        text = f"{end}, but {wording.listed([p.name for p in left], 4)} runs on"
+        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=wording.places(left))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
     if at is not None and at > several.due(evidence, given, gang, begun) + grace + several.GONE_SLACK:
         return found(Verdict.FAIL, f"it was {end} only {at - begun:.0f} s after it began to end")
@@ -169,7 +169,7 @@ def _ended(evidence: Evidence, given: terms.Given, gang: Gang, end: str, found: 
 
 
 def _restarted(
-    evidence: Evidence, given: terms.Given, gang: Gang, failure: volcano_jobs.Failure, found: Found
+    evidence: Evidence, given: subjects.Given, gang: Gang, failure: volcano_jobs.Failure, found: Found
 ) -> Finding:
     others = [
         p
@@ -182,8 +182,8 @@ def _restarted(
     stop = volcano_jobs.end_of_story(evidence)
     stayed = [p for p in others if (t := volcano_jobs.left(p)) is None or t > limit]
     if stayed and stop >= limit:
-        text = f"{say.listed([p.name for p in stayed], 4)} ran on"
-        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=say.places(stayed))
+        text = f"{wording.listed([p.name for p in stayed], 4)} ran on"
+        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=wording.places(stayed))
     grace = max((p.grace for p in gang.pods), default=0.0)
     slow = several.outlived(evidence, (failure.pod, *others), stop)
     if slow:
@@ -197,7 +197,7 @@ def _restarted(
     if stayed or (wanted - fresh and not (last and not fresh)):
         why = several.expired(evidence, gang, failure.t)
         verdict = Verdict.FAIL if why and not stayed else Verdict.INCONCLUSIVE
-        text = f"{say.listed(sorted(wanted - fresh), 4)} not yet made again"
+        text = f"{wording.listed(sorted(wanted - fresh), 4)} not yet made again"
         return found(verdict, text + (f" (waited for {why})" if why else ""))
     if evidence.gaps("Pod", failure.t, max((p.created for p in gang.pods), default=failure.t)):
         return found(Verdict.INCONCLUSIVE, "pods were not watched all the time")

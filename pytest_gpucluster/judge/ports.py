@@ -3,7 +3,7 @@
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, say, terms, vcjobs
+from pytest_gpucluster.judge import pytorch, subjects, vcjobs, wording
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
 REQUIRED = (
@@ -18,8 +18,8 @@ NO_PORT = Cause(
 )
 
 
-@terms.judge
-def master_port(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def master_port(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-002: with roles, a Job with `--port` and one without must both be there; else those that are."""
     gangs = [
         (g, p)
@@ -32,28 +32,28 @@ def master_port(evidence: Evidence, given: terms.Given) -> Finding:
         seen = pytorch.environments(evidence, gang)
         wrong = [(one, text) for one in seen if (text := _wrong(one, plan))]
         if wrong:
-            text = say.listed([f"{one.pod.name}/{one.container}: {text}" for one, text in wrong], 4)
-            return say.finding(
+            text = wording.listed([f"{one.pod.name}/{one.container}: {text}" for one, text in wrong], 4)
+            return wording.finding(
                 Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=_causes(gang, plan),
-                where=say.places({one.pod.uid: one.pod for one, _ in wrong}.values()),
+                where=wording.places({one.pod.uid: one.pod for one, _ in wrong}.values()),
                 evidence=tuple(one.key for one, _ in wrong)[:8],
             )  # fmt: skip
-        if seen and (terms.of(evidence, given).arranged is False or any(one.by_process for one in seen)):
+        if seen and (subjects.of(evidence, given).arranged is False or any(one.by_process for one in seen)):
             asked = "port" in vcjobs.flags(gang.job, "pytorch") if gang.job else False
             shown[asked] = f"{gang.name}: {plan.port} in {len(seen)} containers"
             keys += [one.key for one in seen[:4]]
     missing = [
         what for asked, what in ((True, "with --port"), (False, "without --port")) if asked not in shown
     ]
-    if not shown or (missing and terms.of(evidence, given).arranged):
+    if not shown or (missing and subjects.of(evidence, given).arranged):
         text = f"no Job {' and none '.join(missing)} whose containers were seen with their environment"
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0][0] if gangs else None, evidence=tuple(keys)
         )
     parts = [f"{'with' if asked else 'without'} --port {text}" for asked, text in sorted(shown.items())]
     tried = f" (no Job {' and '.join(missing)} in the evidence)" if missing else ""
     text = f"{'; '.join(parts)}{tried}"
-    return say.finding(Verdict.PASS, REQUIRED, text, gangs[0][0], evidence=tuple(keys))
+    return wording.finding(Verdict.PASS, REQUIRED, text, gangs[0][0], evidence=tuple(keys))
 
 
 def _wrong(one: pytorch.Seen, plan: pytorch.Plan) -> str:
@@ -65,7 +65,7 @@ def _wrong(one: pytorch.Seen, plan: pytorch.Plan) -> str:
     declared = [fields.number(port, "containerPort") for port in fields.items(container, "ports")]
     if not plan.port.isdigit() or int(plan.port) in declared:
         return ""
-    return f"container port {plan.port} is not declared ({say.listed([str(port) for port in declared]) or 'none is'})"
+    return f"container port {plan.port} is not declared ({wording.listed([str(port) for port in declared]) or 'none is'})"
 
 
 def _causes(gang: Gang, plan: pytorch.Plan) -> tuple[Cause, ...]:

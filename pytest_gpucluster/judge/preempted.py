@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import evictions, gates
 from pytest_gpucluster.evidence.scheduling.evictions import Taken
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import say, scarce, terms
+from pytest_gpucluster.judge import scarce, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "a gang that is preempted or reclaimed keeps minAvailable members, or loses all"
@@ -58,16 +58,16 @@ class Left:
     open: bool
 
 
-@terms.judge
-def whole_or_surplus(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def whole_or_surplus(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-006."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     seen = evictions.taken(evidence)
     if not seen:
         return _nobody(evidence)
     # Who gives way goes at once: the time over which a gang may be bound says nothing of that, and may be as long as
     # a window.
-    settled = terms.HALF_PERIODS * limits.period + limits.grain
+    settled = subjects.HALF_PERIODS * limits.period + limits.grain
     found = _left(evidence, seen, settled)
     # A gang that is taken whole goes to none; one that got its minimum back had been left half, however short.
     bad = [left for left in found if left.seconds > settled or not (left.open or left.gap)]
@@ -77,11 +77,13 @@ def whole_or_surplus(evidence: Evidence, given: terms.Given) -> Finding:
     if unsure is not None:
         why = "pods were not watched then" if unsure.gap else "the evidence ends before that can be told"
         text = f"{_short(unsure)}; {why}"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, unsure.gang, evidence=_keys(unsure.taken))
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text, unsure.gang, evidence=_keys(unsure.taken)
+        )
     gaps = evidence.gaps("Pod", seen[0].t, evidence.end)
     if gaps:
         text = f"{_sum(seen)}; pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=_keys(seen))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=_keys(seen))
     return _kept(evidence, given, limits, seen)
 
 
@@ -101,7 +103,7 @@ def _left(evidence: Evidence, seen: tuple[Taken, ...], tolerance: float) -> list
                 start = t if start is None else start
                 continue
             if start is not None and t > start:
-                rest = evictions.staying(gen, min(start + tolerance, t - terms.EPSILON))
+                rest = evictions.staying(gen, min(start + tolerance, t - subjects.EPSILON))
                 if rest and len(rest) < gen.minimum:
                     gap = bool(evidence.gaps("Pod", start, t))
                     found.append(Left(gang, gen, start, t - start, rest, mine, gap, held is None))
@@ -109,16 +111,16 @@ def _left(evidence: Evidence, seen: tuple[Taken, ...], tolerance: float) -> list
     return found
 
 
-def _halved(evidence: Evidence, given: terms.Given, settled: float, left: Left) -> Finding:
+def _halved(evidence: Evidence, given: subjects.Given, settled: float, left: Left) -> Finding:
     why = left.taken[-1].why or evictions.PREEMPT
     gone = tuple(one.pod for one in left.taken)
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
-        f"{_short(left)}: {say.listed([pod.where for pod in left.rest], 4)} stayed",
+        f"{_short(left)}: {wording.listed([pod.where for pod in left.rest], 4)} stayed",
         left.gang,
         violation=True,
-        where=say.places((*left.rest, *gone)),
+        where=wording.places((*left.rest, *gone)),
         causes=(OVERRULED, FORGOTTEN, NO_VOTE)
         if why == evictions.RECLAIM
         else (NO_VOTE, FORGOTTEN, OVERRULED),
@@ -127,22 +129,26 @@ def _halved(evidence: Evidence, given: terms.Given, settled: float, left: Left) 
             Number("members left", len(left.rest), "pods", left.generation.minimum, "minAvailable"),
             Number("left so for", left.seconds, "s", settled, "two scheduler periods"),
         ),
-        currency=terms.currency(evidence, given, left.gang),
+        currency=subjects.currency(evidence, given, left.gang),
     )
 
 
-def _kept(evidence: Evidence, given: terms.Given, limits: terms.Terms, seen: tuple[Taken, ...]) -> Finding:
+def _kept(
+    evidence: Evidence, given: subjects.Given, limits: subjects.Terms, seen: tuple[Taken, ...]
+) -> Finding:
     """Judge gangs that lost only what they could spare: in a scenario of ours more must have been wanted in vain."""
     text = _sum(seen)
-    tempted = terms.cast(evidence, given, "tempted") if "tempted" in terms.roles(evidence, given) else None
-    expired = terms.timed_out(evidence)
+    tempted = (
+        subjects.cast(evidence, given, "tempted") if "tempted" in subjects.roles(evidence, given) else None
+    )
+    expired = subjects.timed_out(evidence)
     if tempted is None:
         if expired is not None and limits.arranged:
             text = f"{text}; the wait for {expired[0]} ended in vain, so that nobody asked for more"
-            return say.finding(
+            return wording.finding(
                 Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=(*_keys(seen), expired[1])
             )
-        return say.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=_keys(seen))
+        return wording.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=_keys(seen))
     for gang in tempted:
         for gen in gang.generations:
             held = gates.read(evidence, gang, gen).held
@@ -152,33 +158,33 @@ def _kept(evidence: Evidence, given: terms.Given, limits: terms.Terms, seen: tup
             if seconds >= limits.window - scarce.EPSILON:
                 text = f"{text}; {gang.name} wanted more for {seconds:.1f} s and got none"
                 keys = (*_keys(seen), *(said.key for said in held.reasons[:1]))
-                return say.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=keys)
+                return wording.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=keys)
     text = f"{text}; that nothing is taken below minAvailable was not tried: nobody waited for it at the gang gate"
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=_keys(seen), causes=(REFUSED_BEFORE,)
     )
 
 
 def _nobody(evidence: Evidence) -> Finding:
     text = "nobody was preempted or reclaimed"
-    expired = terms.timed_out(evidence)
+    expired = subjects.timed_out(evidence)
     if expired is not None:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"{text} (waited for {expired[0]})", evidence=(expired[1],)
         )
     refused = refused_before(evidence)
     if refused is not None:
         gang, said = refused
         text = f"{text}: {gang.title} was refused at enqueue by {said.reporter} ({said.message})"
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(REFUSED_BEFORE,), evidence=(said.key,)
         )
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
 
 
 def refused_before(evidence: Evidence) -> tuple[Gang, Said] | None:
     """Return a gang that was refused at enqueue and never placed, with what was said."""
-    for gang in terms.everyone(evidence):
+    for gang in subjects.everyone(evidence):
         for gen in gang.generations:
             said = gates.read(evidence, gang, gen).enqueue
             if said and gen.whole is None:
@@ -190,7 +196,7 @@ def _short(left: Left) -> str:
     actions = " and ".join(sorted({one.why or "eviction" for one in left.taken}))
     return (
         f"{left.gang.title}: {len(left.taken)} members were taken by {actions} from t={left.taken[0].t:.2f} s on, "
-        f"{say.part(len(left.rest), left.generation.minimum)} were left for {left.seconds:.1f} s"
+        f"{wording.part(len(left.rest), left.generation.minimum)} were left for {left.seconds:.1f} s"
     )
 
 

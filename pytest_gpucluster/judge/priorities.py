@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, evictions, gates
 from pytest_gpucluster.evidence.scheduling.evictions import Taken
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import preempted, say, terms
+from pytest_gpucluster.judge import preempted, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 ORDERED = "of two gangs that wait in one queue, the one of higher priority is placed first"
@@ -47,16 +47,16 @@ class Ranked:
 
 
 def _ranked(evidence: Evidence) -> list[Ranked]:
-    found = [(gang, evictions.priority(evidence, gang)) for gang in terms.everyone(evidence)]
+    found = [(gang, evictions.priority(evidence, gang)) for gang in subjects.everyone(evidence)]
     return [Ranked(gang, gen, rank) for gang, rank in found if rank is not None for gen in gang.generations]
 
 
-@terms.judge
-def orders_the_queue(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def orders_the_queue(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-013."""
     every = _ranked(evidence)
     if len({one.priority for one in every}) < 2:
-        return say.finding(Verdict.INCONCLUSIVE, ORDERED, _one_rank(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, ORDERED, _one_rank(evidence))
     findings = [
         found
         for high, low in itertools.permutations(every, 2)
@@ -67,18 +67,18 @@ def orders_the_queue(evidence: Evidence, given: terms.Given) -> Finding:
     if findings:
         return min(findings, key=lambda finding: BEST[finding.verdict])
     text = "no two gangs of different priority waited in one queue at the same time"
-    return say.finding(Verdict.INCONCLUSIVE, ORDERED, text)
+    return wording.finding(Verdict.INCONCLUSIVE, ORDERED, text)
 
 
 def _one_rank(evidence: Evidence) -> str:
-    if not terms.everyone(evidence):
-        return terms.nothing(evidence)
+    if not subjects.everyone(evidence):
+        return subjects.nothing(evidence)
     return "no two gangs of known, different priority in the evidence"
 
 
-def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) -> Finding | None:
+def _order(evidence: Evidence, given: subjects.Given, high: Ranked, low: Ranked) -> Finding | None:
     """Judge a pair; None where the two did not wait together."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     (high_from, high_to), (low_from, low_to) = high.waits(evidence), low.waits(evidence)
     both = min(high_to, low_to) - max(high_from, low_from)
     refused = [gates.read(evidence, one.gang, one.gen).refusals for one in (high, low)]
@@ -92,13 +92,13 @@ def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) ->
     whole = high.gen.whole
 
     def found(verdict: Verdict, more: str, *, violation: bool = False) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, ORDERED, f"{text}; {more}", high.gang, violation=violation,
-            where=say.places((*high.gen.bound_members, *low.gen.bound_members)) or (high.gang.title, low.gang.title),
+            where=wording.places((*high.gen.bound_members, *low.gen.bound_members)) or (high.gang.title, low.gang.title),
             causes=(NO_PRIORITY,) if violation else (),
             evidence=(*keys, *(step.key for one in (high, low) for step in one.gen.steps[:1])),
-            repeat=(*say.repeat(high.gang), *say.repeat(low.gang)),
-            currency=terms.currency(evidence, given, high.gang),
+            repeat=(*wording.repeat(high.gang), *wording.repeat(low.gang)),
+            currency=subjects.currency(evidence, given, high.gang),
         )  # fmt: skip
 
     gaps = evidence.gaps("Pod", max(high_from, low_from), max(high_to, low_to))
@@ -117,7 +117,7 @@ def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) ->
             )
         return found(Verdict.FAIL, more, violation=True)
     if whole is None:
-        expired = terms.timed_out(evidence, max(high_from, low_from))
+        expired = subjects.timed_out(evidence, max(high_from, low_from))
         return found(Verdict.INCONCLUSIVE, f"neither was bound{f' ({expired[0]})' if expired else ''}")
     if low.gen.first_bind is None:
         return found(
@@ -133,7 +133,7 @@ def _order(evidence: Evidence, given: terms.Given, high: Ranked, low: Ranked) ->
     )
 
 
-def _came_too_late(evidence: Evidence, limits: terms.Terms, high: Ranked, low: Ranked) -> str:
+def _came_too_late(evidence: Evidence, limits: subjects.Terms, high: Ranked, low: Ranked) -> str:
     """Return why priority did not choose: the lower gang was let into the queue before the higher one was there.
 
     A session of the scheduler takes a part of its period: who comes within it is not in its snapshot.
@@ -159,10 +159,10 @@ def _no_larger(one: Gang, other: Gang) -> bool:
     return mine[1] <= theirs[1] and mine[1] * one.minimum <= theirs[1] * other.minimum
 
 
-@terms.judge
-def makes_room(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def makes_room(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-014."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     every = _ranked(evidence)
     seen = tuple(one for one in evictions.taken(evidence) if one.why != evictions.RECLAIM)
     findings = [
@@ -177,18 +177,18 @@ def makes_room(evidence: Evidence, given: terms.Given) -> Finding:
     if refused is not None:
         gang, said = refused
         text = f"nothing was taken: {gang.title} was refused at enqueue by {said.reporter} ({said.message})"
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, TAKES, text, gang, causes=(preempted.REFUSED_BEFORE,), evidence=(said.key,)
         )
     if len({one.priority for one in every}) < 2:
-        return say.finding(Verdict.INCONCLUSIVE, TAKES, _one_rank(evidence))
-    return say.finding(
+        return wording.finding(Verdict.INCONCLUSIVE, TAKES, _one_rank(evidence))
+    return wording.finding(
         Verdict.INCONCLUSIVE, TAKES, "nothing was taken, and no gang waited for what a lower one had"
     )
 
 
 def _for_whom(
-    evidence: Evidence, given: terms.Given, limits: terms.Terms, every: list[Ranked], one: Taken
+    evidence: Evidence, given: subjects.Given, limits: subjects.Terms, every: list[Ranked], one: Taken
 ) -> Finding | None:
     """Judge one evicted member: for whom was it taken, and did that one get room?"""
     rank = evictions.priority(evidence, one.gang)
@@ -204,9 +204,9 @@ def _for_whom(
     who = f"{one.pod.name} (priority {rank}) was taken at t={one.t:.2f} s"
 
     def found(verdict: Verdict, more: str, gang: Gang, **rest: object) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, TAKES, f"{who}{more}", gang, evidence=(one.key,),
-            currency=terms.currency(evidence, given, gang), **rest,
+            currency=subjects.currency(evidence, given, gang), **rest,
         )  # fmt: skip
 
     above = [other for other in waiting if other.priority > rank]
@@ -227,7 +227,7 @@ def _for_whom(
     seconds = (taker.gen.whole or one.t) - taker.gen.start
     number = Number("from submission to placed", seconds, "s", None, "no bound is declared")
     after = (taker.gen.whole or one.t) - one.t
-    if after > terms.placed_within(given, "bind", "delete"):
+    if after > subjects.placed_within(given, "bind", "delete"):
         more = (
             f", and {taker.gang.name} was placed only {after:.0f} s later: that it got this room is not shown"
         )
@@ -239,7 +239,7 @@ def _for_whom(
 
 
 def _not_taken(
-    evidence: Evidence, given: terms.Given, limits: terms.Terms, every: list[Ranked]
+    evidence: Evidence, given: subjects.Given, limits: subjects.Terms, every: list[Ranked]
 ) -> Finding | None:
     """Judge evidence in which nobody was taken: was there anybody to take, and anybody to take it?"""
     for high in sorted(every, key=lambda one: -one.priority):
@@ -259,9 +259,9 @@ def _not_taken(
                 f"nothing of {below[0].gang.name} ({below[0].priority}) was taken, which had "
                 f"{below[0].gen.most_held - below[0].gen.minimum} members above minAvailable"
             )
-            return say.finding(
+            return wording.finding(
                 Verdict.FAIL, TAKES, text, high.gang, causes=(NOT_TAKEN,),
                 evidence=tuple(said.key for said in held.reasons[:2]),
-                currency=terms.currency(evidence, given, high.gang),
+                currency=subjects.currency(evidence, given, high.gang),
             )  # fmt: skip
     return None

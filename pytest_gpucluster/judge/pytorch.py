@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import terms, vcjobs
+from pytest_gpucluster.judge import subjects, vcjobs
 from pytest_gpucluster.plain import names
 
 DEFAULT_PORT = "23456"
@@ -121,8 +121,8 @@ def environments(evidence: Evidence, gang: Gang) -> list[Seen]:
     return found
 
 
-def pytorch_gangs(evidence: Evidence, given: terms.Given) -> list[tuple[Gang, Plan]]:
+def pytorch_gangs(evidence: Evidence, given: subjects.Given) -> list[tuple[Gang, Plan]]:
     """Return the Volcano Jobs under judgement that carry the pytorch plugin, with their plans."""
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     return [(gang, plan) for gang in gangs if (plan := plan_of(gang)) is not None]

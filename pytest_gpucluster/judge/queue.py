@@ -6,7 +6,7 @@ from fractions import Fraction
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import node_status
-from pytest_gpucluster.judge import flavors, promises, say, terms
+from pytest_gpucluster.judge import flavors, promises, subjects, wording
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -40,8 +40,8 @@ TOO_MUCH = Cause(
 )
 
 
-@terms.judge
-def queue_fits(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def queue_fits(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-005."""
     chosen = _chosen(evidence, given)
     wanted = _wanted(given)
@@ -58,18 +58,18 @@ def queue_fits(evidence: Evidence, given: terms.Given) -> Finding:
     return min(found, key=lambda finding: order.index(finding.verdict))
 
 
-def _wanted(given: terms.Given) -> str:
+def _wanted(given: subjects.Given) -> str:
     """Return the name of the declared queue; under Kueue of its ClusterQueue or LocalQueue where one is declared."""
     kueue = fields.sub(given, "kueue") if given.get("scheduler") == "kueue" else {}
     return str(kueue.get("cluster_queue") or kueue.get("local_queue") or given.get("queue") or "")
 
 
-def _behind_kueue(given: terms.Given) -> str:
+def _behind_kueue(given: subjects.Given) -> str:
     """Return the ClusterQueue that the profile names, "" where it names none."""
     return fields.text(given, "kueue", "cluster_queue")
 
 
-def _chosen(evidence: Evidence, given: terms.Given) -> list[Line]:
+def _chosen(evidence: Evidence, given: subjects.Given) -> list[Line]:
     """Return the last line of the queue that the profile names; where none is named, of the queues that work went into.
 
     Under Kueue the profile names a LocalQueue, which points to its ClusterQueue, or the ClusterQueue itself; it may
@@ -99,11 +99,11 @@ def _used(evidence: Evidence) -> set[str]:
     return found - {""}
 
 
-def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
+def _absent(evidence: Evidence, given: subjects.Given, wanted: str) -> Finding:
     declared = str(given.get("scheduler") or "volcano")
     if declared in ("default-scheduler", "native"):
         text = f"the declared scheduler {declared} has no queues"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     missing = [
         line
         for line in evidence.responses()
@@ -111,21 +111,23 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
         and fields.number(line.data, "code") == 404
     ]
     if missing:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"the API serves no queues, although the profile declares {declared}",
             violation=True,
-            causes=(say.NOT_INSTALLED,),
+            causes=(wording.NOT_INSTALLED,),
             evidence=(missing[0].key,),
             repeat=("kubectl api-resources | grep -i queue",),
         )
     if not wanted:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "no queue is declared, and no work went into one that was seen"
         )
     if not any(node_status.listed(evidence, kind) for kind in QUEUES):
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "the watch of queues was not in sync at the end")
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, "the watch of queues was not in sync at the end"
+        )
     kinds = (CLUSTER_QUEUE,) if declared == "kueue" else QUEUES
     told = given.get("queues")
     listed = (
@@ -133,8 +135,10 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
     )
     there = sorted({*listed, *(line.name for kind in kinds for line in evidence.of_kind(kind))})
     near = names.did_you_mean(wanted, there) if there else ""
-    others = f"; there are: {say.listed(there)}" if there else "; there is none" if told is not None else ""
-    return say.finding(
+    others = (
+        f"; there are: {wording.listed(there)}" if there else "; there is none" if told is not None else ""
+    )
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
         f"there is no queue {wanted!r}{near}{others}",
@@ -149,7 +153,7 @@ def _absent(evidence: Evidence, given: terms.Given, wanted: str) -> Finding:
     )
 
 
-def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
     title = f"{line.kind}/{line.name}"
     repeat = (
         f"kubectl get {line.kind.lower()} {line.name} -o yaml",
@@ -157,7 +161,7 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
     )
     state, cause = _state(line)
     if cause is not None:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"{title} is {state}",
@@ -175,11 +179,11 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
     keys = (line.key, *(m.line.key for m in found[:4]))
     if not found or not node_status.listed(evidence, "Node"):
         text = f"{title} is {state}; what the nodes have was not seen"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
     unread = promises.unread(line, promised, found)
     if unread:
-        text = f"{title} is {state}; not to be read as an amount: {say.listed(unread, 4)}"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, repeat=repeat)
+        text = f"{title} is {state}; not to be read as an amount: {wording.listed(unread, 4)}"
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, repeat=repeat)
     above = [p for p in promised if p.amount > node_status.total(found, p.resource)]
     numbers = tuple(
         Number(
@@ -194,11 +198,11 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
             for p in above
         ]
         having = [m.name for m in found if any(m.capacity.get(p.resource) for p in above)]
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"{title} is {state} and promises more than there is: {'; '.join(parts)}"
-            + (f" ({say.listed(having, 6)})" if having else ""),
+            + (f" ({wording.listed(having, 6)})" if having else ""),
             violation=True,
             where=(title,),
             causes=(TOO_MUCH,),
@@ -210,10 +214,10 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
     if doubts:
         broken = not doubts[0].open_
         told = [one for one in doubts if not (broken and one.open_)]
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL if broken else Verdict.INCONCLUSIVE,
             REQUIRED,
-            f"{title} is {state}: {say.listed([one.text for one in told], 4)}",
+            f"{title} is {state}: {wording.listed([one.text for one in told], 4)}",
             violation=broken,
             where=(title,),
             causes=tuple(dict.fromkeys(one.cause for one in told)),
@@ -233,7 +237,7 @@ def _judge(evidence: Evidence, given: terms.Given, line: Line) -> Finding:
         else "it has no quota of its own: the cluster is its bound"
     )
     text = f"{title} is {state}; {bound}"
-    return say.finding(Verdict.PASS, REQUIRED, text, evidence=keys, numbers=numbers, where=(title,))
+    return wording.finding(Verdict.PASS, REQUIRED, text, evidence=keys, numbers=numbers, where=(title,))
 
 
 def _state(line: Line) -> tuple[str, Cause | None]:
@@ -268,7 +272,7 @@ def _shut_before(evidence: Evidence, line: Line) -> Line | None:
 
 def _shut_for_a_time(title: str, before: Line, now: Line, repeat: tuple[str, ...]) -> Finding:
     state, cause = _state(before)
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
         f"{title} was {state} for a time (at t={before.t:.1f} s), and is {_state(now)[0]}",
@@ -284,7 +288,7 @@ def _show(amount: Fraction) -> str:
     return quantities.format_quantity(amount)
 
 
-def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
+def nodes_in_service(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the quota fits the nodes that are Ready and not cordoned too: else more is promised than is there."""
     name = "enough nodes are in service"
     found = node_status.machines(evidence)
@@ -296,9 +300,9 @@ def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
             if promise.amount > now:
                 text = (
                     f"{line.name} promises {promise.text} {promise.resource}, nodes in service have {_show(now)}; "
-                    f"out of service: {say.listed(out) or 'none'}"
+                    f"out of service: {wording.listed(out) or 'none'}"
                 )
-                return say.presupposed(name, held=False, observed=text, evidence=(line.key,))
+                return wording.presupposed(name, held=False, observed=text, evidence=(line.key,))
         for share in flavors.shares(line.object) if line.kind == CLUSTER_QUEUE else ():
             flavor = flavors.flavor_of(evidence, share.flavor)
             own = [] if flavor is None else flavors.nodes_of(flavor.object, serving)
@@ -306,7 +310,9 @@ def nodes_in_service(evidence: Evidence, given: terms.Given) -> Presupposed:
             if flavor is not None and share.amount > now:
                 text = (
                     f"{line.name} promises {share.text}, its nodes in service have {_show(now)}; out of service: "
-                    f"{say.listed(out) or 'none'}"
+                    f"{wording.listed(out) or 'none'}"
                 )
-                return say.presupposed(name, held=False, observed=text, evidence=(line.key, flavor.key))
-    return say.presupposed(name, held=True, observed=f"{len(serving)} of {len(found)} nodes are in service")
+                return wording.presupposed(name, held=False, observed=text, evidence=(line.key, flavor.key))
+    return wording.presupposed(
+        name, held=True, observed=f"{len(serving)} of {len(found)} nodes are in service"
+    )

@@ -13,7 +13,7 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import between, say, terms
+from pytest_gpucluster.judge import between, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "every member opens a TCP connection to the master's address and port"
@@ -69,7 +69,7 @@ def attempts(evidence: Evidence, gang: Gang | None = None) -> list[Attempt]:
     """Return the last connection that each pod tried, of one gang or of all pods."""
     everybody = pods(evidence)
     by_uid = {pod.uid: pod for pod in everybody}
-    wanted = terms.uids(gang)
+    wanted = subjects.uids(gang)
     found: dict[str, Attempt] = {}
     for word in payload_lines.words(evidence).of("connected"):
         if wanted is not None and word.uid not in wanted:
@@ -110,13 +110,13 @@ def blocked(evidence: Evidence, attempt: Attempt) -> bool:
     return not attempt.ok and (attempt.kind != "refused" or listening(evidence, attempt) is not False)
 
 
-@terms.judge
-def master_answers(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def master_answers(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-011."""
-    named = terms.cast(evidence, given, "subject")
+    named = subjects.cast(evidence, given, "subject")
     gang = named[0] if named else None
     if named is not None and gang is None:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence))
     tried = attempts(evidence, gang)
     keys = tuple(one.key for one in tried)[:8]
     stopped = [one for one in tried if blocked(evidence, one)]
@@ -131,8 +131,8 @@ def master_answers(evidence: Evidence, given: terms.Given) -> Finding:
         return missed
     first = tried[0]
     text = f"{len(tried)} members reached {first.address}:{first.port}"
-    where = tuple(f"Pod/{one.member} to {one.address}:{one.port}" for one in tried)[: say.MANY]
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, where=where, numbers=(number,), evidence=keys)
+    where = tuple(f"Pod/{one.member} to {one.address}:{one.port}" for one in tried)[: wording.MANY]
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, where=where, numbers=(number,), evidence=keys)
 
 
 def _stopped(evidence: Evidence, gang: Gang | None, stopped: list[Attempt]) -> Finding:
@@ -142,11 +142,11 @@ def _stopped(evidence: Evidence, gang: Gang | None, stopped: list[Attempt]) -> F
         causes = (*causes, NOBODY) if listening(evidence, one) is None else causes
     resolved = [w for w in payload_lines.words(evidence).of("resolved") if w.data.get("ok") is True]
     name = f"{resolved[0].data.get('name')} resolves, but " if resolved else ""
-    text = f"{name}{say.listed([each.text for each in stopped], 4)}"
+    text = f"{name}{wording.listed([each.text for each in stopped], 4)}"
     where = [f"Pod/{each.member}" if each.pod is None else each.pod.where for each in stopped]
     space = f" -n {one.pod.namespace}" if one.pod is not None and one.pod.namespace else ""
-    return say.finding(
-        Verdict.FAIL, REQUIRED, text, gang, violation=True, where=tuple(where[: say.MANY]), causes=causes,
+    return wording.finding(
+        Verdict.FAIL, REQUIRED, text, gang, violation=True, where=tuple(where[: wording.MANY]), causes=causes,
         evidence=tuple(each.key for each in stopped[:8]),
         repeat=(
             f"kubectl exec{space} {one.member} -- nc -z -w 2 {one.address} {one.port}",
@@ -161,31 +161,31 @@ def _missed(evidence: Evidence, gang: Gang | None, tried: list[Attempt]) -> Find
     failed = [one for one in tried if not one.ok]
     if failed:
         text = f"{failed[0].text}: the master was not seen to listen"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(NOBODY,), evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(NOBODY,), evidence=keys)
     unresolved = [
         w for w in _resolved(evidence, gang) if w.data.get("ok") is False or not w.data.get("addresses")
     ]
     if unresolved:
         word = unresolved[0]
         text = f"{word.data.get('name')} did not resolve from {word.pod}"
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(UNRESOLVED,), evidence=(word.key,)
         )
     if not tried:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "no member's try of the master's port was recorded", gang
         )
     masters = {one.master.uid for one in tried if one.master is not None}
     seen = {one.pod.uid for one in tried if one.pod is not None}
     mute = [pod.name for pod in (gang.pods if gang else ()) if pod.uid not in seen | masters]
     if mute:
-        text = f"no try of {say.listed(mute)} could be read"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
+        text = f"no try of {wording.listed(mute)} could be read"
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     return None
 
 
 def _resolved(evidence: Evidence, gang: Gang | None) -> Iterator[payload_lines.Word]:
-    uids = terms.uids(gang)
+    uids = subjects.uids(gang)
     for word in payload_lines.words(evidence).of("resolved"):
         if uids is None or word.uid in uids:
             yield word

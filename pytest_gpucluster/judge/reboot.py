@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status, owners
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -46,15 +46,15 @@ class _Drill:
         return [new for new in self.made if new.slot == pod.slot]
 
 
-def _drills(evidence: Evidence, given: terms.Given) -> list[tuple[Gang, _Drill]]:
+def _drills(evidence: Evidence, given: subjects.Given) -> list[tuple[Gang, _Drill]]:
     """Return every restart of a node under a running Job: the first counts as much as the last."""
     found = []
-    named = terms.cast(evidence, given, "subject")
+    named = subjects.cast(evidence, given, "subject")
     notes = evidence.notes("rebooted-by-us")
     for note in notes:
         node = str(note.data.get("node") or "")
         following = min((other.t for other in notes if other.t > note.t), default=evidence.end)
-        for gang in named or terms.everyone(evidence):
+        for gang in named or subjects.everyone(evidence):
             until = min(
                 (n.t for n in evidence.notes("deleted-by-us") if n.data.get("uid") == gang.uid),
                 default=evidence.end,
@@ -73,19 +73,19 @@ def _ended(pod: PodStory, start: float, until: float) -> bool:
     return bool(times) and start <= min(times) <= until
 
 
-@terms.judge
-def replaced_once(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def replaced_once(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-011."""
     found = _drills(evidence, given)
     if not found:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no node was restarted under a running Job")
-    return say.gravest([_judge(evidence, given, gang, drill) for gang, drill in found])
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no node was restarted under a running Job")
+    return wording.gravest([_judge(evidence, given, gang, drill) for gang, drill in found])
 
 
-def _judge(evidence: Evidence, given: terms.Given, gang: Gang, drill: _Drill) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, drill: _Drill) -> Finding:
     if not drill.lost:
         text = f"no member on {drill.node} ended when it was restarted"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(SURVIVED,))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=(SURVIVED,))
     trials = {t.pod.uid: t for t in numa_trials.trials(evidence, given)}
     rejected = [p for p in drill.made if (t := trials.get(p.uid)) is not None and t.outcome == REJECTED]
     if rejected:
@@ -93,13 +93,13 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang, drill: _Drill) ->
     counts = {pod.slot: len(drill.replacements(pod)) for pod in drill.lost}
     if max(counts.values()) > 1:
         many = max(counts, key=lambda slot: counts[slot])
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"{many} of {gang.title} was made {counts[many]} times after {drill.node} was restarted",
             gang,
             violation=True,
-            evidence=tuple(p.keys["created"] for p in drill.made)[: say.MANY],
+            evidence=tuple(p.keys["created"] for p in drill.made)[: wording.MANY],
             numbers=_numbers(drill, counts),
         )
     open_ = [pod for pod in drill.lost if not any(new.running is not None for new in drill.replacements(pod))]
@@ -116,36 +116,36 @@ def _numbers(drill: _Drill, counts: dict[str, int]) -> tuple[Number, ...]:
 
 
 def _rejected(gang: Gang, drill: _Drill, rejected: Sequence[PodStory], reason: str) -> Finding:
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
-        f"{say.count(len(rejected), 'replacement')} of {gang.title} rejected by the kubelet of {drill.node} "
-        f"({reason}): {say.listed([pod.name for pod in rejected], 4)}",
+        f"{wording.count(len(rejected), 'replacement')} of {gang.title} rejected by the kubelet of {drill.node} "
+        f"({reason}): {wording.listed([pod.name for pod in rejected], 4)}",
         gang,
         violation=True,
-        where=say.places(rejected),
+        where=wording.places(rejected),
         causes=(LATE_PLUGIN,),
-        evidence=tuple(pod.keys["created"] for pod in rejected)[: say.MANY],
+        evidence=tuple(pod.keys["created"] for pod in rejected)[: wording.MANY],
     )
 
 
 def _open(
     evidence: Evidence, gang: Gang, drill: _Drill, open_: Sequence[PodStory], counts: dict[str, int]
 ) -> Finding:
-    vain = terms.timed_out(evidence, drill.t)
+    vain = subjects.timed_out(evidence, drill.t)
     told = [said for said in owners.all_said(evidence) if said.reason == "FailedCreate" and said.t >= drill.t]
     refused = next((said for said in told if said.obj.partition("/")[2] == gang.name), None)
     keys = () if refused is None else (refused.key,)
-    text = f"{say.count(len(open_), 'lost member')} of {gang.title} had no running replacement when the evidence ends"
-    return say.finding(
+    text = f"{wording.count(len(open_), 'lost member')} of {gang.title} had no running replacement when the evidence ends"
+    return wording.finding(
         Verdict.INCONCLUSIVE if vain is None else Verdict.FAIL,
         REQUIRED,
         text if vain is None else f"{text}: waited for {vain[0]}",
         gang,
         violation=vain is not None,
-        where=say.places(open_),
+        where=wording.places(open_),
         causes=(NOT_REPLACED,) if refused is None else (_refused(refused),),
-        evidence=(*keys, *(pod.keys["created"] for pod in open_))[: say.MANY],
+        evidence=(*keys, *(pod.keys["created"] for pod in open_))[: wording.MANY],
         numbers=_numbers(drill, counts),
     )
 
@@ -159,28 +159,28 @@ def _refused(said: owners.Said) -> Cause:
 
 
 def _replaced(
-    evidence: Evidence, given: terms.Given, gang: Gang, drill: _Drill, counts: dict[str, int]
+    evidence: Evidence, given: subjects.Given, gang: Gang, drill: _Drill, counts: dict[str, int]
 ) -> Finding:
     for start, end in evidence.gaps("Pod", drill.t, evidence.end):
         text = f"the watch of pods was not in sync from t={start:.2f} s to {end:.2f} s: a pod may have been missed"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
     back = max(new.running - drill.t for new in drill.made if new.running is not None)
     resource = numa_trials.resource_of(given)
     offers = next(
         (m.offers(resource)[1] for m in node_status.machines(evidence) if m.name == drill.node), None
     )
     reasons = sorted({why for pod in drill.lost if (why := pod.blocked())})
-    text = f"{say.count(len(drill.lost), 'member')} on {drill.node} lost"
+    text = f"{wording.count(len(drill.lost), 'member')} on {drill.node} lost"
     text += f" ({', '.join(reasons)})" if reasons else ""
     text += f" and replaced once each, running again {back:.1f} s after the restart"
     text += "" if offers is None else f"; the node offers {offers} {resource}"
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         REQUIRED,
         text,
         gang,
-        where=say.places(drill.made),
-        evidence=tuple(pod.keys["created"] for pod in drill.made)[: say.MANY],
+        where=wording.places(drill.made),
+        evidence=tuple(pod.keys["created"] for pod in drill.made)[: wording.MANY],
         numbers=(
             *_numbers(drill, counts),
             Number("time until all run again", back, "s", None, "none declared"),
@@ -189,16 +189,16 @@ def _replaced(
     )
 
 
-def restarted(evidence: Evidence, given: terms.Given) -> Presupposed:
+def restarted(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether a node was restarted while members ran on it."""
     name = "a node was restarted under a running Job"
     notes = evidence.notes("rebooted-by-us")
     found = _drills(evidence, given)
     if found:
-        return say.presupposed(name, held=True, observed=f"{found[0][1].node} at t={found[0][1].t:.2f} s")
+        return wording.presupposed(name, held=True, observed=f"{found[0][1].node} at t={found[0][1].t:.2f} s")
     chosen = given.get("tried")
     if isinstance(chosen, list | tuple) and not chosen:
-        return say.presupposed(name, held=False, observed="no node offers enough GPUs")
-    vain = terms.timed_out(evidence)
+        return wording.presupposed(name, held=False, observed="no node offers enough GPUs")
+    vain = subjects.timed_out(evidence)
     text = "no node was restarted" if not notes else "no member ran on the node that was restarted"
-    return say.presupposed(name, held=None, observed=f"waited in vain: {vain[0]}" if vain else text)
+    return wording.presupposed(name, held=None, observed=f"waited in vain: {vain[0]}" if vain else text)

@@ -4,7 +4,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import pods
 from pytest_gpucluster.evidence.scheduling import gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import refused, say, terms
+from pytest_gpucluster.judge import refused, subjects, wording
 from pytest_gpucluster.judge.blocking import enqueued_blocks_control, refused_harms_nobody
 from pytest_gpucluster.judge.capability import above_capability_refused
 from pytest_gpucluster.judge.closed import closed_queue_refuses
@@ -31,13 +31,13 @@ REQUIRED = (
 )
 
 
-@terms.judge
-def over_large_refused(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def over_large_refused(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-001."""
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence))
     held = _something_bound(evidence, given, gangs, arranged=named is not None)
     if held is not None:
         return held
@@ -47,7 +47,7 @@ def over_large_refused(evidence: Evidence, given: terms.Given) -> Finding:
         if (one := refused.for_good(evidence, gang)) is not None
     ]
     if findings:
-        return say.telling(findings)
+        return wording.telling(findings)
     return _not_refused(evidence, given, gangs)
 
 
@@ -58,7 +58,7 @@ def _others_limit(evidence: Evidence, gang: Gang) -> str:
 
 
 def _something_bound(
-    evidence: Evidence, given: terms.Given, gangs: tuple[Gang, ...], *, arranged: bool
+    evidence: Evidence, given: subjects.Given, gangs: tuple[Gang, ...], *, arranged: bool
 ) -> Finding | None:
     """Return the violation: members of a gang that cannot be whole are bound.
 
@@ -72,21 +72,21 @@ def _something_bound(
         if not arranged:
             others = [p for p in pods(evidence) if p.bound is not None and p not in gang.pods]
             short = any(schedulers.CAPACITY_CLASS.search(w.message) for p in gang.pods for w in p.waiting)
-            lasting = evidence.end - gen.steps[0].t > terms.of(evidence, given).tolerance
+            lasting = evidence.end - gen.steps[0].t > subjects.of(evidence, given).tolerance
             if others or not short or not lasting:
                 continue
-        causes = (say.cause_of_one_by_one(gang, terms.of(evidence, given).scheduler),)
-        return say.finding(
+        causes = (wording.cause_of_one_by_one(gang, subjects.of(evidence, given).scheduler),)
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"{gang.title} {_holds(gang, gen)} although it can never be whole: "
-            f"{say.part(gen.most_held, gen.minimum)} members bound from t={gen.steps[0].t:.2f} s",
+            f"{wording.part(gen.most_held, gen.minimum)} members bound from t={gen.steps[0].t:.2f} s",
             gang,
             violation=True,
             causes=causes,
             evidence=tuple(step.key for step in gen.steps[:4]),
             numbers=(Number("members bound", gen.most_held, "pods", 0, "catalogue"),),
-            currency=terms.currency(evidence, given, gang),
+            currency=subjects.currency(evidence, given, gang),
         )
     return None
 
@@ -96,21 +96,21 @@ def _holds(gang: Gang, gen: Generation) -> str:
     return f"{'held' if attempts else 'holds'} places{attempts}"
 
 
-def _not_refused(evidence: Evidence, given: terms.Given, gangs: tuple[Gang, ...]) -> Finding:
+def _not_refused(evidence: Evidence, given: subjects.Given, gangs: tuple[Gang, ...]) -> Finding:
     for gang in gangs:
         start, reading = gang.generations[-1].start, gates.read(evidence, gang, gang.generations[-1])
-        if reading.unseen is not None and terms.silent(evidence, given, start, start + reading.unseen):
-            return say.finding(
+        if reading.unseen is not None and subjects.silent(evidence, given, start, start + reading.unseen):
+            return wording.finding(
                 Verdict.INCONCLUSIVE,
                 REQUIRED,
                 f"{gang.title} is Pending, but its PodGroup had no phase for {reading.unseen:.1f} s: the scheduler did "
                 "not look at it, which is no refusal",
                 gang,
-                causes=(say.SCHEDULER_SILENT,),
+                causes=(wording.SCHEDULER_SILENT,),
             )
     whole = [gang.name for gang in gangs if gang.whole is not None]
     if whole:
-        text = f"no gang was refused for good: {say.listed(whole, 4)} became whole"
+        text = f"no gang was refused for good: {wording.listed(whole, 4)} became whole"
     else:
-        text = f"{say.listed([gang.name for gang in gangs], 4)}: no scheduler gave a reason"
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])
+        text = f"{wording.listed([gang.name for gang in gangs], 4)}: no scheduler gave a reason"
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])

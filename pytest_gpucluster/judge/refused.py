@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import capacity, gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import controls, say, terms
+from pytest_gpucluster.judge import controls, subjects, wording
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -76,12 +76,14 @@ def for_good(evidence: Evidence, gang: Gang) -> Refused | None:
 def window_of(evidence: Evidence, one: Refused) -> tuple[float, float]:
     """Return the window that the driver noted, else the time from the first reason to the gang's end."""
     noted = [
-        (begin, end) for begin, end in terms.windows(evidence) if begin >= one.gen.start and end <= one.end
+        (begin, end) for begin, end in subjects.windows(evidence) if begin >= one.gen.start and end <= one.end
     ]
     return noted[0] if noted else (one.start, one.end)
 
 
-def decide(evidence: Evidence, given: terms.Given, one: Refused, required: str, other: str = "") -> Finding:
+def decide(
+    evidence: Evidence, given: subjects.Given, one: Refused, required: str, other: str = ""
+) -> Finding:
     """Return the finding on a gang that was refused for good, with nothing bound.
 
     Args:
@@ -91,7 +93,7 @@ def decide(evidence: Evidence, given: terms.Given, one: Refused, required: str, 
         required: what must hold.
         other: why the refusal is of another kind than the row's; the finding is then inconclusive.
     """
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     begin, end = window_of(evidence, one)
     # A reason counts from the gang's creation on: schedulers say it once and then only count it up.
     inside = [said for said in one.said if said.t <= end] if begin < end else []
@@ -108,20 +110,20 @@ def decide(evidence: Evidence, given: terms.Given, one: Refused, required: str, 
         text += f" ({last.message[:140]})" + (f"; {fitting} pods would have fitted alone" if fitting else "")
 
     def found(verdict: Verdict, more: str = "", **rest: Any) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, required, text + more, one.gang, evidence=tuple(s.key for s in (inside or one.said)[-4:]),
-            refusal=say.refusal(one.gate, last, one.component),
+            refusal=wording.refusal(one.gate, last, one.component),
             numbers=(Number("nothing bound for", wait, "s", limits.window, "three scheduler periods or the window"),),
-            currency=terms.currency(evidence, given, one.gang), **rest,
+            currency=subjects.currency(evidence, given, one.gang), **rest,
         )  # fmt: skip
 
     if other:
         return found(Verdict.INCONCLUSIVE, f"; {other}")
     if not inside:
         return found(Verdict.INCONCLUSIVE, "; no reason was given inside the window")
-    if one.gate == schedulers.PLACEMENT and not terms.gang_scheduler(one.gang):
+    if one.gate == schedulers.PLACEMENT and not subjects.gang_scheduler(one.gang):
         more = "; that is no gang scheduler, which would have bound the members that fit"
-        return found(Verdict.INCONCLUSIVE, more, causes=(say.WRONG_SCHEDULER,))
+        return found(Verdict.INCONCLUSIVE, more, causes=(wording.WRONG_SCHEDULER,))
     if wait < limits.window - EPSILON:
         return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
     gaps = evidence.gaps("Pod", min(begin, one.gang.created), max(end, one.end))
@@ -136,14 +138,14 @@ def decide(evidence: Evidence, given: terms.Given, one: Refused, required: str, 
     return found(Verdict.INCONCLUSIVE, f"; {why}", causes=causes)
 
 
-def control_of(evidence: Evidence, given: terms.Given, subject: Gang) -> tuple[bool | None, str]:
+def control_of(evidence: Evidence, given: subjects.Given, subject: Gang) -> tuple[bool | None, str]:
     """Return whether a fitting control ran on the same queue after a refused gang (None: there was none), and why."""
     if "control" in (given.get("attested") or ()):
         return True, "a fitting control is attested"
-    named = terms.cast(evidence, given, "control")
+    named = subjects.cast(evidence, given, "control")
     beside = [
         gang
-        for gang in (named or terms.everyone(evidence))
+        for gang in (named or subjects.everyone(evidence))
         if gang is not subject and gang.uid != subject.uid and gang.queue == subject.queue
     ]
     later = [gang for gang in beside if gang.created >= subject.created]
@@ -155,7 +157,7 @@ def control_of(evidence: Evidence, given: terms.Given, subject: Gang) -> tuple[b
         # A gang refused before its pods exist holds nothing back; one that waits for a place does until it is gone.
         free = max(gang.created, _over(subject)) if subject.pods else gang.created
         late = (gang.whole or 0.0) - free
-        if ran and late > terms.placed_within(given, "enqueue", "bind"):
+        if ran and late > subjects.placed_within(given, "enqueue", "bind"):
             ran, text = False, f"{text}, but only {late:.0f} s after it could have"
         if ran:
             return True, text

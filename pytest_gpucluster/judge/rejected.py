@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_gpucluster.evidence.log.api_answers import CONTROL
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
-from pytest_gpucluster.judge import attribution, say, terms
+from pytest_gpucluster.judge import attribution, subjects, wording
 from pytest_gpucluster.judge.attribution import Answer
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
@@ -35,7 +35,7 @@ ACCEPTED = Cause(
 )
 
 
-def wanted_cases(given: terms.Given) -> tuple[str, ...] | None:
+def wanted_cases(given: subjects.Given) -> tuple[str, ...] | None:
     """Return the cases that must be refused as `given["cases"]` names them (a list of names, or a mapping)."""
     cases = given.get("cases")
     if isinstance(cases, Mapping):
@@ -45,14 +45,14 @@ def wanted_cases(given: terms.Given) -> tuple[str, ...] | None:
     return None
 
 
-@terms.judge
-def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def invalid_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-003."""
     stated = wanted_cases(given)
     answers = attribution.answers(evidence)
     wanted = stated if stated is not None else tuple(case for case in INVALID if case in answers)
     if not wanted:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no invalid Job was tried")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no invalid Job was tried")
     tried = {case: answers[case] for case in wanted if case in answers}
     accepted = [a for a in tried.values() if a.accepted]
     made = created(evidence, [a for a in tried.values() if not a.accepted])
@@ -63,14 +63,14 @@ def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
     keys = tuple(a.line.key for a in tried.values())[:12]
 
     def inconclusive(text: str, *causes: Cause) -> Finding:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, causes=causes)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, causes=causes)
 
     foreign = [why for a in tried.values() if (why := attribution.misattributed(a, schema=True))]
     if foreign:
         return inconclusive(f"not refused as they must be: {'; '.join(foreign[:4])}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in answers]
     if missing:
-        return inconclusive(f"no answer recorded for {say.listed(missing)}")
+        return inconclusive(f"no answer recorded for {wording.listed(missing)}")
     loose = _uncontrolled(answers, tried, arranged=stated is not None)
     if loose:
         return inconclusive(loose, attribution.FOREIGN)
@@ -79,10 +79,10 @@ def invalid_rejected(evidence: Evidence, given: terms.Given) -> Finding:
         return inconclusive(unseen)
     by = sorted({a.component for a in tried.values()})
     first = next(iter(tried.values()))
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         REQUIRED,
-        f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {say.listed(by)}, accepted with the one "
+        f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {wording.listed(by)}, accepted with the one "
         "wrong thing right; nothing was created",
         where=tuple(f"{a.case}: HTTP {a.code} by {a.component}" for a in tried.values()),
         evidence=keys,
@@ -108,13 +108,13 @@ def _uncontrolled(answers: Mapping[str, Answer], tried: Mapping[str, Answer], *,
     return "nothing shows that a valid Job is accepted"
 
 
-def unwatched(evidence: Evidence, given: terms.Given, refused: Iterable[Answer]) -> str:
+def unwatched(evidence: Evidence, given: subjects.Given, refused: Iterable[Answer]) -> str:
     """Return where it was not watched whether something was made of refused Jobs, "" where it was, for a window."""
     at = [one.line.t for one in refused]
     begin = min(at)
-    end = max([stop for _, stop in terms.windows(evidence)], default=volcano_jobs.end_of_story(evidence))
-    limits = terms.of(evidence, given)
-    if wanted_cases(given) is not None and end - max(at) < limits.window - terms.EPSILON:
+    end = max([stop for _, stop in subjects.windows(evidence)], default=volcano_jobs.end_of_story(evidence))
+    limits = subjects.of(evidence, given)
+    if wanted_cases(given) is not None and end - max(at) < limits.window - subjects.EPSILON:
         seen = max(end - max(at), 0.0)
         return f"watched for {seen:.2f} s after the last refusal, the window is {limits.window:.2f} s"
     for kind in WATCHED:
@@ -148,7 +148,7 @@ def violated(
     """Return the violation: Jobs that had to be refused were accepted, or exist although they were refused."""
     parts = [f"{a.case} was accepted (HTTP {a.code})" for a in accepted]
     parts += [f"{case} was refused, yet {line.kind}/{line.name} exists" for case, line in made.items()]
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         required,
         f"{len(parts)} of {len(tried)} {what}: {'; '.join(parts[:6])}",

@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.hardware.numa_trials import REJECTED, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -47,20 +47,20 @@ class _Loss:
         return min(times) if times else None
 
 
-@terms.judge
-def ends_or_restarts(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def ends_or_restarts(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-008."""
-    named = terms.cast(evidence, given, "subject")
-    chosen = [gang for gang in (named or terms.everyone(evidence)) if len(gang.pods) > 1]
-    bound = (terms.seconds(given, "finish") or DEFAULT_BOUND) + terms.of(evidence, given).grain
+    named = subjects.cast(evidence, given, "subject")
+    chosen = [gang for gang in (named or subjects.everyone(evidence)) if len(gang.pods) > 1]
+    bound = (subjects.seconds(given, "finish") or DEFAULT_BOUND) + subjects.of(evidence, given).grain
     hit = [(gang, losses) for gang in chosen if (losses := _losses(evidence, given, gang))]
     if not hit:
-        text = "no member of a gang was rejected by a kubelet" if chosen else terms.nothing(evidence)
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
-    return say.gravest([_one(evidence, given, gang, losses, bound) for gang, losses in hit])
+        text = "no member of a gang was rejected by a kubelet" if chosen else subjects.nothing(evidence)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
+    return wording.gravest([_one(evidence, given, gang, losses, bound) for gang, losses in hit])
 
 
-def _losses(evidence: Evidence, given: terms.Given, gang: Gang) -> list[_Loss]:
+def _losses(evidence: Evidence, given: subjects.Given, gang: Gang) -> list[_Loss]:
     uids = {pod.uid: pod for pod in gang.pods}
     rejected = [t for t in reading.trials(evidence, given) if t.pod.uid in uids and t.outcome == REJECTED]
     found = []
@@ -82,7 +82,7 @@ def _ours(evidence: Evidence, gang: Gang) -> float:
 
 
 def _one(
-    evidence: Evidence, given: terms.Given, gang: Gang, losses: Sequence[_Loss], bound: float
+    evidence: Evidence, given: subjects.Given, gang: Gang, losses: Sequence[_Loss], bound: float
 ) -> Finding:
     waiting: list[PodStory] = []
     slowest = 0.0
@@ -94,20 +94,20 @@ def _one(
             if end is None or end - loss.trial.since > bound:
                 waiting.append(pod)
     number = Number("time until the last other member ended", slowest, "s", bound, "profile: budgets.finish")
-    rejected = say.listed([loss.trial.title for loss in losses], 3)
+    rejected = wording.listed([loss.trial.title for loss in losses], 3)
     if waiting:
         return _kept_waiting(evidence, gang, losses, waiting, number)
-    allowed = terms.count(given, "attempts")
+    allowed = subjects.count(given, "attempts")
     tried = max(Counter(loss.trial.pod.slot for loss in losses).values())
     if allowed is not None and tried > allowed:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
             f"a member of {gang.title} was rejected {tried} times, {allowed} attempts are allowed: {rejected}",
             gang,
             violation=True,
             causes=(ENDLESS,),
-            evidence=tuple(loss.trial.key for loss in losses)[: say.MANY],
+            evidence=tuple(loss.trial.key for loss in losses)[: wording.MANY],
         )
     return _outcome(gang, losses, number)
 
@@ -124,16 +124,18 @@ def _kept_waiting(
         if pod.uid in {one.uid for one in loss.others}
     )
     # What has not ended when the evidence does counts as waiting only if it was given its time.
-    decided = over or seen > float(number.bound or 0.0) or terms.gave_up(evidence, first.since, evidence.end)
-    who = say.count(len({pod.uid for pod in waiting}), "member")
+    decided = (
+        over or seen > float(number.bound or 0.0) or subjects.gave_up(evidence, first.since, evidence.end)
+    )
+    who = wording.count(len({pod.uid for pod in waiting}), "member")
     text = f"{who} of {gang.title} went on for {number.value:.1f} s after "
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL if decided else Verdict.INCONCLUSIVE,
         REQUIRED,
         f"{text}{first.title} was rejected ({first.reason})",
         gang,
         violation=decided,
-        where=say.places(waiting),
+        where=wording.places(waiting),
         causes=(WAITS,),
         evidence=(first.key,),
         numbers=(number,),
@@ -146,10 +148,10 @@ def _outcome(gang: Gang, losses: Sequence[_Loss], number: Number) -> Finding:
     final = next((name for _, name in reversed(phases) if name in FINAL), "")
     again = [pod for pod in gang.pods if pod.created > last and pod.running is not None]
     gone = all(pod.deleted is not None for pod in gang.pods)
-    keys = tuple(loss.trial.key for loss in losses)[: say.MANY]
-    told = f"{say.count(len(losses), 'member')} rejected ({losses[0].trial.reason})"
+    keys = tuple(loss.trial.key for loss in losses)[: wording.MANY]
+    told = f"{wording.count(len(losses), 'member')} rejected ({losses[0].trial.reason})"
     if not (final or again or gone):
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             REQUIRED,
             f"{told}; {gang.title} neither ended nor was attempted again while it was watched",
@@ -161,10 +163,10 @@ def _outcome(gang: Gang, losses: Sequence[_Loss], number: Number) -> Finding:
     if final or again:
         text = f"{gang.title} {f'ended {final}' if final else 'was attempted again'}"
     others = sum(len(loss.others) for loss in losses)
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         REQUIRED,
-        f"{told}; {say.count(others, 'other member')} ended within {number.value:.1f} s; {text}",
+        f"{told}; {wording.count(others, 'other member')} ended within {number.value:.1f} s; {text}",
         gang,
         evidence=keys,
         numbers=(number,),
@@ -172,20 +174,22 @@ def _outcome(gang: Gang, losses: Sequence[_Loss], number: Number) -> Finding:
     )
 
 
-def member_rejected(evidence: Evidence, given: terms.Given) -> Presupposed:
+def member_rejected(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether a kubelet rejected a member while others were there: else nobody could be kept waiting."""
     name = "a kubelet rejected one member beside others"
-    named = terms.cast(evidence, given, "subject")
-    losses = [loss for gang in named or terms.everyone(evidence) for loss in _losses(evidence, given, gang)]
+    named = subjects.cast(evidence, given, "subject")
+    losses = [
+        loss for gang in named or subjects.everyone(evidence) for loss in _losses(evidence, given, gang)
+    ]
     if any(loss.others for loss in losses):
-        return say.presupposed(
+        return wording.presupposed(
             name, held=True, observed=losses[0].trial.title, evidence=(losses[0].trial.key,)
         )
     chosen = given.get("tried")
     if isinstance(chosen, list | tuple) and len(chosen) == 1:
-        return say.presupposed(
+        return wording.presupposed(
             name, held=False, observed=f"only {chosen[0]} offers enough GPUs: two nodes are needed"
         )
-    vain = terms.timed_out(evidence)
+    vain = subjects.timed_out(evidence)
     text = f"waited in vain: {vain[0]}" if vain else "no member was rejected beside others"
-    return say.presupposed(name, held=None, observed=text)
+    return wording.presupposed(name, held=None, observed=text)

@@ -6,7 +6,7 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "one world of nnodes x nproc ranks, each rank once, and the all-reduce gives the right sum on each"
@@ -27,27 +27,27 @@ COLLECTIVE = Cause(
 )
 
 
-@terms.judge
-def one_world(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def one_world(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-001: for each role `documented` and `robust`, or for all that printed ranks."""
-    known = terms.roles(evidence, given)
+    known = subjects.roles(evidence, given)
     roles = [role for role in ("documented", "robust") if role in known]
     if not roles:
-        named = terms.cast(evidence, given, "subject")
+        named = subjects.cast(evidence, given, "subject")
         return _judge(evidence, given, named[0] if named else None, "")
     findings = []
     for role in roles:
-        played = terms.cast(evidence, given, role)
+        played = subjects.cast(evidence, given, role)
         if not played:
             findings.append(
-                say.finding(Verdict.INCONCLUSIVE, REQUIRED, f"the gang of role {role} was not seen")
+                wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"the gang of role {role} was not seen")
             )
         else:
             findings.append(_judge(evidence, given, played[0], f"{role}: "))
-    worst = say.gravest(findings)
+    worst = wording.gravest(findings)
     if worst.verdict is Verdict.PASS:
         text = "; ".join(finding.observed for finding in findings)
-        return say.finding(
+        return wording.finding(
             Verdict.PASS, REQUIRED, text, where=tuple(w for f in findings for w in f.where),
             evidence=tuple(k for f in findings for k in f.evidence[:6]), repeat=worst.repeat,
         )  # fmt: skip
@@ -65,9 +65,9 @@ def _newest(words: list[Word]) -> list[Word]:
     return list(last.values())
 
 
-def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: str) -> Finding:
+def _judge(evidence: Evidence, given: subjects.Given, gang: Gang | None, prefix: str) -> Finding:
     said = payload_lines.words(evidence)
-    uids = terms.uids(gang)
+    uids = subjects.uids(gang)
 
     def of(event: str) -> list[Word]:
         return _newest([w for w in said.of(event) if uids is None or w.uid in uids])
@@ -76,7 +76,7 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: st
     keys = tuple(word.key for word in (*ranks, *sums))[:12]
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return say.finding(verdict, REQUIRED, f"{prefix}{text}", gang, evidence=keys, **more)
+        return wording.finding(verdict, REQUIRED, f"{prefix}{text}", gang, evidence=keys, **more)
 
     expired = _gave_up(evidence, gang)
     if not ranks:
@@ -99,7 +99,7 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: st
     outside = sorted(rank for rank in times if rank is not None and not 0 <= rank < world)
     if twice or outside:
         what = f"rank {twice[0]} exists {times[twice[0]]} times" if twice else f"rank {outside[0]} of {world}"
-        where = say.listed([f"{w.pod} rank {w.number('rank')}" for w in ranks], 8)
+        where = wording.listed([f"{w.pod} rank {w.number('rank')}" for w in ranks], 8)
         return found(Verdict.FAIL, f"{what}: {where}", violation=True, causes=(SPLIT,))
     # A sum that was wrong in an attempt before was wrong: the next one does not undo it.
     before = [w for w in said.of("sum") if (uids is None or w.uid in uids) and not _right(w, 0)]
@@ -111,8 +111,8 @@ def _judge(evidence: Evidence, given: terms.Given, gang: Gang | None, prefix: st
     summed = {w.number("rank") for w in sums}
     unsummed = [rank for rank in times if rank not in summed]
     if missing or unsummed:
-        part = f"rank {say.listed([str(r) for r in missing])} of {world} not seen" if missing else ""
-        also = f"no sum from rank {say.listed([str(r) for r in unsummed])}" if unsummed else ""
+        part = f"rank {wording.listed([str(r) for r in missing])} of {world} not seen" if missing else ""
+        also = f"no sum from rank {wording.listed([str(r) for r in unsummed])}" if unsummed else ""
         text = "; ".join(one for one in (part, also) if one)
         if expired:
             return found(
@@ -133,7 +133,7 @@ def _gave_up(evidence: Evidence, gang: Gang | None) -> str:
     if gang is None:
         return ""
     gone = gang.job.deleted if gang.job is not None and gang.job.deleted is not None else evidence.end
-    expired = terms.timed_out(evidence, gang.created, gone)
+    expired = subjects.timed_out(evidence, gang.created, gone)
     if expired is not None:
         return expired[0]
     for note in evidence.notes("aborted"):
@@ -144,9 +144,9 @@ def _gave_up(evidence: Evidence, gang: Gang | None) -> str:
     return ""
 
 
-def expected_world(given: terms.Given) -> int | None:
+def expected_world(given: subjects.Given) -> int | None:
     """Return the declared world: `world`, else `nnodes` x `nproc`."""
-    world, nodes, each = (terms.count(given, key) for key in ("world", "nnodes", "nproc"))
+    world, nodes, each = (subjects.count(given, key) for key in ("world", "nnodes", "nproc"))
     return world or (nodes * each if nodes and each else None)
 
 

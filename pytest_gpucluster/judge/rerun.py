@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.judge import several, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -66,31 +66,31 @@ def gone_members(evidence: Evidence, gang: Gang) -> list[Gone]:
     return found
 
 
-@terms.judge
-def not_run_again(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def not_run_again(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-010.
 
     Where a batch Job is the subject it decides, and what Volcano makes of the same is reported beside it; else the
     Jobs that are there decide.
     """
-    known = terms.roles(evidence, given)
-    everyone = [g for g in terms.everyone(evidence) if g.kind in (names.VC_JOB, names.BATCH_JOB)]
-    judged = [g for g in everyone if terms.plays(g, known.get("subject", ()))] or everyone
-    beside = [g for g in everyone if terms.plays(g, known.get("contrast", ()))]
+    known = subjects.roles(evidence, given)
+    everyone = [g for g in subjects.everyone(evidence) if g.kind in (names.VC_JOB, names.BATCH_JOB)]
+    judged = [g for g in everyone if subjects.plays(g, known.get("subject", ()))] or everyone
+    beside = [g for g in everyone if subjects.plays(g, known.get("contrast", ()))]
     judged = [g for g in judged if g not in beside]
     found = [one for gang in judged for one in gone_members(evidence, gang)]
     if not found:
         text = (
-            terms.nothing(evidence, "Job")
+            subjects.nothing(evidence, "Job")
             if not judged
             else (f"no member of {judged[0].title} that had succeeded was taken away while the Job went on")
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, judged[0] if judged else None)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, judged[0] if judged else None)
     finding = several.together([_judged(evidence, given, one) for one in found], REQUIRED, every=True)
     return _with_contrast(evidence, beside, finding)
 
 
-def _judged(evidence: Evidence, given: terms.Given, one: Gone) -> Finding:
+def _judged(evidence: Evidence, given: subjects.Given, one: Gone) -> Finding:
     pod = one.pod
     start = f"{pod.name} of {one.gang.title} had ended with 0 and was taken away at t={one.t:.2f} s"
     keys = tuple(pod.keys[what] for what in ("finished", "deleted")) + tuple(
@@ -101,15 +101,15 @@ def _judged(evidence: Evidence, given: terms.Given, one: Gone) -> Finding:
     )
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, REQUIRED, f"{start}; {text}", one.gang, evidence=keys, numbers=(number,), **more
         )
 
     if one.again:
         cause = NO_MEMORY if one.gang.kind == names.VC_JOB else FORGOTTEN
         text = f"it was made again at t={one.again[0].created:.2f} s"
-        return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=say.places(one.again))
-    window = terms.of(evidence, given).window
+        return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=wording.places(one.again))
+    window = subjects.of(evidence, given).window
     if one.seen < window:
         return found(Verdict.INCONCLUSIVE, f"watched for {one.seen:.2f} s, the window is {window:.2f} s")
     if evidence.gaps("Pod", one.t, one.t + one.seen):

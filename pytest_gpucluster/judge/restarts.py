@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import in_place, say, several, terms
+from pytest_gpucluster.judge import in_place, several, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REPLACED = (
@@ -55,15 +55,15 @@ LEAKED = Cause(
 Found = Callable[..., Finding]
 
 
-@terms.judge
-def evicted_restarts_once(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def evicted_restarts_once(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-003."""
     return several.decide(
         evidence, given, ("deleted", "evicted"), lambda gang: _evicted(evidence, given, gang), REPLACED
     )
 
 
-def _evicted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+def _evicted(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
     acting = [
         p
         for p in volcano_jobs.all_policies(gang)
@@ -90,7 +90,7 @@ def _evicted(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
             f"t={failure.t:.2f} s, before it was gone, so {rival.when} -> {rival.action} acted and PodEvicted was "
             "not tried"
         )
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(FAILED_FIRST,), evidence=(failure.key,)
         )
     other = [p.action for p in acting if p.action != "RestartJob"]
@@ -107,8 +107,8 @@ def _never_gone(evidence: Evidence, gang: Gang) -> Finding | str:
             f"{evicted[0].where} was evicted by its kubelet and is Failed; no pod went away, so PodEvicted was not "
             "tried"
         )
-        return say.finding(
-            Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(BY_KUBELET,), where=say.places(evicted)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(BY_KUBELET,), where=wording.places(evicted)
         )
     why = several.expired(evidence, gang)
     return f"no member of {gang.title} was taken away" + (f" (waited for {why})" if why else "")
@@ -119,9 +119,9 @@ def _partly(evidence: Evidence, gang: Gang, gone: Sequence[PodStory], action: st
     retries = volcano_jobs.retry_count(gang.job) if gang.job else 0
     if retries > len(gone) and not volcano_jobs.first_failures(evidence, gang):
         path = volcano_jobs.retry_path(evidence, gang.job) if gang.job else ()
-        lost = say.count(len(gone), "loss", "losses")
+        lost = wording.count(len(gone), "loss", "losses")
         text = f"{gone[0].name} of {gang.title} went; retryCount is {retries} after {lost} ({action})"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REPLACED,
             text,
@@ -133,7 +133,7 @@ def _partly(evidence: Evidence, gang: Gang, gone: Sequence[PodStory], action: st
     return f"the policy of {gang.title} for PodEvicted is {action}, not RestartJob"
 
 
-def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence[PodStory]) -> Finding:
+def _replaced(evidence: Evidence, given: subjects.Given, gang: Gang, gone: Sequence[PodStory]) -> Finding:
     assert gang.job is not None  # noqa: S101 (narrowed by the caller)
     stop = volcano_jobs.end_of_story(evidence)
     first = gone[0]
@@ -161,22 +161,24 @@ def _replaced(evidence: Evidence, given: terms.Given, gang: Gang, gone: Sequence
         numbers = (
             Number(f"restarts of {gang.name}", retries, "", len(gone), "members that were taken away"),
         )
-        return say.finding(
+        return wording.finding(
             verdict, REPLACED, f"{start}; {text}", gang, evidence=keys, numbers=numbers, **more
         )
 
     many = [slot for slot in slots if made[slot] > len(gone)]
     if many or retries > len(gone):
-        lost = say.count(len(gone), "loss", "losses")
+        lost = wording.count(len(gone), "loss", "losses")
         text = f"members were made {max(made.values())} times and retryCount is {retries} after {lost}"
-        return found(Verdict.FAIL, f"{text}: {say.listed(many or slots, 4)}", violation=True, causes=(AGAIN,))
+        return found(
+            Verdict.FAIL, f"{text}: {wording.listed(many or slots, 4)}", violation=True, causes=(AGAIN,)
+        )
     limit = several.due(evidence, given, gang, vanished)
     stayed = [p for p in others if (left := volcano_jobs.left(p)) is None or left > limit]
     if stayed and stop >= limit:
-        text = f"{say.listed([p.name for p in stayed], 4)} ran on"
+        text = f"{wording.listed([p.name for p in stayed], 4)} ran on"
         if made[first.slot]:
             text += f", and only {first.slot} was made again"
-        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=say.places(stayed))
+        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=wording.places(stayed))
     if stayed:
         return found(Verdict.INCONCLUSIVE, "the evidence ends before the others had to be replaced")
     outlived = several.outlived(evidence, (first, *others), stop)
@@ -202,7 +204,7 @@ def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found
     why = several.expired(evidence, gang)
     phase = _phase_at(gang, volcano_jobs.end_of_story(evidence))
     if missing:
-        text = f"{say.listed(missing, 4)} was not made again; the Job is {phase}"
+        text = f"{wording.listed(missing, 4)} was not made again; the Job is {phase}"
         verdict = Verdict.FAIL if why or phase in volcano_jobs.FINAL else Verdict.INCONCLUSIVE
         return found(verdict, text + (f" (waited for {why})" if why else ""), causes=(IGNORED,))
     text = f"all {len(made)} members were replaced once, retryCount {retries}"
@@ -231,15 +233,15 @@ def _keys(pods: Sequence[PodStory], *whats: str) -> tuple[str, ...]:
     return tuple(pod.keys[what] for pod in pods for what in whats if what in pod.keys)
 
 
-@terms.judge
-def attempts_bounded(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def attempts_bounded(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-004."""
     return several.decide(
         evidence, given, ("max-retry",), lambda gang: _bounded(evidence, given, gang), BOUNDED
     )
 
 
-def _bounded(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+def _bounded(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
     job = gang.job
     if job is None:
         return f"the Job of {gang.title} is not in the evidence"
@@ -261,7 +263,7 @@ def _bounded(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | st
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         start = f"{gang.title}: {made} of {limit} attempts, retryCount {retries}"
-        return say.finding(
+        return wording.finding(
             verdict, BOUNDED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
         )
 
@@ -288,7 +290,7 @@ def _by_pods(gang: Gang, taken: Sequence[PodStory]) -> int:
     return max((count - lost[slot] for slot, count in ran.items()), default=0)
 
 
-def _quiet(evidence: Evidence, given: terms.Given, gang: Gang, found: Found) -> Finding:
+def _quiet(evidence: Evidence, given: subjects.Given, gang: Gang, found: Found) -> Finding:
     """Judge whether anything of a Failed Job is left running."""
     stop = volcano_jobs.end_of_story(evidence)
     failed = next((t for t, name, _ in gang.job.phases if name == "Failed"), stop) if gang.job else stop
@@ -298,10 +300,10 @@ def _quiet(evidence: Evidence, given: terms.Given, gang: Gang, found: Found) -> 
     if overdue or (alone and stop >= limit):
         left = overdue or alone
         holds = several.held(left)
-        who = say.listed([f"{pod.name} on {pod.node}" for pod in left], 4)
+        who = wording.listed([f"{pod.name} on {pod.node}" for pod in left], 4)
         text = f"Failed, but {who} still there {stop - failed:.0f} s later"
         text += f" and holds {holds}" if holds else ""
-        return found(Verdict.FAIL, text, violation=True, causes=(LEAKED,), where=say.places(left))
+        return found(Verdict.FAIL, text, violation=True, causes=(LEAKED,), where=wording.places(left))
     if several.living(evidence, gang, stop):
         return found(Verdict.INCONCLUSIVE, "Failed; the evidence ends before all pods had to be gone")
     start = min((pod.created for pod in gang.pods), default=failed)

@@ -8,11 +8,11 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import half, say, terms
+from pytest_gpucluster.judge import half, subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-EPSILON = terms.EPSILON
+EPSILON = subjects.EPSILON
 
 REQUIRED = "while part of the gang would fit, none of its members is bound for the window; when room appears, all are"
 
@@ -58,7 +58,7 @@ def part_would_fit(evidence: Evidence, attempt: Attempt) -> tuple[str, ...]:
 
 
 def _room_for_one(evidence: Evidence, attempt: Attempt, held: gates.Held) -> tuple[str, ...]:
-    seen = [end for _, end in terms.windows(evidence) if held.start <= end <= held.end]
+    seen = [end for _, end in subjects.windows(evidence) if held.start <= end <= held.end]
     when = seen[0] if seen else (held.start + held.end) / 2
     for pod in attempt.gen.members:
         for resource in fields.scarce_resources(pod.last):
@@ -73,22 +73,22 @@ def watched(evidence: Evidence, held: gates.Held) -> float:
     """Return for how many seconds a gang was watched at the gate: from its first reason, or over a noted window."""
     noted = [
         end - begin
-        for begin, end in terms.windows(evidence)
+        for begin, end in subjects.windows(evidence)
         if held.start <= begin and end <= held.end and held.said is not None and held.said.t <= end
     ]
     return max([held.seconds, *noted])
 
 
-@terms.judge
-def all_or_nothing(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def all_or_nothing(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-002."""
-    limits = terms.of(evidence, given)
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+    limits = subjects.of(evidence, given)
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     gangs = tuple(gang for gang in gangs if gang.minimum > 1)
     if not gangs:
-        return say.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence, "gang of two or more members")
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence, "gang of two or more members")
         )
     bad = half.half_placed(evidence, given, gangs, REQUIRED)
     if bad is not None:
@@ -96,11 +96,11 @@ def all_or_nothing(evidence: Evidence, given: terms.Given) -> Finding:
     tried = [a for a in attempts(evidence, gangs) if a.reading.held is not None and a.reading.scheduler.whole]
     findings = [found for a in tried if (found := _tried(evidence, given, limits, a)) is not None]
     if findings:
-        return say.telling(findings)
+        return wording.telling(findings)
     return _not_tried(evidence, given, gangs)
 
 
-def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attempt) -> Finding | None:
+def _tried(evidence: Evidence, given: subjects.Given, limits: subjects.Terms, a: Attempt) -> Finding | None:
     """Return the finding on an attempt that was held at the gang gate, None where it was not held long enough."""
     held = a.reading.held
     if held is None or held.said is None:
@@ -113,9 +113,9 @@ def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attem
     short = watched(evidence, held) < limits.window - EPSILON
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, REQUIRED, text, a.gang, evidence=(*keys, *(step.key for step in a.gen.steps[:1])),
-            numbers=(number,), currency=terms.currency(evidence, given, a.gang), **more,
+            numbers=(number,), currency=subjects.currency(evidence, given, a.gang), **more,
         )  # fmt: skip
 
     if short:
@@ -133,10 +133,12 @@ def _tried(evidence: Evidence, given: terms.Given, limits: terms.Terms, a: Attem
         return _never_whole(evidence, given, who, found)
     room = room_before(evidence, a.gen.whole)
     late = 0.0 if room is None else a.gen.whole - room
-    if late > terms.placed_within(given):
+    if late > subjects.placed_within(given):
         text = f"{who}; room appeared at t={room:.2f} s and the gang was whole only {late:.0f} s later"
         return found(Verdict.FAIL, text, causes=(NOT_TAKEN_UP,))
-    text = f"{who}, then {say.part(a.gen.most_held, a.gen.minimum)} bound within {a.gen.spread or 0.0:.2f} s"
+    text = (
+        f"{who}, then {wording.part(a.gen.most_held, a.gen.minimum)} bound within {a.gen.spread or 0.0:.2f} s"
+    )
     return found(Verdict.PASS, f"{text} from t={a.gen.first_bind or 0.0:.2f} s")
 
 
@@ -155,10 +157,12 @@ def _more(data: Mapping[str, Any]) -> bool:
     return (fields.number(data, "slots") or 0) > (fields.number(data, "was") or 0)
 
 
-def _never_whole(evidence: Evidence, given: terms.Given, who: str, found: Callable[..., Finding]) -> Finding:
+def _never_whole(
+    evidence: Evidence, given: subjects.Given, who: str, found: Callable[..., Finding]
+) -> Finding:
     """Judge a gang that was held and never bound: whether room appeared decides."""
     room = next(iter(evidence.notes("room-made")), None)
-    expired = terms.timed_out(evidence, room.t) if room is not None else None
+    expired = subjects.timed_out(evidence, room.t) if room is not None else None
     if expired is not None and room is not None:
         text = f"{who}; room appeared at t={room.t:.2f} s and it was never bound (waited for {expired[0]})"
         return found(Verdict.FAIL, text, causes=(NOT_TAKEN_UP,))
@@ -167,19 +171,19 @@ def _never_whole(evidence: Evidence, given: terms.Given, who: str, found: Callab
     return found(Verdict.INCONCLUSIVE, f"{who}; it was never bound later: no room was seen to appear")
 
 
-def _not_tried(evidence: Evidence, given: terms.Given, gangs: Sequence[Gang]) -> Finding:
+def _not_tried(evidence: Evidence, given: subjects.Given, gangs: Sequence[Gang]) -> Finding:
     """Say why no gang came to the gang gate."""
     readings = attempts(evidence, gangs)
     refused = next((a for a in readings if a.reading.enqueue), None)
     if refused is not None:
         said = refused.reading.enqueue[0]
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE,
             REQUIRED,
             f"{refused.gang.title} was refused before the gang gate: at enqueue by {said.reporter} ({said.message})",
             refused.gang,
             evidence=tuple(s.key for s in refused.reading.enqueue[:4]),
-            refusal=say.refusal("enqueue", said, said.reporter),
+            refusal=wording.refusal("enqueue", said, said.reporter),
             causes=(
                 Cause(
                     "what the queue asks for in sum is above the cluster's total, or the missing room is held by pods "
@@ -194,20 +198,22 @@ def _not_tried(evidence: Evidence, given: terms.Given, gangs: Sequence[Gang]) ->
             a
             for a in readings
             if a.reading.unseen is not None
-            and terms.silent(evidence, given, a.gen.start, a.gen.start + a.reading.unseen)
+            and subjects.silent(evidence, given, a.gen.start, a.gen.start + a.reading.unseen)
         ),
         None,
     )
     if unseen is not None:
         text = f"{unseen.gang.title}: its PodGroup had no phase for {unseen.reading.unseen:.1f} s"
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"{text}: not seen by the scheduler", unseen.gang,
-            causes=(say.SCHEDULER_SILENT,),
+            causes=(wording.SCHEDULER_SILENT,),
         )  # fmt: skip
     if not any(a.reading.scheduler.whole for a in readings):
         text = f"never scarce, and the pods of {gangs[0].title} are placed by {readings[0].reading.scheduler.name}"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0], causes=(say.WRONG_SCHEDULER,))
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0], causes=(wording.WRONG_SCHEDULER,)
+        )
     text = f"never scarce: {gangs[0].title} was bound without having been held at the gang gate"
     if all(gang.whole is None for gang in gangs):
         text = f"no gang was held at the gang gate, and none was bound ({gangs[0].title})"
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])

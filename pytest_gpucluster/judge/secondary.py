@@ -15,7 +15,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import names_resolve, say, terms
+from pytest_gpucluster.judge import names_resolve, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -58,17 +58,17 @@ COLLECTIVE = Cause(
 )
 
 
-@terms.judge
-def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def over_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-010."""
     declared = str(fields.sub(given, "secondary").get("interface") or "")
     if not declared:
         # Of a recording nobody says what was declared.
         verdict = Verdict.NOT_APPLICABLE if given else Verdict.INCONCLUSIVE
         text = "the profile declares no second interface (secondary.interface)"
-        return say.finding(verdict, REQUIRED, text)
-    named = terms.cast(evidence, given, "subject")
-    gangs = terms.everyone(evidence) if named is None else named
+        return wording.finding(verdict, REQUIRED, text)
+    named = subjects.cast(evidence, given, "subject")
+    gangs = subjects.everyone(evidence) if named is None else named
     gang = next(
         (one for one in gangs if _words(evidence, one, "wiring", "wired")), gangs[0] if gangs else None
     )
@@ -84,7 +84,7 @@ def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
         verdict: Verdict, text: str, *causes: Cause, at: Sequence[str] = (), violation: bool = False
     ) -> Finding:
         more: dict[str, Any] = {"where": tuple(at)} if at else {}
-        return say.finding(
+        return wording.finding(
             verdict,
             REQUIRED,
             text,
@@ -97,7 +97,7 @@ def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
         )
 
     if gang is None:
-        return found(Verdict.INCONCLUSIVE, terms.nothing(evidence, "fleet that tells over what it meets"))
+        return found(Verdict.INCONCLUSIVE, subjects.nothing(evidence, "fleet that tells over what it meets"))
     wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
     if wrong:
         text = ", ".join(
@@ -107,7 +107,7 @@ def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
     lacking = [w for w in _words(evidence, gang, "wiring") if declared not in fields.sub(w.data, "has")]
     if lacking:
         has = ", ".join(sorted(fields.sub(lacking[0].data, "has"))) or "none"
-        text = f"{say.listed([w.pod for w in lacking])} has no interface {declared}; it has {has}"
+        text = f"{wording.listed([w.pod for w in lacking])} has no interface {declared}; it has {has}"
         return found(Verdict.FAIL, text, NOT_ATTACHED, at=_places(gang, lacking))
     astray = [(word, *stray) for word in told for stray in _strays(word, declared)]
     if astray:
@@ -130,26 +130,26 @@ def over_declared(evidence: Evidence, given: terms.Given) -> Finding:
     return found(Verdict.PASS, text)
 
 
-def meeting_told(evidence: Evidence, given: terms.Given) -> Presupposed:
+def meeting_told(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether members learned from the first one where to meet, which they ask by its name."""
     name = "the first member's name leads to it"
     words = [
         word
-        for gang in terms.cast(evidence, given, "subject") or ()
+        for gang in subjects.cast(evidence, given, "subject") or ()
         for word in _words(evidence, gang, "asked")
     ]
     failed = [word for word in words if word.data.get("ok") is not True]
     if failed:
         text = f"{failed[0].pod}: {failed[0].data.get('error')}"
         causes = (names_resolve.NO_SERVER, names_resolve.NOT_READY)
-        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(failed[0].key,))
-    held = True if words or not terms.of(evidence, given).arranged else None
-    return say.presupposed(name, held=held, observed=f"{len(words)} members were told where to meet")
+        return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(failed[0].key,))
+    held = True if words or not subjects.of(evidence, given).arranged else None
+    return wording.presupposed(name, held=held, observed=f"{len(words)} members were told where to meet")
 
 
 def _words(evidence: Evidence, gang: Gang | None, *events: str) -> list[Word]:
     said = payload_lines.words(evidence)
-    uids = terms.uids(gang)
+    uids = subjects.uids(gang)
     return [w for event in events for w in said.of(event) if uids is None or w.uid in uids]
 
 
@@ -157,9 +157,9 @@ def _newest(words: Sequence[Word]) -> list[Word]:
     return list({word.uid: word for word in words}.values())
 
 
-def _expected(given: terms.Given, told: Sequence[Word]) -> int:
+def _expected(given: subjects.Given, told: Sequence[Word]) -> int:
     worlds = [word.number("world") or 0 for word in told]
-    return terms.count(given, "world") or max(worlds, default=0)
+    return subjects.count(given, "world") or max(worlds, default=0)
 
 
 def _who(word: Word) -> str:
@@ -230,7 +230,7 @@ def _told_otherwise(evidence: Evidence, pod: PodStory, declared: str) -> Iterato
 
 
 def _whole(
-    evidence: Evidence, given: terms.Given, gang: Gang, told: Sequence[Word]
+    evidence: Evidence, given: subjects.Given, gang: Gang, told: Sequence[Word]
 ) -> tuple[Verdict, str, tuple[Cause, ...]] | None:
     """Return what is wrong or open where not all members told enough, None where they did."""
     said, expected = payload_lines.words(evidence), _expected(given, told)
@@ -238,14 +238,18 @@ def _whole(
     if not missing and told:
         mute = [f"{_who(word)} no {part}" for part in PARTS for word in told if not _open(word, part)]
         if mute:
-            return Verdict.INCONCLUSIVE, f"{say.listed(mute, 4)} connection to another member was open", ()
+            return (
+                Verdict.INCONCLUSIVE,
+                f"{wording.listed(mute, 4)} connection to another member was open",
+                (),
+            )
         return None
-    text = f"rank {say.listed([str(rank) for rank in missing]) or 'of any number'} told no connections"
+    text = f"rank {wording.listed([str(rank) for rank in missing]) or 'of any number'} told no connections"
     torn = [pod.name for pod in gang.pods if said.torn.get(pod.uid)]
     failed = [(pod, code) for pod in gang.pods for _, code in pod.exit_codes if code]
-    expired = terms.timed_out(evidence, gang.created)
+    expired = subjects.timed_out(evidence, gang.created)
     if torn:
-        return Verdict.INCONCLUSIVE, f"{text}; a line of {say.listed(torn)} is cut", ()
+        return Verdict.INCONCLUSIVE, f"{text}; a line of {wording.listed(torn)} is cut", ()
     if failed and said.of("wiring"):
         pod, code = failed[0]
         return Verdict.FAIL, f"{text}; {pod.where} ended with {code}", (NOT_FORMED,)

@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Finding, Verdict
 
@@ -25,9 +25,9 @@ One = Callable[[Gang], "Finding | str"]
 """Judges one Job; a text says why it was not put to the test."""
 
 
-def act_within(given: terms.Given) -> float:
+def act_within(given: subjects.Given) -> float:
     """Return the seconds in which the controllers must act."""
-    return terms.seconds(given, "finish") or ACT_WITHIN
+    return subjects.seconds(given, "finish") or ACT_WITHIN
 
 
 def _in_vain(evidence: Evidence, gang: Gang, after: float) -> Line | None:
@@ -56,16 +56,16 @@ def given_up(evidence: Evidence, gang: Gang, after: float) -> float | None:
     return None if note is None else note.t
 
 
-def due(evidence: Evidence, given: terms.Given, gang: Gang, t: float) -> float:
+def due(evidence: Evidence, given: subjects.Given, gang: Gang, t: float) -> float:
     """Return by when the controllers must have acted on something seen at `t`."""
-    limit = t + act_within(given) + terms.of(evidence, given).grain
+    limit = t + act_within(given) + subjects.of(evidence, given).grain
     given_up_at = given_up(evidence, gang, t)
     return limit if given_up_at is None else min(limit, given_up_at)
 
 
 def decide(
     evidence: Evidence,
-    given: terms.Given,
+    given: subjects.Given,
     roles: Sequence[str],
     one: One,
     required: str,
@@ -77,30 +77,30 @@ def decide(
     With roles (evidence of our own scenario) each of them must be shown; without, one Job that shows it suffices.
     A violation of any Job decides.
     """
-    known = terms.roles(evidence, given)
-    everyone = tuple(gang for gang in terms.everyone(evidence) if gang.kind in kinds)
+    known = subjects.roles(evidence, given)
+    everyone = tuple(gang for gang in subjects.everyone(evidence) if gang.kind in kinds)
     if any(role in known for role in roles):
         parts = []
         for role in roles:
-            gang = next((g for g in everyone if terms.plays(g, known.get(role, ()))), None)
+            gang = next((g for g in everyone if subjects.plays(g, known.get(role, ()))), None)
             if gang is None:
-                text = terms.nothing(evidence, f"Job for the case {role}")
-                parts.append(say.finding(Verdict.INCONCLUSIVE, required, text))
+                text = subjects.nothing(evidence, f"Job for the case {role}")
+                parts.append(wording.finding(Verdict.INCONCLUSIVE, required, text))
             else:
                 parts.append(_judged(one, gang, required))
         return together(parts, required, every=True)
-    judged = terms.cast(evidence, given, "subject")
+    judged = subjects.cast(evidence, given, "subject")
     if judged:
         everyone = tuple(gang for gang in judged if gang.kind in kinds)
     if not everyone:
-        return say.finding(Verdict.INCONCLUSIVE, required, terms.nothing(evidence, "Job"))
+        return wording.finding(Verdict.INCONCLUSIVE, required, subjects.nothing(evidence, "Job"))
     return together([_judged(one, gang, required) for gang in everyone], required, every=False)
 
 
 def _judged(one: One, gang: Gang, required: str) -> Finding:
     found = one(gang)
     if isinstance(found, str):
-        return say.finding(Verdict.INCONCLUSIVE, required, found, gang)
+        return wording.finding(Verdict.INCONCLUSIVE, required, found, gang)
     return found
 
 
@@ -129,7 +129,7 @@ def together(parts: Sequence[Finding], required: str, *, every: bool) -> Finding
 
 def _joined(parts: Iterable[Sequence[str]]) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(text for part in parts for text in part))
-    return found[: say.MANY]
+    return found[: wording.MANY]
 
 
 def living(evidence: Evidence, gang: Gang, t: float) -> tuple[PodStory, ...]:

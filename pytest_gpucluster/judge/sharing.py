@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.hardware.container_locality import Parts
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import guaranteed, numa, say, terms
+from pytest_gpucluster.judge import guaranteed, numa, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = "CPUs, memory, GPUs and network functions of a Guaranteed pod lie on one NUMA node"
@@ -31,14 +31,16 @@ _CAUSES = {
 }
 
 
-def two_on_the_machine(evidence: Evidence, _given: terms.Given) -> Presupposed:
+def two_on_the_machine(evidence: Evidence, _given: subjects.Given) -> Presupposed:
     """Say whether the machine itself has two NUMA nodes."""
     name = "the machine has two NUMA nodes"
     found = container_locality.parts(evidence)
     most = max((each.machine for each in found), default=0)
     if not most:
-        return say.presupposed(name, held=None, observed="no container told the NUMA nodes of its machine")
-    return say.presupposed(
+        return wording.presupposed(
+            name, held=None, observed="no container told the NUMA nodes of its machine"
+        )
+    return wording.presupposed(
         name,
         held=most >= numa.TWO,
         observed=f"it has {most}",
@@ -47,23 +49,23 @@ def two_on_the_machine(evidence: Evidence, _given: terms.Given) -> Presupposed:
     )
 
 
-@terms.judge
-def one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def one_numa_node(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-004."""
     told = numa.of(evidence, given)
     if not told.declared:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "nothing is declared of NUMA nodes")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "nothing is declared of NUMA nodes")
     found = container_locality.parts(evidence)
     mine = {each.pod.uid for each in found}
     tried = [t for t in reading.trials(evidence, given) if t.pod.uid in mine or _cast(given, t)]
     wrong = [(each, *apart) for each in found for apart in _apart(each)]
     if wrong:
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL,
             REQUIRED,
-            say.listed([f"{each.pod.name}: {text}" for each, text, _ in wrong], 4),
+            wording.listed([f"{each.pod.name}: {text}" for each, text, _ in wrong], 4),
             violation=True,
-            where=tuple(dict.fromkeys(each.pod.where for each, _, _ in wrong))[: say.MANY],
+            where=tuple(dict.fromkeys(each.pod.where for each, _, _ in wrong))[: wording.MANY],
             causes=tuple(dict.fromkeys(cause for _, _, causes in wrong for cause in causes)),
             evidence=tuple(dict.fromkeys(each.key for each, _, _ in wrong)),
             numbers=_numbers(found),
@@ -72,18 +74,18 @@ def one_numa_node(evidence: Evidence, given: terms.Given) -> Finding:
     open_ = _undecided(found, tried, bool(fields.sub(given, "numa").get("functions")))
     if open_ is not None:
         return open_
-    return say.finding(
+    return wording.finding(
         Verdict.PASS,
         REQUIRED,
-        say.listed([_text(each) for each in found], 4),
-        where=tuple(each.pod.where for each in found)[: say.MANY],
+        wording.listed([_text(each) for each in found], 4),
+        where=tuple(each.pod.where for each in found)[: wording.MANY],
         evidence=tuple(each.key for each in found),
         numbers=_numbers(found),
         facts=_facts(found),
     )
 
 
-def _cast(given: terms.Given, trial: Trial) -> bool:
+def _cast(given: subjects.Given, trial: Trial) -> bool:
     members = fields.items(fields.sub(given, "roles"), container_locality.ROLE)
     return any(str(member.get("uid")) == trial.pod.uid for member in members)
 
@@ -118,7 +120,7 @@ def _undecided(found: Sequence[Parts], tried: Sequence[Trial], functions: bool) 
     text = ""
     causes: tuple[Cause, ...] = ()
     if refused:
-        text = f"not admitted: {say.listed([numa.why_refused(t) for t in refused], 4)}"
+        text = f"not admitted: {wording.listed([numa.why_refused(t) for t in refused], 4)}"
         causes = (numa.SHORTAGE, numa.FRAGMENTED)
     silent = [t for t in tried if t.pod.uid not in {each.pod.uid for each in found}]
     if not text and silent:
@@ -126,7 +128,7 @@ def _undecided(found: Sequence[Parts], tried: Sequence[Trial], functions: bool) 
     if not text:
         unknown = [(each, part) for each in found for part, nodes in each.nodes.items() if nodes is None]
         if unknown:
-            text = "not known on which NUMA node: " + say.listed(
+            text = "not known on which NUMA node: " + wording.listed(
                 [f"{part} of {e.pod.name}" for e, part in unknown], 4
             )
             causes = (numa.NO_TOPOLOGY,)
@@ -139,7 +141,7 @@ def _undecided(found: Sequence[Parts], tried: Sequence[Trial], functions: bool) 
             causes = (FUNCTIONS,)
     if not text:
         return None
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE,
         REQUIRED,
         text,

@@ -10,7 +10,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status, outages
 from pytest_gpucluster.evidence.objects.node_status import Machine
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -77,15 +77,15 @@ class Odd:
     def told(self) -> str:
         """Return the difference in a few words."""
         parts = [
-            f"{say.listed([m.name for m in found], 4)} {'has' if len(found) == 1 else 'have'} {value}"
+            f"{wording.listed([m.name for m in found], 4)} {'has' if len(found) == 1 else 'have'} {value}"
             for value, found in self.others.items()
         ]
         rest = f", the others {self.usual}" if self.usual is not None else ""
         return f"{self.what}: {'; '.join(parts)}{rest}{self.when}"
 
 
-@terms.judge
-def nodes_alike(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def nodes_alike(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-008."""
     label, grouped = _pools(evidence, given)
     silent = [m for pool in grouped.values() for m in pool if not m.reported]
@@ -100,39 +100,39 @@ def nodes_alike(evidence: Evidence, given: terms.Given) -> Finding:
         return _unlike(dips, label, count)
     if silent or not pairs:
         why = (
-            f"{say.listed([m.name for m in silent])} never said what they have"
+            f"{wording.listed([m.name for m in silent])} never said what they have"
             if silent
             else "nothing to compare"
         )
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, why)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, why)
     alone = [m.name for pool in compared.values() if len(pool) == 1 for m in pool]
     text = (
         f"{count} GPU nodes in {len(pairs)} {'pool' if len(pairs) == 1 else 'pools'} ({_by(label)}) are alike"
     )
     if alone:
-        text += f"; {say.listed(alone)} alone in a pool, compared with nothing"
+        text += f"; {wording.listed(alone)} alone in a pool, compared with nothing"
     facts = {"pools": {name: len(pool) for name, pool in compared.items()}, "label": label}
     first = [pool[0].line.key for pool in pairs.values()]
-    return say.finding(Verdict.PASS, REQUIRED, text, evidence=tuple(first[: say.MANY]), facts=facts)
+    return wording.finding(Verdict.PASS, REQUIRED, text, evidence=tuple(first[: wording.MANY]), facts=facts)
 
 
-def siblings(evidence: Evidence, given: terms.Given) -> Presupposed:
+def siblings(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether some pool has two nodes: one node has nothing to be compared with."""
     name = "two nodes of a pool"
     label, grouped = _pools(evidence, given)
     sizes = {pool: len(found) for pool, found in grouped.items()}
     if not grouped:
-        return say.presupposed(name, held=False, observed="no GPU node was seen")
+        return wording.presupposed(name, held=False, observed="no GPU node was seen")
     if max(sizes.values()) < 2:
-        return say.presupposed(
+        return wording.presupposed(
             name, held=False, observed=f"every pool ({_by(label)}) has one GPU node: nothing to compare"
         )
-    return say.presupposed(
-        name, held=True, observed=f"pools of {say.listed(sorted(map(str, sizes.values())))}"
+    return wording.presupposed(
+        name, held=True, observed=f"pools of {wording.listed(sorted(map(str, sizes.values())))}"
     )
 
 
-def _pools(evidence: Evidence, given: terms.Given) -> tuple[str, dict[str, list[Machine]]]:
+def _pools(evidence: Evidence, given: subjects.Given) -> tuple[str, dict[str, list[Machine]]]:
     declared = str(given.get("gpu_resource") or "nvidia.com/gpu")
     return node_status.pools(node_status.gpu_nodes(evidence, declared), str(given.get("pool_label") or ""))
 
@@ -247,14 +247,14 @@ def _unlike(odd: list[Odd], label: str, count: int) -> Finding:
         f"Node/{name}" for name in named
     ]
     causes = (DIFFERENT,) if label else (DIFFERENT, TWO_POOLS)
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE if guessed else Verdict.FAIL,
         REQUIRED,
-        f"{'split evenly, so that nobody is the odd one: ' if guessed else ''}{say.listed(texts, 6)} ({_by(label)})",
+        f"{'split evenly, so that nobody is the odd one: ' if guessed else ''}{wording.listed(texts, 6)} ({_by(label)})",
         violation=not guessed,
-        where=say.shown(where),
+        where=wording.shown(where),
         causes=tuple(reversed(causes)) if guessed else causes,
-        evidence=tuple(m.line.key for m in list(named.values())[: say.MANY]),
+        evidence=tuple(m.line.key for m in list(named.values())[: wording.MANY]),
         numbers=(Number("nodes that differ", len(named), "nodes", 0, f"siblings compared: {count}"),),
         repeat=tuple(f"kubectl get node {name} -o yaml" for name in list(named)[:2]),
         facts={"differences": texts[:50]},

@@ -4,7 +4,7 @@ import dataclasses
 
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "bind spread and start spread of the needed members stay under the declared bounds"
@@ -40,15 +40,15 @@ class _Spread:
     keys: tuple[str, ...] = ()
 
 
-@terms.judge
-def within(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def within(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-007."""
-    named = terms.cast(evidence, given, "subject")
-    gangs = [g for g in (named if named is not None else terms.everyone(evidence)) if g.minimum > 1]
+    named = subjects.cast(evidence, given, "subject")
+    gangs = [g for g in (named if named is not None else subjects.everyone(evidence)) if g.minimum > 1]
     attempts = [(gang, gen) for gang in gangs for gen in gang.generations if gen.steps]
     if not attempts:
-        why = f"no member of {gangs[0].title} was ever bound" if gangs else terms.nothing(evidence)
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, why, gangs[0] if gangs else None)
+        why = f"no member of {gangs[0].title} was ever bound" if gangs else subjects.nothing(evidence)
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, why, gangs[0] if gangs else None)
     found = [_attempt(evidence, given, gang, gen) for gang, gen in attempts]
     order = [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.NOT_APPLICABLE]
     return min(
@@ -56,7 +56,7 @@ def within(evidence: Evidence, given: terms.Given) -> Finding:
     )
 
 
-def _attempt(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation) -> Finding:
+def _attempt(evidence: Evidence, given: subjects.Given, gang: Gang, gen: Generation) -> Finding:
     measured = [_bind(evidence, gen), _start(evidence, gen)]
     bounds = {spread.name: _bound(given, spread.name) for spread in measured}
     numbers = tuple(
@@ -74,7 +74,7 @@ def _attempt(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation
     verdict = min((v for v, _ in judged), key=order.index, default=Verdict.NOT_APPLICABLE)
     causes = {"bind spread": SLOW_BINDS, "start spread": SLOW_STARTS}
     blamed = [spread for v, spread in judged if v is Verdict.FAIL]
-    return say.finding(
+    return wording.finding(
         verdict,
         REQUIRED,
         f"{gang.title}, {gen.minimum} members needed: {'; '.join(_told(s, bounds[s.name]) for s in measured)}",
@@ -83,11 +83,11 @@ def _attempt(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation
         causes=tuple(causes[spread.name] for spread in blamed),
         numbers=numbers,
         evidence=tuple(dict.fromkeys(key for spread in (blamed or measured) for key in spread.keys)),
-        currency=terms.currency(evidence, given, gang),
+        currency=subjects.currency(evidence, given, gang),
     )
 
 
-def _bound(given: terms.Given, name: str) -> float | None:
+def _bound(given: subjects.Given, name: str) -> float | None:
     value = given.get(BOUNDS[name])
     return (
         float(value)
@@ -113,7 +113,7 @@ def _verdict(evidence: Evidence, gen: Generation, spread: _Spread, bound: float)
     """Compare, where the clock of the evidence allows it."""
     if spread.seconds is None:
         return Verdict.INCONCLUSIVE
-    grain = terms.OBJECT_CLOCK_GRAIN if evidence.clock == "object" else 0.0
+    grain = subjects.OBJECT_CLOCK_GRAIN if evidence.clock == "object" else 0.0
     first = gen.first_bind or gen.start
     if evidence.gaps("Pod", first, first + spread.seconds):
         return Verdict.INCONCLUSIVE

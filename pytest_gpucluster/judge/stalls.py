@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -126,14 +126,14 @@ def _frame(evidence: Evidence, pod: PodStory) -> str:
     return f"{own['function']} ({own['file']}:{own['line']})" if own is not None else ""
 
 
-@terms.judge
-def ends_named(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def ends_named(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-009."""
-    named = terms.cast(evidence, given, "stalled")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "stalled")
+    gangs = named if named is not None else subjects.everyone(evidence)
     told = [(gang, found) for gang in gangs if (found := ranks(evidence, gang))]
     if not told:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no rank told in which place it is")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no rank told in which place it is")
     gang, found = told[0]
     stood = [rank for rank in found if not rank.left]
     longest = max(((r.ended or evidence.end) - r.entered for r in stood), default=None)
@@ -147,22 +147,24 @@ def ends_named(evidence: Evidence, given: terms.Given) -> Finding:
         fault = _fault(evidence, given, rank)
         if fault is not None:
             text, cause = fault
-            return say.finding(
+            return wording.finding(
                 Verdict.FAIL, REQUIRED, text, gang, where=(f"rank {rank.rank} on {rank.pod.where}",), causes=(cause,),
                 evidence=(rank.key,), numbers=(number,),
             )  # fmt: skip
     missing = _missing(evidence, given, gang, found, stood)
     if missing:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys, numbers=(number,))
-    stands = say.listed([f"{rank.text}: {rank.frame}" for rank in stood], 4)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys, numbers=(number,)
+        )
+    stands = wording.listed([f"{rank.text}: {rank.frame}" for rank in stood], 4)
     text = f"{stands}; ended {longest or 0.0:.1f} s at most after they entered"
     where = tuple(f"rank {rank.rank} on {rank.pod.where}" for rank in stood)
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,))
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,))
 
 
-def _fault(evidence: Evidence, given: terms.Given, rank: Rank) -> tuple[str, Cause] | None:
+def _fault(evidence: Evidence, given: subjects.Given, rank: Rank) -> tuple[str, Cause] | None:
     """Return what is wrong with how one rank ended, and why."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     if rank.left:
         if rank.frame:
             return f"{rank.text} went on and was named as standing at {rank.frame}", ACCUSED
@@ -181,19 +183,21 @@ def _fault(evidence: Evidence, given: terms.Given, rank: Rank) -> tuple[str, Cau
     return None
 
 
-def _missing(evidence: Evidence, given: terms.Given, gang: Gang, found: list[Rank], stood: list[Rank]) -> str:
+def _missing(
+    evidence: Evidence, given: subjects.Given, gang: Gang, found: list[Rank], stood: list[Rank]
+) -> str:
     """Return what was not seen, "" where nothing is missing."""
     wanted = {str(stall) for stall in given.get("stalls") or ()}
     seen = {f"{rank.rank}:{rank.place}" for rank in stood}
     mute = [pod.name for pod in gang.pods if pod.uid not in {rank.pod.uid for rank in found}]
     open_ = [rank.text for rank in stood if rank.ended is None]
     nameless = [rank.pod.name for rank in found if rank.rank is None]
-    if terms.of(evidence, given).arranged and mute:
-        return f"{say.listed(mute)} told no place"
+    if subjects.of(evidence, given).arranged and mute:
+        return f"{wording.listed(mute)} told no place"
     if open_:
-        return f"{say.listed(open_)} had not ended when the evidence ends"
+        return f"{wording.listed(open_)} had not ended when the evidence ends"
     if nameless:
-        return f"{say.listed(nameless)} did not say which rank it is"
+        return f"{wording.listed(nameless)} did not say which rank it is"
     if not stood or not wanted <= seen:
-        return f"{say.listed(sorted(wanted - seen)) or 'no rank'} was not seen to stand still"
+        return f"{wording.listed(sorted(wanted - seen)) or 'no rank'} was not seen to stand still"
     return ""

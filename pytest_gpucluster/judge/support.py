@@ -7,7 +7,7 @@ from pytest_gpucluster.evidence.log import api_answers, fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import component_versions
 from pytest_gpucluster.evidence.objects.component_versions import Seen
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.plain import versions
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
@@ -36,19 +36,19 @@ NO_LABEL = Cause(
 )
 
 
-@terms.judge
-def versions_supported(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def versions_supported(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-006."""
     matrix = _matrix(given)
     every = component_versions.seen(evidence, str(given.get("gpu_resource") or "nvidia.com/gpu"))
     told = "; ".join(_told(name, [s for s in every if s.component == name]) for name in _names(every))
     facts = {"versions": {name: _counts(every, name) for name in _names(every)}}
-    keys = tuple(dict.fromkeys(s.key for s in every))[: say.MANY]
+    keys = tuple(dict.fromkeys(s.key for s in every))[: wording.MANY]
     if not every:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no version of any component was seen")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no version of any component was seen")
     if not matrix:
         text = f"recorded: {told}; the profile declares no support matrix (versions)"
-        return say.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, evidence=keys, facts=facts)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, evidence=keys, facts=facts)
     outside = [s for s in every if s.version is not None and _out(s, matrix)]
     unknown = [s for s in every if s.version is None and s.component in matrix]
     unseen = [name for name in matrix if not any(s.component == name for s in every)]
@@ -57,10 +57,10 @@ def versions_supported(evidence: Evidence, given: terms.Given) -> Finding:
     if unknown or unseen:
         return _unknown(unknown, unseen, told, facts)
     within = ", ".join(f"{name} in {' or '.join(ranges)}" for name, ranges in matrix.items())
-    return say.finding(Verdict.PASS, REQUIRED, f"{told}: {within}", evidence=keys, facts=facts)
+    return wording.finding(Verdict.PASS, REQUIRED, f"{told}: {within}", evidence=keys, facts=facts)
 
 
-def _matrix(given: terms.Given) -> dict[str, tuple[str, ...]]:
+def _matrix(given: subjects.Given) -> dict[str, tuple[str, ...]]:
     return {
         str(name): tuple(map(str, ranges))
         if isinstance(ranges, Sequence) and not isinstance(ranges, str)
@@ -94,17 +94,17 @@ def _outside(
     names = list(dict.fromkeys(s.component for s in outside))
     parts = [
         f"{name} {' and '.join(_counts(outside, name))} is not in {' or '.join(matrix[name])}"
-        f" ({say.listed([s.where for s in outside if s.component == name], 4)})"
+        f" ({wording.listed([s.where for s in outside if s.component == name], 4)})"
         for name in names
     ]
-    return say.finding(
+    return wording.finding(
         Verdict.FAIL,
         REQUIRED,
         f"{'; '.join(parts)}; recorded: {told}",
         violation=True,
-        where=tuple(f"{s.where}: {s.text}" for s in outside[: say.MANY]),
+        where=tuple(f"{s.where}: {s.text}" for s in outside[: wording.MANY]),
         causes=(OUTSIDE, MIXED),
-        evidence=tuple(dict.fromkeys(s.key for s in outside))[: say.MANY],
+        evidence=tuple(dict.fromkeys(s.key for s in outside))[: wording.MANY],
         repeat=("kubectl version", "kubectl get deployments -A -o wide", "kubectl get nodes -o wide"),
         facts=facts,
     )
@@ -128,18 +128,18 @@ def _unknown(
             ] = None
         else:
             causes[NOT_THERE] = None
-    return say.finding(
+    return wording.finding(
         Verdict.INCONCLUSIVE,
         REQUIRED,
         f"unknown versions: {'; '.join(parts)}; recorded: {told or 'nothing'}",
-        where=tuple(f"{s.where}: {s.text}" for s in unknown[: say.MANY]),
+        where=tuple(f"{s.where}: {s.text}" for s in unknown[: wording.MANY]),
         causes=tuple(causes),
-        evidence=tuple(dict.fromkeys(s.key for s in unknown))[: say.MANY],
+        evidence=tuple(dict.fromkeys(s.key for s in unknown))[: wording.MANY],
         facts=facts,
     )
 
 
-def deployments_readable(evidence: Evidence, given: terms.Given) -> Presupposed:
+def deployments_readable(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the Deployments of declared components could be read."""
     del given
     name = "the Deployments of declared components may be read"
@@ -148,14 +148,14 @@ def deployments_readable(evidence: Evidence, given: terms.Given) -> Presupposed:
         if answer.denied:
             namespace = answer.case.rpartition(":")[2]
             text = f"{answer.request}: HTTP {answer.code}: {answer.message or 'forbidden'}"
-            return say.presupposed(
+            return wording.presupposed(
                 name,
                 held=False,
                 observed=f"{text} (the run needs list on deployments.apps in {namespace})",
                 causes=(_grant("list", "deployments.apps", namespace),),
                 evidence=(answer.line.key,),
             )
-    return say.presupposed(name, held=True, observed=f"{len(asked)} namespaces were read")
+    return wording.presupposed(name, held=True, observed=f"{len(asked)} namespaces were read")
 
 
 def _grant(verb: str, resource: str, namespace: str) -> Cause:

@@ -5,7 +5,7 @@ from collections import Counter
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, several, terms
+from pytest_gpucluster.judge import several, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -24,15 +24,15 @@ RETRIES = Cause(
 )
 
 
-@terms.judge
-def suspend_and_resume(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def suspend_and_resume(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-009."""
     return several.decide(
         evidence, given, ("suspended",), lambda gang: _suspended(evidence, given, gang), REQUIRED
     )
 
 
-def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | str:
+def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
     asked, job = volcano_jobs.commands(evidence, gang), gang.job
     if asked.suspend is None or job is None:
         return f"{gang.title} was not suspended by a command"
@@ -45,7 +45,7 @@ def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | 
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         start = f"{gang.title}: AbortJob at t={asked.suspend or 0.0:.2f} s"
-        return say.finding(
+        return wording.finding(
             verdict, REQUIRED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
         )
 
@@ -55,17 +55,17 @@ def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | 
         if stop >= limit or several.expired(evidence, gang, asked.suspend):
             text = f"{stop - asked.suspend:.1f} s later it is {job.phase or 'without a phase'}"
             if alone:
-                text += f" and {say.listed([p.name for p in alone], 4)} runs on"
+                text += f" and {wording.listed([p.name for p in alone], 4)} runs on"
             return found(
                 Verdict.FAIL,
                 text,
                 violation=bool(alone),
                 causes=(COMMANDS,),
-                where=say.places(alone or gang.pods),
+                where=wording.places(alone or gang.pods),
             )
         return found(Verdict.INCONCLUSIVE, "the evidence ends before it had to be Aborted")
     if several.living(evidence, gang, until) and (alone or several.overdue(evidence, gang, until)):
-        names = say.listed([p.name for p in several.living(evidence, gang, until)], 4)
+        names = wording.listed([p.name for p in several.living(evidence, gang, until)], 4)
         return found(
             Verdict.FAIL,
             f"Aborted at t={aborted:.2f} s, but {names} runs on",
@@ -74,9 +74,9 @@ def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | 
         )
     lingered = several.lingering(evidence, gang, asked.suspend, limit)
     if lingered and until >= limit:
-        names = say.listed([pod.name for pod in lingered], 4)
+        names = wording.listed([pod.name for pod in lingered], 4)
         text = f"Aborted at t={aborted:.2f} s, but {names} ran on with nobody asking for its end"
-        return found(Verdict.FAIL, text, violation=True, causes=(COMMANDS,), where=say.places(lingered))
+        return found(Verdict.FAIL, text, violation=True, causes=(COMMANDS,), where=wording.places(lingered))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
     if aborted > limit + grace + several.GONE_SLACK:
         return found(Verdict.FAIL, f"Aborted only {aborted - asked.suspend:.0f} s later", causes=(COMMANDS,))
@@ -84,14 +84,14 @@ def _suspended(evidence: Evidence, given: terms.Given, gang: Gang) -> Finding | 
     made = [p.name for p in gang.pods if aborted < p.created < until]
     if made:
         return found(
-            Verdict.FAIL, f"{text}; {say.listed(made, 4)} was made while it was suspended", violation=True
+            Verdict.FAIL, f"{text}; {wording.listed(made, 4)} was made while it was suspended", violation=True
         )
     return _resumed(evidence, given, gang, (asked.resume, text, cost), found)
 
 
 def _resumed(
     evidence: Evidence,
-    given: terms.Given,
+    given: subjects.Given,
     gang: Gang,
     told: tuple[float | None, str, int],
     found: several.Found,
@@ -103,7 +103,7 @@ def _resumed(
         return found(Verdict.INCONCLUSIVE, f"{text}; it was not resumed")
     text = f"{text}, no pod until ResumeJob at t={resume:.2f} s"
     before = {p.slot for p in gang.pods if p.created < resume}
-    soon = several.due(evidence, given, gang, resume) + terms.placed_within(given, "enqueue")
+    soon = several.due(evidence, given, gang, resume) + subjects.placed_within(given, "enqueue")
     fresh = {p.slot for p in gang.pods if resume <= p.created <= min(stop, soon)}
     missing = sorted(before - fresh)
     if missing and gang.job is not None and gang.job.phase == "Failed":
@@ -113,7 +113,7 @@ def _resumed(
             return found(Verdict.INCONCLUSIVE, text, causes=(RETRIES,))
     if missing:
         why = several.expired(evidence, gang, resume)
-        text = f"{text}; {say.listed(missing, 4)} was not made again"
+        text = f"{text}; {wording.listed(missing, 4)} was not made again"
         if why or stop >= several.due(evidence, given, gang, resume):
             return found(Verdict.FAIL, text + (f" (waited for {why})" if why else ""), causes=(COMMANDS,))
         return found(Verdict.INCONCLUSIVE, f"{text} when the evidence ends")

@@ -14,7 +14,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import dns_wait, say, terms
+from pytest_gpucluster.judge import dns_wait, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -69,8 +69,8 @@ def variable(key: str) -> str:
     return "NODE_" + re.sub(r"[^A-Z0-9]", "_", key.rpartition("/")[2].upper())
 
 
-@terms.judge
-def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def labels_arrive(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-007."""
     gang, found = _members(evidence, given)
     keys = tuple(w.key for one in found for w in (one.wrote, one.launched) if w is not None)[:8]
@@ -86,8 +86,8 @@ def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
     def told(
         verdict: Verdict, text: str, *causes: Cause, at: Sequence[PodStory] = (), violation: bool = False
     ) -> Finding:
-        where = {"where": say.places(at)} if at else {}
-        return say.finding(
+        where = {"where": wording.places(at)} if at else {}
+        return wording.finding(
             verdict,
             REQUIRED,
             text,
@@ -121,10 +121,10 @@ def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
     silent = [one.pod for one in found if one.launched is None]
     if not found or silent:
         torn = [pod.name for pod in silent if payload_lines.words(evidence).torn.get(pod.uid)]
-        what = f"a line of {say.listed(torn)} is cut" if torn else "no launcher told its environment"
+        what = f"a line of {wording.listed(torn)} is cut" if torn else "no launcher told its environment"
         return told(
             Verdict.INCONCLUSIVE,
-            f"{say.listed([pod.name for pod in silent]) or 'no member'}: {what}",
+            f"{wording.listed([pod.name for pod in silent]) or 'no member'}: {what}",
             at=silent,
         )
     unknown = [one.pod.node for one in found if one.pod.node not in nodes]
@@ -136,17 +136,17 @@ def labels_arrive(evidence: Evidence, given: terms.Given) -> Finding:
         what = "no wanted label is on any node" if not have else "no wanted label is missing on any node"
         return told(Verdict.INCONCLUSIVE, f"{what}: only one of both cases was tried")
     text = (
-        f"{len(judged)} launchers have {say.listed(sorted(have), 4)} of their own node, and an empty variable for "
-        f"{say.listed(sorted(lack), 4)}"
+        f"{len(judged)} launchers have {wording.listed(sorted(have), 4)} of their own node, and an empty variable for "
+        f"{wording.listed(sorted(lack), 4)}"
     )
     return told(Verdict.PASS, text)
 
 
-def _members(evidence: Evidence, given: terms.Given) -> tuple[Gang | None, list[Member]]:
+def _members(evidence: Evidence, given: subjects.Given) -> tuple[Gang | None, list[Member]]:
     """Return the gang whose members were to be told, and what each was."""
     words = payload_lines.words(evidence)
-    named = terms.cast(evidence, given, "held", "subject")
-    for gang in terms.everyone(evidence) if named is None else named:
+    named = subjects.cast(evidence, given, "held", "subject")
+    for gang in subjects.everyone(evidence) if named is None else named:
         found = [
             Member(pod, words.last("labels", pod.uid), words.last("launching", pod.uid)) for pod in gang.pods
         ]

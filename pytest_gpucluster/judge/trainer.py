@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log.model import Evidence, Span
 from pytest_gpucluster.evidence.scheduling import gates
-from pytest_gpucluster.judge import barrier, pair, say, scarce, terms
+from pytest_gpucluster.judge import barrier, pair, scarce, subjects, wording
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 
 REQUIRED = (
@@ -20,7 +20,7 @@ REQUIRED = (
 )
 RUNS = "a gang that fits runs whole"
 
-Judge = Callable[[Evidence, terms.Given], Finding]
+Judge = Callable[[Evidence, subjects.Given], Finding]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Part:
     given: Mapping[str, Any]
 
 
-@terms.judge
-def further_hold(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def further_hold(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge TRN-003."""
     parts = list(_parts(evidence, given))
     if not parts:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, "no gang of a further scheduler was tried")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no gang of a further scheduler was tried")
     found = [
         (part, word, judge(part.evidence, part.given)) for part in parts for word, judge in JUDGES.items()
     ]
-    worst = say.gravest(finding for _, _, finding in found)
+    worst = wording.gravest(finding for _, _, finding in found)
     told = "; ".join(
         f"{part.scheduler}: {_told([(word, one) for whose, word, one in found if whose is part])}"
         for part in parts
@@ -66,7 +66,7 @@ def further_hold(evidence: Evidence, given: terms.Given) -> Finding:
             numbers=numbers or worst.numbers,
         )
     keys = tuple(key for _, _, finding in found for key in finding.evidence[:2])
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, told, numbers=numbers, evidence=keys,
         where=tuple(dict.fromkeys(place for _, _, one in found for place in one.where[:2])),
         repeat=tuple(dict.fromkeys(line for _, _, one in found for line in one.repeat[:2])),
@@ -80,9 +80,9 @@ def _told(findings: list[tuple[str, Finding]]) -> str:
     return ", ".join(f"{word} {words.get(one.verdict, str(one.verdict))}" for word, one in findings)
 
 
-def _parts(evidence: Evidence, given: terms.Given) -> Iterator[Part]:
+def _parts(evidence: Evidence, given: subjects.Given) -> Iterator[Part]:
     notes = evidence.notes("tries")
-    roles = terms.roles(evidence, given)
+    roles = subjects.roles(evidence, given)
     ends = [*(note.t for note in notes[1:]), evidence.end + 1e-9]
     for note, end in zip(notes, ends, strict=False):
         name = str(note.data.get("scheduler") or "")
@@ -109,40 +109,40 @@ def _cut(evidence: Evidence, start: float, end: float) -> Evidence:
     return Evidence(lines, header=evidence.header, spans=spans)
 
 
-def runs(evidence: Evidence, given: terms.Given) -> Finding:
+def runs(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge whether a gang that was not held ran whole: all its members were Running at once."""
-    named = terms.cast(evidence, given, "left", "right") or ()
+    named = subjects.cast(evidence, given, "left", "right") or ()
     free = [
         (gang, gen)
         for gang, gen in itertools.chain.from_iterable(((g, gen) for gen in g.generations) for g in named)
         if gen.whole is not None
     ]
     if not free:
-        expired = terms.timed_out(evidence)
+        expired = subjects.timed_out(evidence)
         verdict = Verdict.FAIL if expired and named else Verdict.INCONCLUSIVE
         text = (
-            terms.nothing(evidence) if not named else f"neither of {len(named)} gangs that fit was ever whole"
+            subjects.nothing(evidence)
+            if not named
+            else f"neither of {len(named)} gangs that fit was ever whole"
         )
-        cause = (say.SCHEDULER_SILENT,) if named and _unsaid(evidence, given) else ()
-        return say.finding(
+        cause = (wording.SCHEDULER_SILENT,) if named and _unsaid(evidence, given) else ()
+        return wording.finding(
             verdict, RUNS, f"{text} (waited for {expired[0]})" if expired else text, named[0] if named else None,
             causes=cause,
         )  # fmt: skip
     gang, gen = min(free, key=lambda one: one[1].whole or 0.0)
     met = barrier.met(evidence, given, gang, gen, needed=False)
-    text = (
-        f"{gang.name}: {say.part(gen.most_held, gen.minimum)} bound by t={gen.whole or 0.0:.2f} s; {met.text}"
-    )
+    text = f"{gang.name}: {wording.part(gen.most_held, gen.minimum)} bound by t={gen.whole or 0.0:.2f} s; {met.text}"
     number = Number("bind spread", gen.spread, "s", origin="first to last needed bind")
-    return say.finding(
+    return wording.finding(
         met.verdict, RUNS, text, gang, causes=met.causes, evidence=(gen.steps[0].key, *met.keys), numbers=(number,),
-        currency=terms.currency(evidence, given, gang), violation=met.violation,
+        currency=subjects.currency(evidence, given, gang), violation=met.violation,
     )  # fmt: skip
 
 
-def _unsaid(evidence: Evidence, given: terms.Given) -> bool:
+def _unsaid(evidence: Evidence, given: subjects.Given) -> bool:
     """Report whether no scheduler said anything of any of the gangs."""
-    named = terms.cast(evidence, given, "left", "right") or ()
+    named = subjects.cast(evidence, given, "left", "right") or ()
     return not any(gates.read(evidence, gang, gen).refusals for gang in named for gen in gang.generations)
 
 

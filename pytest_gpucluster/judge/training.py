@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms, two_worlds
+from pytest_gpucluster.judge import subjects, two_worlds, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -105,8 +105,8 @@ def read(words: Sequence[Word]) -> tuple[list[Told], list[Word]]:
     return told, lacking
 
 
-@terms.judge
-def agrees(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def agrees(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-006: of the gang that told steps, all ranks of its world."""
     gang, words = _steps(evidence, given)
     told, lacking = read(words)
@@ -118,7 +118,7 @@ def agrees(evidence: Evidence, given: terms.Given) -> Finding:
 
     def found(verdict: Verdict, text: str, **more: Any) -> Finding:
         more.setdefault("where", tuple(one.where for one in told[:16]))
-        return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=(number,), **more)
+        return wording.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=(number,), **more)
 
     for one in told:
         for text, cause in _faults(one):
@@ -126,7 +126,7 @@ def agrees(evidence: Evidence, given: terms.Given) -> Finding:
     for text in _between(told):
         return found(Verdict.FAIL, text, violation=True, causes=(GRADIENTS,))
     world = (
-        max((one.word.number("world") or 0 for one in told), default=0) or terms.count(given, "world") or 0
+        max((one.word.number("world") or 0 for one in told), default=0) or subjects.count(given, "world") or 0
     )
     ranks = {one.rank for one in told}
     missing = [rank for rank in range(world) if rank not in ranks]
@@ -147,29 +147,31 @@ def agrees(evidence: Evidence, given: terms.Given) -> Finding:
     return found(Verdict.PASS, text)
 
 
-def ranks_met(evidence: Evidence, given: terms.Given) -> Presupposed:
+def ranks_met(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the ranks that were to train formed a world: what training stands on."""
     name = "the ranks that train formed a world"
     said = payload_lines.words(evidence)
-    named = terms.cast(evidence, given, "left", "subject")
-    pods = [pod for gang in (terms.everyone(evidence) if named is None else named) for pod in gang.pods]
+    named = subjects.cast(evidence, given, "left", "subject")
+    pods = [pod for gang in (subjects.everyone(evidence) if named is None else named) for pod in gang.pods]
     uids = {pod.uid for pod in pods}
     met = [word for word in (*said.of("exchanged"), *said.of("stepped")) if word.uid in uids]
     if met:
-        return say.presupposed(name, held=True, observed=f"{met[0].pod} met others", evidence=(met[0].key,))
+        return wording.presupposed(
+            name, held=True, observed=f"{met[0].pod} met others", evidence=(met[0].key,)
+        )
     failed = [(pod, code) for pod in pods for _, code in pod.exit_codes if code]
     if failed:
         pod, code = failed[0]
         text = f"no rank met another; {pod.where} ended with {code}"
-        return say.presupposed(name, held=False, observed=text, causes=(two_worlds.NOT_FORMED,))
-    return say.presupposed(name, held=None, observed="no rank told that it met another")
+        return wording.presupposed(name, held=False, observed=text, causes=(two_worlds.NOT_FORMED,))
+    return wording.presupposed(name, held=None, observed="no rank told that it met another")
 
 
-def _steps(evidence: Evidence, given: terms.Given) -> tuple[Gang | None, list[Word]]:
+def _steps(evidence: Evidence, given: subjects.Given) -> tuple[Gang | None, list[Word]]:
     """Return the gang whose ranks trained, and what they told."""
     said = payload_lines.words(evidence)
-    named = terms.cast(evidence, given, "left", "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "left", "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     for gang in gangs:
         # Of the newest attempt: after a restart of the whole gang every rank exists anew.
         uids = {pod.uid for pod in (gang.generations[-1].members if gang.generations else gang.pods)}
@@ -185,13 +187,13 @@ def _faults(one: Told) -> Iterator[tuple[str, Cause]]:
     """Yield what is wrong with the steps of one rank."""
     if not all(math.isfinite(loss) for loss in one.reference):
         yield (
-            f"{one.where}: the loss of one process is {say.listed([str(x) for x in one.reference])}",
+            f"{one.where}: the loss of one process is {wording.listed([str(x) for x in one.reference])}",
             NOT_A_NUMBER,
         )
     for way, title in WAYS.items():
         losses, far = one.losses[way], one.far[way]
         if not all(math.isfinite(value) for value in (*losses, far)):
-            told = say.listed([str(value) for value in losses])
+            told = wording.listed([str(value) for value in losses])
             yield (
                 f"{one.where}: with {title} the loss is {told}, parameters are {far} from one process",
                 NOT_A_NUMBER,
@@ -223,7 +225,7 @@ def _between(told: Sequence[Told]) -> Iterator[str]:
             yield f"rank {one.rank} trained twice, last on {one.word.pod}"
     worlds = {one.word.number("world") for one in told}
     if len(worlds) > 1:
-        yield f"ranks trained in worlds of {say.listed(sorted(str(world) for world in worlds))}"
+        yield f"ranks trained in worlds of {wording.listed(sorted(str(world) for world in worlds))}"
     for one in told[1:]:
         if any(abs(a - b) > TOLERANCE for a, b in zip(one.reference, told[0].reference, strict=False)):
             yield f"{one.where} and {told[0].where} have another loss of the same steps alone"
@@ -239,16 +241,18 @@ def _short(
     """Judge ranks that told nothing, or too little."""
     parts = []
     if missing:
-        parts.append(f"rank {say.listed([str(rank) for rank in missing])} told no step")
+        parts.append(f"rank {wording.listed([str(rank) for rank in missing])} told no step")
     if lacking:
-        parts.append(f"{say.listed([word.pod for word in lacking])} left out a part of what it was to tell")
+        parts.append(
+            f"{wording.listed([word.pod for word in lacking])} left out a part of what it was to tell"
+        )
     pods = gang.pods if gang is not None else ()
     torn = [pod.name for pod in pods if payload_lines.words(evidence).torn.get(pod.uid)]
     if torn:
-        parts.append(f"a line of {say.listed(torn)} is cut")
+        parts.append(f"a line of {wording.listed(torn)} is cut")
     text = "; ".join(parts) or "no rank told a step"
     failed = [pod for pod in pods if any(code for _, code in pod.exit_codes)]
-    expired = None if gang is None else terms.timed_out(evidence, gang.created)
+    expired = None if gang is None else subjects.timed_out(evidence, gang.created)
     read_some = any(pod.uid in payload_lines.words(evidence).logged for pod in pods)
     if (failed or expired) and read_some and not torn and not lacking:
         ended = (
@@ -256,5 +260,5 @@ def _short(
             if failed
             else f"waited for {expired[0] if expired else ''}"
         )
-        return found(Verdict.FAIL, f"{text}; {ended}", causes=(ENDED,), where=say.places(failed or pods))
-    return found(Verdict.INCONCLUSIVE, text, where=say.places(pods))
+        return found(Verdict.FAIL, f"{text}; {ended}", causes=(ENDED,), where=wording.places(failed or pods))
+    return found(Verdict.INCONCLUSIVE, text, where=wording.places(pods))

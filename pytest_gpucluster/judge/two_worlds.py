@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import names_resolve, say, terms
+from pytest_gpucluster.judge import names_resolve, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -79,12 +79,12 @@ def _rank(word: Word) -> str:
     return f"rank {word.number('rank')} on {word.pod or word.data.get('host')}"
 
 
-def worlds(evidence: Evidence, given: terms.Given) -> list[World]:
+def worlds(evidence: Evidence, given: subjects.Given) -> list[World]:
     """Return the Jobs under judgement, each with what its ranks told."""
     said = payload_lines.words(evidence)
-    named = terms.cast(evidence, given, "left", "right")
+    named = subjects.cast(evidence, given, "left", "right")
     found = []
-    for gang in terms.everyone(evidence) if named is None else named:
+    for gang in subjects.everyone(evidence) if named is None else named:
         uids = {pod.uid for pod in (gang.generations[-1].members if gang.generations else gang.pods)}
         began, exchanged = (
             tuple(word for word in said.of(event) if word.uid in uids) for event in ("began", "exchanged")
@@ -94,20 +94,20 @@ def worlds(evidence: Evidence, given: terms.Given) -> list[World]:
     return found
 
 
-@terms.judge
-def apart(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def apart(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-005."""
     found = worlds(evidence, given)
     keys = tuple(word.key for world in found for word in world.exchanged)[:12]
     where = tuple(_rank(word) for world in found for word in world.exchanged)[:16]
     if len(found) < 2:
-        text = terms.nothing(evidence, "two Jobs whose ranks tell what they exchanged")
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
+        text = subjects.nothing(evidence, "two Jobs whose ranks tell what they exchanged")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
     number = Number("worlds", float(sum(bool(world.exchanged) for world in found)), "", 2.0, "two Jobs")
 
     def judged(verdict: Verdict, text: str, gang: Gang | None = None, **more: Any) -> Finding:
-        more.setdefault("where", where or say.places(gang.pods if gang else ()))
-        return say.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=(number,), **more)
+        more.setdefault("where", where or wording.places(gang.pods if gang else ()))
+        return wording.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=(number,), **more)
 
     for text, cause in (*_mixed(found), *_met(found)):
         return judged(Verdict.FAIL, text, found[0].gang, violation=True, causes=(cause,))
@@ -116,7 +116,7 @@ def apart(evidence: Evidence, given: terms.Given) -> Finding:
         if fault is not None:
             verdict, text = fault
             causes = (NOT_FORMED,) if verdict is Verdict.FAIL else ()
-            return judged(verdict, text, world.gang, causes=causes, where=say.places(world.gang.pods))
+            return judged(verdict, text, world.gang, causes=causes, where=wording.places(world.gang.pods))
     spans = [span for world in found if (span := world.span) is not None]
     together = min(end for _, end in spans) - max(start for start, _ in spans)
     if together <= 0:
@@ -130,7 +130,7 @@ def apart(evidence: Evidence, given: terms.Given) -> Finding:
 def _described(world: World) -> str:
     words = sorted(world.exchanged, key=lambda word: word.number("rank") or 0)
     ids = sorted({str(word.data.get("id") or "none") for word in words})
-    places = say.listed([_rank(word) for word in words], 4)
+    places = wording.listed([_rank(word) for word in words], 4)
     return f"{world.gang.name}: a world of {world.size} ({places}), id {', '.join(ids)}"
 
 
@@ -205,10 +205,10 @@ def _addresses(world: World) -> set[str]:
     return {address for pod in world.gang.pods for address in names_resolve.addresses_of(pod)}
 
 
-def _unformed(evidence: Evidence, given: terms.Given, world: World) -> tuple[Verdict, str] | None:
+def _unformed(evidence: Evidence, given: subjects.Given, world: World) -> tuple[Verdict, str] | None:
     """Return why it is not known, or known to be false, that a Job's world formed."""
     said, title, pods = payload_lines.words(evidence), world.gang.title, world.gang.pods
-    size = terms.count(given, "world") or world.size
+    size = subjects.count(given, "world") or world.size
     other = [word for word in world.exchanged if word.number("world") != size]
     if other:
         return (
@@ -221,14 +221,14 @@ def _unformed(evidence: Evidence, given: terms.Given, world: World) -> tuple[Ver
     missing = payload_lines.absent(size, {word.number("rank") for word in world.exchanged})
     if size and not missing:
         return None
-    text = f"{title}: rank {say.listed([str(r) for r in missing])} of {size} exchanged nothing" if size else (
+    text = f"{title}: rank {wording.listed([str(r) for r in missing])} of {size} exchanged nothing" if size else (
         f"{title}: no rank said anything"
     )  # fmt: skip
     torn = [pod.name for pod in pods if said.torn.get(pod.uid)]
     if torn:
-        return Verdict.INCONCLUSIVE, f"{text}; a line of {say.listed(torn)} is cut"
+        return Verdict.INCONCLUSIVE, f"{text}; a line of {wording.listed(torn)} is cut"
     failed = [(pod, code) for pod in pods for _, code in pod.exit_codes if code]
-    expired = terms.timed_out(evidence, world.gang.created)
+    expired = subjects.timed_out(evidence, world.gang.created)
     if failed and any(pod.uid in said.logged for pod in pods):
         pod, code = failed[0]
         return Verdict.FAIL, f"{text}; {pod.where} ended with {code}"

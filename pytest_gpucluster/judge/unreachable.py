@@ -13,7 +13,7 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say, terms
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -73,24 +73,24 @@ class Member:
     key: str
 
 
-@terms.judge
-def ends_explained(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def ends_explained(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge RDZV-004."""
-    known = terms.roles(evidence, given)
+    known = subjects.roles(evidence, given)
     roles = [role for role in ("endpoint", "subdomain") if role in known]
     if not roles:
         return _decide(evidence, given, None, list(_loggers(evidence)), "")
     findings = []
     for role in roles:
-        played = terms.cast(evidence, given, role) or ()
+        played = subjects.cast(evidence, given, role) or ()
         gang = played[0] if played else None
         members = list(_members(evidence, gang)) if gang is not None else []
         findings.append(_decide(evidence, given, gang, members, f"{role}: "))
-    worst = say.gravest(findings)
+    worst = wording.gravest(findings)
     if worst.verdict is not Verdict.PASS:
         return worst
     text = "; ".join(finding.observed for finding in findings)
-    return say.finding(
+    return wording.finding(
         Verdict.PASS, REQUIRED, text, numbers=tuple(n for f in findings for n in f.numbers),
         where=tuple(w for f in findings for w in f.where), evidence=tuple(k for f in findings for k in f.evidence),
         repeat=worst.repeat,
@@ -156,15 +156,15 @@ def _nominal(text: str) -> float | None:
 
 
 def _decide(
-    evidence: Evidence, given: terms.Given, gang: Gang | None, members: list[Member], prefix: str
+    evidence: Evidence, given: subjects.Given, gang: Gang | None, members: list[Member], prefix: str
 ) -> Finding:
     tried = [member for member in members if member.tried]
     if not tried:
         text = f"{prefix}no member was seen that could not reach its rendezvous"
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
-    declared = terms.seconds(given, "within", "join_timeout", "rendezvous")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
+    declared = subjects.seconds(given, "within", "join_timeout", "rendezvous")
     keys = tuple(member.key for member in tried)[:8]
-    where = tuple(m.pod.where if m.pod is not None else f"Pod/{m.name}" for m in tried)[: say.MANY]
+    where = tuple(m.pod.where if m.pod is not None else f"Pod/{m.name}" for m in tried)[: wording.MANY]
     slowest = max(member.seconds for member in tried)
     number = Number(
         "time until a member gave up", round(slowest, 3), "s", bound=declared,
@@ -174,26 +174,28 @@ def _decide(
         fault = _fault(evidence, given, member, declared)
         if fault is not None:
             text, causes = fault
-            return say.finding(
+            return wording.finding(
                 Verdict.FAIL, REQUIRED, f"{prefix}{text}", gang, where=where, causes=causes, evidence=(member.key,),
                 numbers=(number,),
             )  # fmt: skip
     going = [m.name for m in tried if not m.ended]
     still = [m.name for m in members if not m.tried]
     if going or (still and gang is not None):
-        text = f"{prefix}{say.listed(going or still)} {'had not ended' if going else 'was not seen to try'}"
-        return say.finding(
+        text = (
+            f"{prefix}{wording.listed(going or still)} {'had not ended' if going else 'was not seen to try'}"
+        )
+        return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,)
         )
     text = f"{prefix}{len(tried)} members gave up after {slowest:.1f} s at most: {tried[0].said[:200]!r}"
-    return say.finding(Verdict.PASS, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,))
+    return wording.finding(Verdict.PASS, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,))
 
 
 def _fault(
-    evidence: Evidence, given: terms.Given, member: Member, declared: float | None
+    evidence: Evidence, given: subjects.Given, member: Member, declared: float | None
 ) -> tuple[str, tuple[Cause, ...]] | None:
     """Return how a member did not end as required, and why."""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     bound = member.nominal or declared or DEFAULT_BOUND
     # A member of ours looks the name up, then connects: two steps with a bound each.
     allowed = OVERSHOOT * bound * (2 if limits.arranged else 1) + LATE + limits.grain
@@ -204,7 +206,7 @@ def _fault(
             DROPPED,
         )
     if not member.ended:
-        expired = terms.timed_out(evidence) if limits.arranged else None
+        expired = subjects.timed_out(evidence) if limits.arranged else None
         if expired is None:
             return None
         return f"{member.name} had not ended (waited for {expired[0]})", (HANGS, DROPPED)

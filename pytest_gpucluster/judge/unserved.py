@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling import gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import controls, say, terms
+from pytest_gpucluster.judge import controls, subjects, wording
 from pytest_gpucluster.judge.scarce import EPSILON
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -59,20 +59,20 @@ def nobody_serves(name: str) -> Cause:
     )
 
 
-def silence_of(evidence: Evidence, given: terms.Given, gang: Gang) -> Silence | None:
+def silence_of(evidence: Evidence, given: subjects.Given, gang: Gang) -> Silence | None:
     """Return how no scheduler looked at a gang, None where one did or where it cannot be told."""
     gen = gang.generations[-1]
     return _group_unseen(evidence, given, gen) or _pods_unseen(evidence, given, gang, gen)
 
 
-def _group_unseen(evidence: Evidence, given: terms.Given, gen: Generation) -> Silence | None:
+def _group_unseen(evidence: Evidence, given: subjects.Given, gen: Generation) -> Silence | None:
     """Return how long the PodGroup had no phase; a scheduler of Volcano gives it one in its first session."""
     group = gen.group
     if group is None or group.native:
         return None
     ends = [t for t in (group.deleted, gen.end, told_until(evidence, "PodGroup")) if t is not None]
     end = group.phases[0][0] if group.phases else min(ends)
-    if not terms.silent(evidence, given, group.created, end):
+    if not subjects.silent(evidence, given, group.created, end):
         return None
     if any(evidence.gaps(kind, group.created, end) for kind in ("PodGroup", "Event")):
         return None
@@ -83,9 +83,9 @@ def _group_unseen(evidence: Evidence, given: terms.Given, gen: Generation) -> Si
     text = f"its PodGroup had no phase for {seconds:.1f} s and nothing was said about it"
     if group.phases:
         text += f"; then it became {group.phases[0][1]}"
-    floor = terms.of(evidence, given).silent
+    floor = subjects.of(evidence, given).silent
     return Silence(
-        text, seconds, min(floor, seconds), "no phase by then: scheduler silent", (say.SCHEDULER_SILENT,), (group.key,)
+        text, seconds, min(floor, seconds), "no phase by then: scheduler silent", (wording.SCHEDULER_SILENT,), (group.key,)
     )  # fmt: skip
 
 
@@ -100,13 +100,13 @@ def told_until(evidence: Evidence, kind: str) -> float:
     return max((line.t for line in evidence.of_kind(kind)), default=0.0)
 
 
-def _pods_unseen(evidence: Evidence, given: terms.Given, gang: Gang, gen: Generation) -> Silence | None:
+def _pods_unseen(evidence: Evidence, given: subjects.Given, gang: Gang, gen: Generation) -> Silence | None:
     """Return how long all members were there, unbound, without a condition or an event of any scheduler."""
     if gen.made is None or gen.first_bind is not None:
         return None
     gone = [t for pod in gen.members for t in (pod.deleting, pod.deleted) if t is not None]
     end = min([gen.end, told_until(evidence, "Pod"), *gone])
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     seconds = end - gen.made
     if seconds < limits.window - EPSILON:
         return None
@@ -152,13 +152,13 @@ def _served(evidence: Evidence, name: str) -> bool:
     return any(pod.scheduler == name and looked_at(evidence, pod) for pod in pods(evidence))
 
 
-@terms.judge
-def not_served_is_no_refusal(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def not_served_is_no_refusal(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-008."""
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else subjects.everyone(evidence)
     if not gangs:
-        return say.finding(Verdict.INCONCLUSIVE, REQUIRED, terms.nothing(evidence))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence))
     if named is not None:
         wrong = next((found for gang in gangs if (found := _looked_at(evidence, gang)) is not None), None)
         if wrong is not None:
@@ -185,8 +185,8 @@ def _looked_at_in(evidence: Evidence, gang: Gang, gen: Generation) -> Finding | 
         by = sorted({said.reporter for _, said in spoken if said.reporter})
         text = (
             f"{gang.title} names schedulerName {name}, which nobody serves, yet "
-            f"{say.part(gen.most_held, gang.minimum)} members were bound"
-            + (f" by {say.listed(by)}" if by else "")
+            f"{wording.part(gen.most_held, gang.minimum)} members were bound"
+            + (f" by {wording.listed(by)}" if by else "")
         )
         keys = (gen.steps[0].key, *keys)
     elif spoken or any(pod.waiting for pod in gen.members):
@@ -197,24 +197,26 @@ def _looked_at_in(evidence: Evidence, gang: Gang, gen: Generation) -> Finding | 
         keys = keys or ((waiting.key,) if waiting else ())
     else:
         return None
-    return say.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(ANY_NAME,), evidence=keys)
+    return wording.finding(
+        Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(ANY_NAME,), evidence=keys
+    )
 
 
 def _told_apart(
-    evidence: Evidence, given: terms.Given, gang: Gang, silence: Silence, *, arranged: bool
+    evidence: Evidence, given: subjects.Given, gang: Gang, silence: Silence, *, arranged: bool
 ) -> Finding:
     text = f"{gang.title} was not refused: {silence.text}"
     number = Number("nothing said for", silence.seconds, "s", silence.floor, silence.origin)
 
     def found(verdict: Verdict, more: str, causes: tuple[Cause, ...]) -> Finding:
-        return say.finding(
+        return wording.finding(
             verdict, REQUIRED, text + more, gang, causes=causes, evidence=silence.evidence, numbers=(number,),
             facts={"refused": False, "cause": causes[0].text},
         )  # fmt: skip
 
     if not arranged:
         return found(Verdict.PASS, f"; {silence.causes[0].text}", silence.causes)
-    others = terms.cast(evidence, given, "control") or ()
+    others = subjects.cast(evidence, given, "control") or ()
     whole = next((one for one in others if controls.ran(evidence, given, one)[0]), None)
     if whole is not None:
         more = f"; {silence.causes[0].text}, while {whole.scheduler} placed {whole.name} meanwhile"
@@ -229,8 +231,8 @@ def _told_apart(
         )
         return found(Verdict.INCONCLUSIVE, more, (nobody_serves(mute.scheduler),))
     if mute is not None:
-        more = f"; nor did the scheduler look at {mute.name}, which names {mute.scheduler}: {say.SCHEDULER_SILENT.text}"
-        return found(Verdict.PASS, more, (say.SCHEDULER_SILENT,))
+        more = f"; nor did the scheduler look at {mute.name}, which names {mute.scheduler}: {wording.SCHEDULER_SILENT.text}"
+        return found(Verdict.PASS, more, (wording.SCHEDULER_SILENT,))
     more = "; whether the gang scheduler runs was not seen: no control was placed"
     return found(Verdict.INCONCLUSIVE, more, silence.causes)
 
@@ -247,4 +249,4 @@ def _not_shown(evidence: Evidence, gang: Gang, *, arranged: bool) -> Finding:
         text = f"{gang.title}: whether a scheduler looked at it was not watched for the whole window"
     else:
         text = "every gang was looked at by a scheduler, or was not watched for long enough"
-    return say.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
+    return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)

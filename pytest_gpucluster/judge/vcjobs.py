@@ -5,14 +5,14 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import terms
+from pytest_gpucluster.judge import subjects
 from pytest_gpucluster.plain import names
 
 
-def of(evidence: Evidence, given: terms.Given, *roles: str) -> tuple[Gang, ...]:
+def of(evidence: Evidence, given: subjects.Given, *roles: str) -> tuple[Gang, ...]:
     """Return the Volcano Jobs that play one of these roles (`subject` where none is named), else all of them."""
-    named = terms.cast(evidence, given, *(roles or ("subject",)))
-    gangs = named if named is not None else terms.everyone(evidence)
+    named = subjects.cast(evidence, given, *(roles or ("subject",)))
+    gangs = named if named is not None else subjects.everyone(evidence)
     return tuple(gang for gang in gangs if gang.job is not None and gang.job.kind == names.VC_JOB)
 
 

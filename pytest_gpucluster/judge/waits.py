@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import between, pytorch, say, terms, vcjobs
+from pytest_gpucluster.judge import between, pytorch, subjects, vcjobs, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 HELD = "a worker's own containers start only after the master has begun to listen: the init container waits for it"
@@ -89,7 +89,7 @@ def of_pod(evidence: Evidence, pod: PodStory) -> Wait | None:
     return Wait(pod, began, ended, code, main, key)
 
 
-def _waiting(evidence: Evidence, given: terms.Given, role: str) -> list[tuple[Gang, pytorch.Plan]]:
+def _waiting(evidence: Evidence, given: subjects.Given, role: str) -> list[tuple[Gang, pytorch.Plan]]:
     """Return the Jobs whose workers are to wait."""
     found = []
     for gang in vcjobs.of(evidence, given, role):
@@ -109,23 +109,25 @@ def _without(evidence: Evidence, gang: Gang, plan: pytorch.Plan, required: str) 
     bare = [pod for pod in _workers(gang, plan) if of_pod(evidence, pod) is None]
     if not bare:
         return None
-    text = f"{say.listed([pod.name for pod in bare])}: no init container {INIT}, though --wait-master-enabled is given"
-    return say.finding(
-        Verdict.FAIL, required, text, gang, violation=True, where=say.places(bare), causes=(NO_INIT,),
+    text = f"{wording.listed([pod.name for pod in bare])}: no init container {INIT}, though --wait-master-enabled is given"
+    return wording.finding(
+        Verdict.FAIL, required, text, gang, violation=True, where=wording.places(bare), causes=(NO_INIT,),
         evidence=tuple(pod.keys["created"] for pod in bare[:4]),
     )  # fmt: skip
 
 
-@terms.judge
-def held_until_the_master_answers(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def held_until_the_master_answers(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-010."""
     jobs = _waiting(evidence, given, "held")
     findings = [
         _without(evidence, gang, plan, HELD) or _held(evidence, given, gang, plan) for gang, plan in jobs
     ]
     if not findings:
-        return say.finding(Verdict.INCONCLUSIVE, HELD, "no Volcano Job whose workers wait for their master")
-    return say.telling(findings)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, HELD, "no Volcano Job whose workers wait for their master"
+        )
+    return wording.telling(findings)
 
 
 def _listens(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> payload_lines.Word | None:
@@ -135,38 +137,38 @@ def _listens(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> payload_line
     return min(words, key=lambda word: word.t, default=None)
 
 
-def _held(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
+def _held(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
     listens = _listens(evidence, gang, plan)
     waits = [wait for pod in _workers(gang, plan) if (wait := of_pod(evidence, pod)) is not None]
     keys = tuple([wait.key for wait in waits[:6]] + ([listens.key] if listens else []))
     if not waits:
-        return say.finding(Verdict.INCONCLUSIVE, HELD, f"no worker of {gang.title} was seen", gang)
+        return wording.finding(Verdict.INCONCLUSIVE, HELD, f"no worker of {gang.title} was seen", gang)
     early = [w for w in waits if w.main is not None and (listens is None or w.main < listens.t - CLOCKS)]
     silent = _silent(evidence, gang, plan)
     if early and (listens is not None or silent):
         when = f"at t={listens.t:.2f} s" if listens is not None else "never"
         text = f"{early[0].pod.name} started at t={early[0].main:.2f} s, the master listens {when}"
-        return say.finding(
-            Verdict.FAIL, HELD, text, gang, violation=True, where=say.places(w.pod for w in early),
+        return wording.finding(
+            Verdict.FAIL, HELD, text, gang, violation=True, where=wording.places(w.pod for w in early),
             causes=(LETS_GO,), evidence=keys,
         )  # fmt: skip
     if listens is None:
         text = f"the master of {gang.title} was not seen to begin to listen"
-        return say.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
     stuck = [w for w in waits if w.main is None]
     if stuck:
         return _stuck(evidence, gang, plan, stuck, listens)
     late = [w for w in waits if w.began is None or w.began > listens.t]
     if late:
         text = f"{late[0].pod.name} began to wait after the master listened: there was nothing to wait for"
-        return say.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
     longest = max((w.ended or listens.t) - (w.began or listens.t) for w in waits)
     after = min((w.main or listens.t) - listens.t for w in waits)
     last = max(waits, key=lambda wait: wait.main or 0.0)
     delay = (last.main or listens.t) - listens.t
-    if delay > terms.placed_within(given, "start"):
+    if delay > subjects.placed_within(given, "start"):
         text = f"{last.pod.name} started only {delay:.0f} s after {plan.address}:{plan.port} listened"
-        return say.finding(
+        return wording.finding(
             Verdict.FAIL, HELD, text, gang, where=(last.pod.where,), evidence=keys, causes=(HOLDS_ON,)
         )
     number = Number("time held back", round(longest, 3), "s", origin="init container, by receipt")
@@ -174,7 +176,7 @@ def _held(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan
         f"{len(waits)} workers were held back for {longest:.1f} s at most, and started {after:.1f} s at least after "
         f"{plan.address}:{plan.port} listened"
     )
-    return say.finding(Verdict.PASS, HELD, text, gang, evidence=keys, numbers=(number,))
+    return wording.finding(Verdict.PASS, HELD, text, gang, evidence=keys, numbers=(number,))
 
 
 def _silent(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> bool:
@@ -190,12 +192,12 @@ def _stuck(
     """Judge workers that were not let go although the master listened."""
     one = stuck[0]
     keys = (one.key, listens.key)
-    where = say.places(w.pod for w in stuck)
-    expired = terms.timed_out(evidence, listens.t)
+    where = wording.places(w.pod for w in stuck)
+    expired = subjects.timed_out(evidence, listens.t)
     if one.code is None and expired is None:
         since = evidence.end - listens.t
         text = f"{one.pod.name} still waits when the evidence ends, {since:.1f} s after the master listened"
-        return say.finding(Verdict.INCONCLUSIVE, HELD, text, gang, where=where, evidence=keys)
+        return wording.finding(Verdict.INCONCLUSIVE, HELD, text, gang, where=where, evidence=keys)
     master = next((pod for pod in gang.pods if pod.uid == listens.uid), None)
     causes = tuple(between.causes(evidence, one.pod, master, plan.port, "timed out"))
     ended = (
@@ -204,11 +206,11 @@ def _stuck(
         else f"was still waiting (waited for {expired and expired[0]})"
     )
     text = f"{one.pod.name} {ended}, although {plan.address}:{plan.port} listened from t={listens.t:.2f} s"
-    return say.finding(Verdict.FAIL, HELD, text, gang, where=where, causes=causes, evidence=keys)
+    return wording.finding(Verdict.FAIL, HELD, text, gang, where=where, causes=causes, evidence=keys)
 
 
-@terms.judge
-def gives_up_in_time(evidence: Evidence, given: terms.Given) -> Finding:
+@subjects.judge
+def gives_up_in_time(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-013."""
     jobs = _waiting(evidence, given, "unanswered")
     findings = [
@@ -216,10 +218,10 @@ def gives_up_in_time(evidence: Evidence, given: terms.Given) -> Finding:
         for gang, plan in jobs
     ]
     if not findings:
-        return say.finding(
+        return wording.finding(
             Verdict.INCONCLUSIVE, BOUNDED, "no Volcano Job whose workers wait for their master"
         )
-    return say.telling(findings)
+    return wording.telling(findings)
 
 
 def limit_of(gang: Gang) -> int:
@@ -228,14 +230,16 @@ def limit_of(gang: Gang) -> int:
     return int(stated) if stated.isdigit() else DEFAULT_LIMIT
 
 
-def _gives_up(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
+def _gives_up(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
     limit = limit_of(gang)
     waits = [wait for pod in _workers(gang, plan) if (wait := of_pod(evidence, pod)) is not None]
     listens = _listens(evidence, gang, plan)
     keys = tuple(wait.key for wait in waits)[:8]
     if listens is not None or not waits:
         text = f"the master of {gang.title} listens" if listens else f"no worker of {gang.title} was seen"
-        return say.finding(Verdict.INCONCLUSIVE, BOUNDED, f"{text}: nothing to give up", gang, evidence=keys)
+        return wording.finding(
+            Verdict.INCONCLUSIVE, BOUNDED, f"{text}: nothing to give up", gang, evidence=keys
+        )
     bad = [
         (wait, *found) for wait in waits if (found := _fault(evidence, given, gang, plan, wait)) is not None
     ]
@@ -247,38 +251,38 @@ def _gives_up(evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.
     )  # fmt: skip
     if bad:
         wait, text, cause = bad[0]
-        return say.finding(
-            Verdict.FAIL, BOUNDED, text, gang, violation=True, where=say.places(w.pod for w, *_ in bad),
+        return wording.finding(
+            Verdict.FAIL, BOUNDED, text, gang, violation=True, where=wording.places(w.pod for w, *_ in bad),
             causes=(cause,), evidence=(wait.key,), numbers=(number,),
         )  # fmt: skip
     let_go = [w.pod.name for w in waits if w.code == 0]
     open_ = [w.pod.name for w in waits if w.code is None]
     unread = [w.pod.name for w in waits if w.code is not None and not _log(evidence, w.pod)]
     if let_go:
-        text = f"{say.listed(let_go)} was let go (exit 0): nothing to give up"
-        return say.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys)
+        text = f"{wording.listed(let_go)} was let go (exit 0): nothing to give up"
+        return wording.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys)
     unbegun = [w.pod.name for w in waits if w.began is None]
     if open_ or unread:
         text = (
-            f"{INIT} of {say.listed(unbegun)} never ran: {waits[0].pod.blocked() or 'its kubelet does not say why'}"
+            f"{INIT} of {wording.listed(unbegun)} never ran: {waits[0].pod.blocked() or 'its kubelet does not say why'}"
             if unbegun
-            else f"{say.listed(open_)} still waits when the evidence ends"
+            else f"{wording.listed(open_)} still waits when the evidence ends"
             if open_
-            else f"the log of {INIT} in {say.listed(unread)} was not read: whether it names the master is not known"
+            else f"the log of {INIT} in {wording.listed(unread)} was not read: whether it names the master is not known"
         )
-        return say.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys, numbers=(number,))
+        return wording.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys, numbers=(number,))
     said = _log(evidence, waits[0].pod)[-1]
     text = (
         f"{len(waits)} workers gave up {longest or 0.0:.1f} s after they began to wait; the log says {said!r}"
     )
-    return say.finding(Verdict.PASS, BOUNDED, text, gang, evidence=keys, numbers=(number,))
+    return wording.finding(Verdict.PASS, BOUNDED, text, gang, evidence=keys, numbers=(number,))
 
 
 def _fault(
-    evidence: Evidence, given: terms.Given, gang: Gang, plan: pytorch.Plan, wait: Wait
+    evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan, wait: Wait
 ) -> tuple[str, Cause] | None:
     """Return what is wrong with how one worker waited, and why."""
-    limit, grain = limit_of(gang), terms.of(evidence, given).grain
+    limit, grain = limit_of(gang), subjects.of(evidence, given).grain
     name = wait.pod.name
     if wait.code == 0:
         told = _silent(evidence, gang, plan)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import needed, needs, placed
+from pytest_gpucluster.judge import needs, needs_of_judges, placed
 from pytest_gpucluster.requirement import Cause, Finding, Requirement, Verdict
 
 MEMBER_FAILED = Cause(
@@ -58,7 +58,7 @@ def _with_what_it_needs(
     """
     if finding.verdict is not Verdict.PASS:
         return finding
-    wants = needed.of(requirement.judge)
+    wants = needs_of_judges.of(requirement.judge)
     for question, words, cause in _OF_MEMBERS:
         found = question(evidence, told, wants)
         if found is not None:

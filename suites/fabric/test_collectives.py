@@ -11,7 +11,7 @@ from pytest_gpucluster.judge import (
     fabric_pairs,
     fabric_sockets,
     fabric_stall,
-    presupposed,
+    presuppositions,
 )
 
 from ..scenarios.collectives import collectives, forced, sockets, stalled
@@ -23,7 +23,7 @@ from ..scenarios.collectives import collectives, forced, sockets, stalled
     documents="R P",
     scenario=collectives,
     judge=fabric_bandwidth.reaches_floor,
-    presupposes=[presupposed.pods_ran, fabric_devices.apart],
+    presupposes=[presuppositions.pods_ran, fabric_devices.apart],
     defects=["fabric.wrong-element", "fabric.below-the-floor", "node.corrupts-collectives"],
 )
 def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
     documents="+",
     scenario=forced,
     judge=fabric_forced.forms,
-    presupposes=[presupposed.pods_ran, fabric_devices.apart],
+    presupposes=[presuppositions.pods_ran, fabric_devices.apart],
     defects=["fabric.forced-network-fails", "fabric.forced-and-ignored"],
 )
 def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], None]) -> None:
@@ -59,7 +59,7 @@ def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], N
     documents="R",
     scenario=stalled,
     judge=fabric_stall.ends_named,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.stall-unbounded", "fabric.stall-unnamed"],
 )
 def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) -> None:
@@ -77,7 +77,7 @@ def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) 
     documents="+",
     scenario=collectives,
     judge=fabric_pairs.names_slow,
-    presupposes=[presupposed.pods_ran, fabric_devices.apart],
+    presupposes=[presuppositions.pods_ran, fabric_devices.apart],
     defects=["fabric.slow-link"],
 )
 def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
     documents="+",
     scenario=collectives,
     judge=fabric_devices.own_devices,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.two-ranks-on-one-gpu", "fabric.a-node-is-missing", "node.shares-a-device"],
 )
 def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
@@ -130,7 +130,7 @@ def test_floors_are_plausible(settle: Callable[[], None]) -> None:
     documents="R P",
     scenario=sockets,
     judge=fabric_sockets.seen_on_sockets,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.not-switched-off"],
 )
 def test_a_fabric_that_is_switched_off_is_seen_on_sockets(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import interface, presupposed
+from pytest_gpucluster.judge import interface, presuppositions
 
 from ..scenarios.indexed import indexed_world
 
@@ -14,7 +14,7 @@ from ..scenarios.indexed import indexed_world
     documents="P",
     scenario=indexed_world,
     judge=interface.on_declared_interface,
-    presupposes=[presupposed.pods_ran, presupposed.members_find_each_other],
+    presupposes=[presuppositions.pods_ran, presuppositions.members_find_each_other],
     defects=["fabric.another-interface", "fabric.wrong-sum", "node.corrupts-collectives"],
 )
 def test_gloo_uses_the_declared_interface(settle: Callable[[], None]) -> None:

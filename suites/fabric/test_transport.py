@@ -8,7 +8,7 @@ from pytest_gpucluster.judge import (
     fabric_inside,
     fabric_settings,
     fabric_transport,
-    presupposed,
+    presuppositions,
 )
 
 from ..scenarios.collectives import collectives
@@ -20,7 +20,7 @@ from ..scenarios.collectives import collectives
     documents="R J P",
     scenario=collectives,
     judge=fabric_transport.on_declared,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.one-rank-on-sockets", "fabric.another-network"],
 )
 def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[], None]) -> None:
@@ -38,7 +38,7 @@ def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[
     documents="R J",
     scenario=collectives,
     judge=fabric_transport.with_gdr,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.no-gdr"],
 )
 def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
     documents="R P",
     scenario=collectives,
     judge=fabric_transport.nobody_on_tcp,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.one-rank-on-sockets", "fabric.sockets-chosen"],
 )
 def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
     documents="R J",
     scenario=collectives,
     judge=fabric_communicator.holds_all,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.worlds-apart"],
 )
 def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
@@ -91,7 +91,7 @@ def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
     documents="R P",
     scenario=collectives,
     judge=fabric_communicator.declared_adapters,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.another-adapter"],
 )
 def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
@@ -108,7 +108,7 @@ def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
     documents="R P",
     scenario=collectives,
     judge=fabric_settings.as_declared,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.another-setting"],
 )
 def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None]) -> None:
@@ -126,7 +126,7 @@ def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None])
     documents="+",
     scenario=collectives,
     judge=fabric_inside.on_declared_path,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["fabric.shared-memory"],
 )
 def test_ranks_of_one_node_use_the_declared_path(settle: Callable[[], None]) -> None:

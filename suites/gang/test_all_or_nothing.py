@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import gang, presupposed
+from pytest_gpucluster.judge import gang, presuppositions
 
 from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
 
@@ -14,7 +14,7 @@ from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
     documents="R J P",
     scenario=scarce_gang,
     judge=gang.all_or_nothing,
-    presupposes=[presupposed.gang_gate_reached],
+    presupposes=[presuppositions.gang_gate_reached],
     smoke=True,
     defects=["gang.binds-partially", "gang.forgets-room", "gang.min-member-short"],
 )
@@ -33,7 +33,7 @@ def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     documents="P",
     scenario=two_gangs,
     judge=gang.two_gangs,
-    presupposes=[presupposed.gang_gate_reached],
+    presupposes=[presuppositions.gang_gate_reached],
     defects=["gang.binds-partially", "gang.starves-loser"],
 )
 def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import minimums, presupposed
+from pytest_gpucluster.judge import minimums, presuppositions
 
 from ..scenarios.minimums import minimums as scenario
 
@@ -14,7 +14,7 @@ from ..scenarios.minimums import minimums as scenario
     documents="J",
     scenario=scenario,
     judge=minimums.never_below_minimum,
-    presupposes=[presupposed.members_made, presupposed.gang_gate_reached],
+    presupposes=[presuppositions.members_made, presuppositions.gang_gate_reached],
     defects=["gang.binds-partially", "gang.bind-one-early"],
 )
 def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None
     schedulers=["volcano"],
     scenario=scenario,
     judge=minimums.roles_gated,
-    presupposes=[presupposed.members_made, presupposed.gang_gate_reached],
+    presupposes=[presuppositions.members_made, presuppositions.gang_gate_reached],
     defects=["gang.ignores-task-minimum"],
 )
 def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import gang, presupposed, spreads
+from pytest_gpucluster.judge import gang, presuppositions, spreads
 
 from ..scenarios.healthy import healthy
 
@@ -14,7 +14,11 @@ from ..scenarios.healthy import healthy
     documents="R J",
     scenario=healthy,
     judge=gang.runs_whole,
-    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves, presupposed.master_port_open],
+    presupposes=[
+        presuppositions.pods_ran,
+        presuppositions.master_name_resolves,
+        presuppositions.master_port_open,
+    ],
     smoke=True,
     defects=["gang.min-member-short"],
 )
@@ -33,7 +37,7 @@ def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
     documents="R J",
     scenario=healthy,
     judge=spreads.within,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["gang.starts-apart", "gang.binds-apart"],
 )
 def test_members_are_bound_and_start_together(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import lifecycle, phases, presupposed
+from pytest_gpucluster.judge import lifecycle, phases, presuppositions
 
 from ..scenarios.healthy import healthy, lingering
 
@@ -14,7 +14,7 @@ from ..scenarios.healthy import healthy, lingering
     documents="R J",
     scenario=healthy,
     judge=lifecycle.completes_with_policy,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     smoke=True,
     defects=["lifecycle.complete-job-keeps-workers"],
 )
@@ -33,7 +33,7 @@ def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> N
     documents="J",
     scenario=lingering,
     judge=lifecycle.lingers_without_policy_control,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.completes-without-policy"],
 )
 def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=healthy,
     judge=phases.documented_path,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.undocumented-phase", "lifecycle.completes-by-terminating"],
 )
 def test_the_phases_are_documented_ones(settle: Callable[[], None]) -> None:

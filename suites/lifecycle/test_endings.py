@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import endings as judges
-from pytest_gpucluster.judge import in_place, policies, presupposed, restarts
+from pytest_gpucluster.judge import in_place, policies, presuppositions, restarts
 
 from ..scenarios.endings import endings
 
@@ -16,7 +16,7 @@ from ..scenarios.endings import endings
     schedulers=["volcano"],
     scenario=endings,
     judge=restarts.attempts_bounded,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=[
         "lifecycle.restarts-without-end",
         "lifecycle.one-attempt-too-many",
@@ -38,7 +38,7 @@ def test_attempts_are_bounded(settle: Callable[[], None]) -> None:
     documents="R J",
     scenario=endings,
     judge=judges.removed_after_ttl,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.ttl-ignored", "lifecycle.never-removed", "lifecycle.pods-outlive-their-job"],
 )
 def test_finished_jobs_are_removed(settle: Callable[[], None]) -> None:
@@ -57,7 +57,7 @@ def test_finished_jobs_are_removed(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=endings,
     judge=judges.min_success_decides,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.min-success-ignored", "lifecycle.completes-with-too-few"],
 )
 def test_min_success_decides(settle: Callable[[], None]) -> None:
@@ -76,7 +76,7 @@ def test_min_success_decides(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=endings,
     judge=policies.act_as_documented,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.exit-code-ignored", "lifecycle.failure-ignored", "lifecycle.another-action"],
 )
 def test_failure_policies_act(settle: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ def test_failure_policies_act(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=endings,
     judge=in_place.restarts_in_place_control,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.no-restart-in-place", "node.never-restarts"],
 )
 def test_restarts_in_place_escape_the_policies(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presupposed, rerun, restarts, suspended
+from pytest_gpucluster.judge import presuppositions, rerun, restarts, suspended
 
 from ..scenarios.removals import removals
 
@@ -15,7 +15,7 @@ from ..scenarios.removals import removals
     schedulers=["volcano"],
     scenario=removals,
     judge=restarts.evicted_restarts_once,
-    presupposes=[presupposed.pods_ran, presupposed.eviction_permitted],
+    presupposes=[presuppositions.pods_ran, presuppositions.eviction_permitted],
     defects=["lifecycle.eviction-ignored", "lifecycle.only-the-lost-returns", "lifecycle.restarted-twice"],
 )
 def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> Non
     schedulers=["volcano"],
     scenario=removals,
     judge=suspended.suspend_and_resume,
-    presupposes=[presupposed.pods_ran, presupposed.commands_permitted],
+    presupposes=[presuppositions.pods_ran, presuppositions.commands_permitted],
     defects=["lifecycle.resume-ignored", "lifecycle.stays-suspended", "lifecycle.resume-is-free"],
 )
 def test_suspend_and_resume(settle: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ def test_suspend_and_resume(settle: Callable[[], None]) -> None:
     documents="+",
     scenario=removals,
     judge=rerun.not_run_again,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.job-forgets-finished", "lifecycle.finished-member-returns"],
 )
 def test_a_finished_member_is_not_run_again(settle: Callable[[], None]) -> None:

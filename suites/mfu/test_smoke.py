@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import mfu_smoke, presupposed
+from pytest_gpucluster.judge import mfu_smoke, presuppositions
 
 from ..scenarios.speed import smoke_loop
 
@@ -14,7 +14,7 @@ from ..scenarios.speed import smoke_loop
     documents="R",
     scenario=smoke_loop,
     judge=mfu_smoke.counts_right,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["mfu.counted-as-documented", "mfu.wrong-sum", "node.corrupts-collectives"],
 )
 def test_the_smoke_loop_counts_its_flops_right(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_training, presupposed
+from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_training, presuppositions
 
 from ..scenarios.speed import speed
 
@@ -14,7 +14,7 @@ from ..scenarios.speed import speed
     documents="R",
     scenario=speed,
     judge=mfu_products.reach_the_floor,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["mfu.a-slow-gpu", "mfu.wrong-product", "mfu.gpu-lost", "node.corrupts-products"],
 )
 def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> No
     documents="R",
     scenario=speed,
     judge=mfu_training.reaches_the_floor,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["mfu.slow-training", "mfu.losses-differ", "mfu.loss-stays", "node.corrupts-collectives"],
 )
 def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
@@ -50,7 +50,7 @@ def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
     documents="R",
     scenario=speed,
     judge=mfu_figures.possible,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=[
         "mfu.above-the-peak",
         "mfu.not-a-number",
@@ -74,7 +74,7 @@ def test_figures_are_possible(settle: Callable[[], None]) -> None:
     documents="R",
     scenario=speed,
     judge=mfu_baseline.not_fallen,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["mfu.a-slow-gpu", "mfu.fallen", "mfu.baseline-of-another-shape"],
 )
 def test_no_figure_has_fallen(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import arguments, hosts, identity, presupposed
+from pytest_gpucluster.judge import arguments, hosts, identity, presuppositions
 
 from ..scenarios.healthy import healthy
 
@@ -15,7 +15,7 @@ from ..scenarios.healthy import healthy
     schedulers=["volcano"],
     scenario=healthy,
     judge=arguments.expanded,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["node.keeps-references", "plugins.unexpanded"],
 )
 def test_references_in_arguments_are_expanded(settle: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ def test_references_in_arguments_are_expanded(settle: Callable[[], None]) -> Non
     schedulers=["volcano"],
     scenario=healthy,
     judge=hosts.published,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["plugins.no-hosts-files", "plugins.short-hosts"],
 )
 def test_hosts_and_indexes_are_published(settle: Callable[[], None]) -> None:

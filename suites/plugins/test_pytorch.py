@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import names_resolve, plugins, presupposed, reach
+from pytest_gpucluster.judge import names_resolve, plugins, presuppositions, reach
 
 from ..scenarios.healthy import healthy
 from ..scenarios.wiring import miswired
@@ -16,7 +16,7 @@ from ..scenarios.wiring import miswired
     schedulers=["volcano"],
     scenario=healthy,
     judge=plugins.pytorch_env,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     smoke=True,
     defects=["plugins.rank-off-by-one", "plugins.no-pytorch-env"],
 )
@@ -36,7 +36,7 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=healthy,
     judge=plugins.master_resolves,
-    presupposes=[presupposed.pods_ran, names_resolve.cluster_dns_asked],
+    presupposes=[presuppositions.pods_ran, names_resolve.cluster_dns_asked],
     smoke=True,
     defects=["plugins.svc-without-service", "network.dns-silent"],
 )
@@ -55,7 +55,7 @@ def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> No
     documents="R P",
     scenario=healthy,
     judge=reach.master_answers,
-    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves],
+    presupposes=[presuppositions.pods_ran, presuppositions.master_name_resolves],
     defects=["network.blocks-rendezvous-port", "plugins.reset-connections"],
 )
 def test_members_reach_the_master(settle: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ def test_members_reach_the_master(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=miswired,
     judge=plugins.without_plugin_control,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["plugins.injects-unasked"],
 )
 def test_miswired_jobs_show_what_is_missing(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import ports, presupposed, waits
+from pytest_gpucluster.judge import ports, presuppositions, waits
 
 from ..scenarios.waiting import waiting
 
@@ -15,7 +15,7 @@ from ..scenarios.waiting import waiting
     schedulers=["volcano"],
     scenario=waiting,
     judge=ports.master_port,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["plugins.ignores-port", "plugins.default-port"],
 )
 def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]
     schedulers=["volcano"],
     scenario=waiting,
     judge=waits.held_until_the_master_answers,
-    presupposes=[presupposed.pods_ran, presupposed.master_name_resolves],
+    presupposes=[presuppositions.pods_ran, presuppositions.master_name_resolves],
     defects=["plugins.no-wait-master", "plugins.listens-last"],
 )
 def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> No
     schedulers=["volcano"],
     scenario=waiting,
     judge=waits.gives_up_in_time,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["plugins.waits-too-long", "plugins.gives-up-nameless"],
 )
 def test_waiting_for_the_master_ends_in_time(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presupposed, refusal
+from pytest_gpucluster.judge import presuppositions, refusal
 
 from ..scenarios.refusals import over_large
 
@@ -14,7 +14,7 @@ from ..scenarios.refusals import over_large
     documents="R J",
     scenario=over_large,
     judge=refusal.over_large_refused,
-    presupposes=[presupposed.control_ran],
+    presupposes=[presuppositions.control_ran],
     smoke=True,
     defects=["refusal.binds-over-large", "refusal.silent"],
 )

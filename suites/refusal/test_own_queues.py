@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presupposed, refusal
+from pytest_gpucluster.judge import presuppositions, refusal
 
 from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capability
 
@@ -15,7 +15,7 @@ from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capabilit
     schedulers=["volcano"],
     scenario=over_capability,
     judge=refusal.above_capability_refused,
-    presupposes=[presupposed.control_ran],
+    presupposes=[presuppositions.control_ran],
     defects=["queue.ignores-capability", "queue.capability-overrun", "watch.drop-refusals", "watch.cut"],
 )
 def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import dns_wait, indexed, names_resolve, presupposed
+from pytest_gpucluster.judge import dns_wait, indexed, names_resolve, presuppositions
 
 from ..scenarios.indexed import indexed_world, name_wait
 
@@ -14,7 +14,7 @@ from ..scenarios.indexed import indexed_world, name_wait
     documents="P",
     scenario=indexed_world,
     judge=indexed.finds_its_members,
-    presupposes=[presupposed.pods_ran, names_resolve.cluster_dns_asked],
+    presupposes=[presuppositions.pods_ran, names_resolve.cluster_dns_asked],
     defects=[
         "network.dns-down",
         "rendezvous.index-twice",
@@ -37,7 +37,7 @@ def test_members_of_an_indexed_job_find_each_other(settle: Callable[[], None]) -
     documents="P",
     scenario=name_wait,
     judge=dns_wait.bounded,
-    presupposes=[presupposed.pods_ran, names_resolve.cluster_dns_asked],
+    presupposes=[presuppositions.pods_ran, names_resolve.cluster_dns_asked],
     defects=["network.dns-down", "rendezvous.wait-unbounded", "rendezvous.wait-unexplained"],
 )
 def test_waiting_for_names_is_bounded_and_counted_apart(settle: Callable[[], None]) -> None:

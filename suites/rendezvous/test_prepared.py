@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import network_wait, presupposed, topology
+from pytest_gpucluster.judge import network_wait, presuppositions, topology
 
 from ..scenarios.prepared import prepared
 
@@ -14,7 +14,7 @@ from ..scenarios.prepared import prepared
     documents="E",
     scenario=prepared,
     judge=topology.labels_arrive,
-    presupposes=[presupposed.pods_ran, network_wait.peers_known],
+    presupposes=[presuppositions.pods_ran, network_wait.peers_known],
     defects=["access.nodes-hidden", "rendezvous.labels-not-exported", "rendezvous.labels-of-another-node"],
 )
 def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
     documents="E",
     scenario=prepared,
     judge=network_wait.ready_first,
-    presupposes=[presupposed.pods_ran, network_wait.peers_known],
+    presupposes=[presuppositions.pods_ran, network_wait.peers_known],
     defects=[
         "node.init-not-awaited",
         "rendezvous.launched-early",

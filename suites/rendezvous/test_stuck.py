@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presupposed, stalls
+from pytest_gpucluster.judge import presuppositions, stalls
 from pytest_gpucluster.judge import unreachable as judging
 
 from ..scenarios.stuck import stalled, unreachable
@@ -15,7 +15,7 @@ from ..scenarios.stuck import stalled, unreachable
     documents="R P",
     scenario=unreachable,
     judge=judging.ends_explained,
-    presupposes=[presupposed.pods_ran, presupposed.no_interception],
+    presupposes=[presuppositions.pods_ran, presuppositions.no_interception],
     defects=["rendezvous.hangs", "rendezvous.unexplained", "node.keeps-exit-zero"],
 )
 def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[],
     documents="+",
     scenario=stalled,
     judge=stalls.ends_named,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["rendezvous.stall-unnamed", "rendezvous.stall-unbounded", "node.keeps-exit-zero"],
 )
 def test_a_stall_outside_collectives_names_rank_and_place(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presupposed, training, two_worlds
+from pytest_gpucluster.judge import presuppositions, training, two_worlds
 
 from ..scenarios.two_jobs import two_jobs
 
@@ -14,7 +14,7 @@ from ..scenarios.two_jobs import two_jobs
     documents="E",
     scenario=two_jobs,
     judge=two_worlds.apart,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["node.keeps-references", "rendezvous.nonce-of-the-other", "rendezvous.same-meeting"],
 )
 def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
     documents="P",
     scenario=two_jobs,
     judge=training.agrees,
-    presupposes=[presupposed.pods_ran, training.ranks_met],
+    presupposes=[presuppositions.pods_ran, training.ranks_met],
     defects=[
         "rendezvous.loss-not-a-number",
         "rendezvous.fsdp-differs",

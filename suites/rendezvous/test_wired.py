@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presupposed, secondary
+from pytest_gpucluster.judge import presuppositions, secondary
 
 from ..scenarios.wired import wired
 
@@ -14,7 +14,7 @@ from ..scenarios.wired import wired
     documents="E",
     scenario=wired,
     judge=secondary.over_declared,
-    presupposes=[presupposed.pods_ran, secondary.meeting_told],
+    presupposes=[presuppositions.pods_ran, secondary.meeting_told],
     defects=["network.second-without-route", "rendezvous.meets-elsewhere", "rendezvous.reduces-elsewhere"],
 )
 def test_the_declared_interface_carries_the_fleet(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presupposed, rendezvous
+from pytest_gpucluster.judge import presuppositions, rendezvous
 
 from ..scenarios.world import torch_world
 
@@ -14,7 +14,7 @@ from ..scenarios.world import torch_world
     documents="R J P",
     scenario=torch_world,
     judge=rendezvous.one_world,
-    presupposes=[presupposed.pods_ran],
+    presupposes=[presuppositions.pods_ran],
     defects=["node.hostname-loopback"],
 )
 def test_the_ranks_form_one_world(settle: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_gpucluster.evidence import Evidence, Line
 from pytest_gpucluster.evidence.log import payload_forms, payload_lines
 from pytest_gpucluster.evidence.log.model import Span
-from pytest_gpucluster.judge import needed, needs
+from pytest_gpucluster.judge import needs, needs_of_judges
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Requirement
 
@@ -170,7 +170,7 @@ class Wanted:
     def __init__(self, row: Requirement, evidence: Evidence) -> None:
         """Read what the row looks at in its good evidence."""
         self._evidence = evidence
-        self._needs = needed.of(row.judge)
+        self._needs = needs_of_judges.of(row.judge)
         self._look = needs.look(evidence, evidence.given, self._needs)
         self._told = (*self._needs.facts, *self._needs.some)
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pytest_gpucluster.judge import needed, needs
+from pytest_gpucluster.judge import needs, needs_of_judges
 from pytest_gpucluster.report import decisions
 from tests import amount
 from tests.defects import matrix, pieces, reading
@@ -46,7 +46,7 @@ def test_no_row_passes_without_a_piece_that_it_needs(scenario):
 def test_the_table_names_judges_that_there_are():
     """An entry under a misspelt name would ask nothing of anybody."""
     judges = {f"{row.judge.__module__.rpartition('.')[2]}.{row.judge.__name__}" for row in matrix.rows()}
-    assert set(needed.NEEDED) <= judges
+    assert set(needs_of_judges.NEEDED) <= judges
 
 
 TOLD_TWICE = {"period": "scheduler_period", "spread": "bind_spread"}
@@ -61,7 +61,7 @@ SAID_AGAIN = {"rank": {"gemm", "train", "smoke"}, "asked": {"wired"}}
 def test_what_a_judge_reads_its_row_needs(row):
     """The table of needs leaves out nothing that the judge goes by: what payloads say, and what scenarios tell it."""
     evidence = matrix.evidence(ROWS[row].scenario.name)
-    stated = needed.of(ROWS[row].judge)
+    stated = needs_of_judges.of(ROWS[row].judge)
     events, given = reading.read(ROWS[row], evidence)
     told = {*stated.facts, *stated.some}
     assert {event for event in events - told if not SAID_AGAIN.get(event, set()) & told} == set()

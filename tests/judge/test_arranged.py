@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence.scheduling import gangs
-from pytest_gpucluster.judge import presupposed, terms
+from pytest_gpucluster.judge import presuppositions, subjects
 from tests import recordings
 
 B1 = "b1-over-capacity-by-one-gpu"
@@ -34,13 +34,13 @@ def _submitted(name: str, **roles: str) -> list[dict[str, Any]]:
 def test_roles_come_from_given_notes_or_labels():
     """Who plays which role is read from `given` first, then from the notes of submission."""
     noted = recordings.added(B1, _submitted(B1, subject="toobig", control="control"))
-    assert {role: members[0][1] for role, members in terms.roles(noted, {}).items()} == {
+    assert {role: members[0][1] for role, members in subjects.roles(noted, {}).items()} == {
         "subject": "toobig",
         "control": "control",
     }
     told = {"roles": {"subject": [{"kind": "Job.batch.volcano.sh", "name": "other"}]}}
-    assert terms.roles(noted, told) == {"subject": (("Job.batch.volcano.sh", "other", ""),)}
-    assert terms.roles(noted, {"subject": "x"}) == {"subject": (("", "x", ""),)}
+    assert subjects.roles(noted, told) == {"subject": (("Job.batch.volcano.sh", "other", ""),)}
+    assert subjects.roles(noted, {"subject": "x"}) == {"subject": (("", "x", ""),)}
 
 
 def test_what_is_told_of_the_subject_is_not_asked_of_the_control():
@@ -156,20 +156,20 @@ def test_both_forms_must_form_a_world():
 
 
 STATES = [
-    ("b3-room-for-n-minus-one-then-room", presupposed.gang_gate_reached, True),
-    ("b7-shortfall-filler-same-queue", presupposed.gang_gate_reached, None),
-    ("a-gang-fits", presupposed.gang_gate_reached, None),
-    ("r1-real-kubelet-pytorch-gang", presupposed.pods_ran, True),
-    ("r6-real-kubelet-topology-affinity-error", presupposed.pods_ran, False),
-    ("b2-fragmentation", presupposed.pods_ran, None),
-    ("a-gang-fits", presupposed.scheduler_answers, True),
-    ("l1-scheduler-not-running", presupposed.scheduler_answers, False),
-    (B1, presupposed.control_ran, True),
-    ("b2-fragmentation", presupposed.control_ran, False),
-    ("r5-real-kubelet-over-capacity", presupposed.control_ran, None),
-    ("e2-pytorch", presupposed.ranks_wired, True),
-    ("e6-pytorch-wrong-worker-name", presupposed.ranks_wired, False),
-    ("e1-env-svc-ssh", presupposed.ranks_wired, None),
+    ("b3-room-for-n-minus-one-then-room", presuppositions.gang_gate_reached, True),
+    ("b7-shortfall-filler-same-queue", presuppositions.gang_gate_reached, None),
+    ("a-gang-fits", presuppositions.gang_gate_reached, None),
+    ("r1-real-kubelet-pytorch-gang", presuppositions.pods_ran, True),
+    ("r6-real-kubelet-topology-affinity-error", presuppositions.pods_ran, False),
+    ("b2-fragmentation", presuppositions.pods_ran, None),
+    ("a-gang-fits", presuppositions.scheduler_answers, True),
+    ("l1-scheduler-not-running", presuppositions.scheduler_answers, False),
+    (B1, presuppositions.control_ran, True),
+    ("b2-fragmentation", presuppositions.control_ran, False),
+    ("r5-real-kubelet-over-capacity", presuppositions.control_ran, None),
+    ("e2-pytorch", presuppositions.ranks_wired, True),
+    ("e6-pytorch-wrong-worker-name", presuppositions.ranks_wired, False),
+    ("e1-env-svc-ssh", presuppositions.ranks_wired, None),
 ]
 
 
@@ -191,7 +191,7 @@ def test_what_the_api_server_failed_to_answer_is_said_where_no_pod_was_made():
         "code": 500,
         "status": {"message": why},
     }
-    found = presupposed.pods_ran(recordings.evidence_of([refused]), {})
+    found = presuppositions.pods_ran(recordings.evidence_of([refused]), {})
     assert found.held is None
     assert found.observed.startswith(
         "none of 0 pods was seen to run: create Job.batch/healthy was answered 500: Internal"
@@ -203,5 +203,5 @@ def test_a_name_that_did_not_resolve_is_a_prerequisite_that_failed():
     """The look-ups of the payload decide whether the master's name resolves."""
     good = recordings.healthy()
     bad = mutants.MUTANTS["plugins.unresolved"][1](good)
-    assert presupposed.master_name_resolves(good, good.given).held is True
-    assert presupposed.master_name_resolves(bad, bad.given).held is False
+    assert presuppositions.master_name_resolves(good, good.given).held is True
+    assert presuppositions.master_name_resolves(bad, bad.given).held is False

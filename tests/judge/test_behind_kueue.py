@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.scheduling import gangs, gates
-from pytest_gpucluster.judge import gang, inventory, presupposed, refusal
+from pytest_gpucluster.judge import gang, inventory, presuppositions, refusal
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -78,7 +78,7 @@ def test_a_suspended_job_is_held_at_its_gate():
     (held,) = base.all_held(evidence)
     assert (held[0].name, held[2].gate, held[2].bound_after) == ("left", "quota", True)
     assert min(pod.created for pod in held[0].pods) >= held[2].end
-    assert presupposed.gang_gate_reached(evidence, {}).held is True
+    assert presuppositions.gang_gate_reached(evidence, {}).held is True
     assert gang.all_or_nothing(evidence, {}).verdict == "pass"
     assert gang.two_gangs(evidence, {}).verdict == "pass"
 

@@ -12,7 +12,7 @@ from pytest_gpucluster.judge import (
     in_place,
     phases,
     policies,
-    presupposed,
+    presuppositions,
     rerun,
     restarts,
     suspended,
@@ -131,9 +131,9 @@ def test_what_we_removed_is_known_from_our_notes():
 def test_a_refused_eviction_is_a_prerequisite(held: bool, code: int):
     """Permission and disruption budgets decide whether an eviction was tried at all."""
     line = {"t": 1.0, "type": "RESPONSE", "case": "evict", "request": "evict Pod/x", "code": code}
-    state = presupposed.eviction_permitted(recordings.evidence_of([line]), {})
+    state = presuppositions.eviction_permitted(recordings.evidence_of([line]), {})
     assert state.held is held
-    assert presupposed.commands_permitted(recordings.evidence_of([line]), {}).held is True
+    assert presuppositions.commands_permitted(recordings.evidence_of([line]), {}).held is True
 
 
 # -- attempts and failures -------------------------------------------------------------------------------------------

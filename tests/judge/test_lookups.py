@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_gpucluster.judge import late_names, names_resolve, presupposed
+from pytest_gpucluster.judge import late_names, names_resolve, presuppositions
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
@@ -150,7 +150,7 @@ def test_the_last_look_up_counts(lines, verdict):
     """Tries that failed before one that did not are no violation; one before the name was published shows nothing."""
     seen = evidence(IP, ALIVE, slices((14, ["w-1"])), lines)
     assert found(seen) == verdict
-    held = presupposed.master_name_resolves(seen, {}).held
+    held = presuppositions.master_name_resolves(seen, {}).held
     assert held is bool(lines[-1]["line"].count("10."))
 
 

@@ -7,7 +7,7 @@ import pytest
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Span
 from pytest_gpucluster.evidence.scheduling import gangs, gates, would_fit
-from pytest_gpucluster.judge import faults, minimums, presupposed
+from pytest_gpucluster.judge import faults, minimums, presuppositions
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
@@ -189,7 +189,7 @@ def test_a_quota_that_stops_members_is_the_environment():
     evidence = recordings.public_evidence(recordings.public_cases()["ref-resourcequota-counts-waiting-pods"])
     finding = minimums.never_below_minimum(evidence, evidence.given)
     assert not finding.violation
-    state = presupposed.members_made(evidence, evidence.given)
+    state = presuppositions.members_made(evidence, evidence.given)
     assert state.held is False
     assert "ResourceQuota ns-cap stops the creation of grid-t8-0, grid-t9-0" in state.observed
 
@@ -209,9 +209,9 @@ def test_a_member_that_came_after_all_was_not_stopped():
         "kind": "Event",
         "object": {**event, "message": text.format("elastic-worker-3")},
     }
-    assert presupposed.members_made(recordings.added(name, [healed]), {}).held is True
+    assert presuppositions.members_made(recordings.added(name, [healed]), {}).held is True
     other = {**event, "message": 'pods "elastic-worker-99" is forbidden: violates PodSecurity'}
-    state = presupposed.members_made(recordings.added(name, [{**healed, "object": other}]), {})
+    state = presuppositions.members_made(recordings.added(name, [{**healed, "object": other}]), {})
     assert state.held is False
     assert "the API server refuses the creation of elastic-worker-99: violates PodSecurity" in state.observed
 

@@ -8,7 +8,7 @@ import pytest
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.scheduling import gangs
-from pytest_gpucluster.judge import needed, needs
+from pytest_gpucluster.judge import needs, needs_of_judges
 from pytest_gpucluster.report import decisions
 from tests.defects import matrix
 
@@ -166,7 +166,7 @@ def test_pods_that_we_make_ourselves_play_what_their_gang_plays(name):
         roles[f"{played}-member"] = [*roles.get(f"{played}-member", []), *pods]
     given = {**evidence.given, "roles": roles}
     changed = Evidence(evidence.lines, header={**evidence.header, "given": given}, spans=evidence.spans)
-    assert needs.broken_off(changed, changed.given, needed.of(row(name).judge)) is None
+    assert needs.broken_off(changed, changed.given, needs_of_judges.of(row(name).judge)) is None
 
 
 def test_a_member_that_had_succeeded_is_only_cleared_away():

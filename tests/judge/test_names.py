@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import dns_wait, indexed, interface, names_resolve, presupposed
+from pytest_gpucluster.judge import dns_wait, indexed, interface, names_resolve, presuppositions
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -67,10 +67,10 @@ def test_real_kubelets_and_coredns(
 
 def test_without_dns_members_are_known_not_to_have_found_each_other() -> None:
     """What FAB-013 stands on was seen to be false, and the DNS servers are blamed."""
-    state = presupposed.members_find_each_other(real("indexed-world-no-dns"), {})
+    state = presuppositions.members_find_each_other(real("indexed-world-no-dns"), {})
     assert state.held is False
     assert state.causes == (names_resolve.NO_SERVER,)
-    assert presupposed.members_find_each_other(real("indexed-world"), {}).held is True
+    assert presuppositions.members_find_each_other(real("indexed-world"), {}).held is True
 
 
 # --- RDZV-002 ---

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.judge import presupposed
+from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.requirement import Verdict
 from tests import amount, recordings
@@ -24,9 +24,9 @@ NAMES = [
 ]  # fmt: skip
 
 PRESUPPOSED = (
-    presupposed.gang_gate_reached, presupposed.pods_ran, presupposed.master_name_resolves,
-    presupposed.scheduler_answers, presupposed.control_ran, presupposed.ranks_wired, presupposed.members_made,
-    presupposed.eviction_permitted, presupposed.commands_permitted,
+    presuppositions.gang_gate_reached, presuppositions.pods_ran, presuppositions.master_name_resolves,
+    presuppositions.scheduler_answers, presuppositions.control_ran, presuppositions.ranks_wired, presuppositions.members_made,
+    presuppositions.eviction_permitted, presuppositions.commands_permitted,
 )  # fmt: skip
 
 SLOW = amount.examples(60, suppress_health_check=[HealthCheck.too_slow])

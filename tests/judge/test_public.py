@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.judge import kueue, presupposed
+from pytest_gpucluster.judge import kueue, presuppositions
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
@@ -35,9 +35,9 @@ NAMED = {
 
 
 PRESUPPOSED = {
-    "RDZV-001": presupposed.master_name_resolves,
-    "RDZV-004": presupposed.no_interception,
-    "GANG-003": presupposed.members_made,
+    "RDZV-001": presuppositions.master_name_resolves,
+    "RDZV-004": presuppositions.no_interception,
+    "GANG-003": presuppositions.members_made,
     "KUE-001": kueue.quota_within_capacity,
 }
 """Row -> what it presupposes and a case may show to be false."""
@@ -71,7 +71,7 @@ def test_the_diagnosis_names_and_spares(case_id: str, row: str):
 def test_a_name_unknown_at_the_start_is_named_as_the_prerequisite_that_failed():
     """Nobody hosts the store because the name did not resolve: the presupposition says where and when."""
     evidence = recordings.public_evidence(recordings.public_cases()["rdzv-nobody-hosts-the-store"])
-    state = presupposed.master_name_resolves(evidence, {})
+    state = presuppositions.master_name_resolves(evidence, {})
     assert state.held is False
     assert "cls-main-0" in state.observed
     assert "hosts the store" in state.observed

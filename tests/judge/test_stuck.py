@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import presupposed, stalls, unreachable
+from pytest_gpucluster.judge import presuppositions, stalls, unreachable
 from tests import recordings
 
 START = "Starting elastic_operator with launch configs"
@@ -81,9 +81,9 @@ def test_a_member_that_reached_its_endpoint_shows_nothing():
 def test_what_stands_between_is_another_matter():
     """A try that was dropped says that something stands between; a refused one says that nobody hosts it."""
     evidence = recordings.embedded("unreachable")
-    assert presupposed.no_interception(evidence, evidence.given).held is True
+    assert presuppositions.no_interception(evidence, evidence.given).held is True
     dropped = mutants.MUTANTS["plugins.reset-connections"][1](evidence)
-    assert presupposed.no_interception(dropped, evidence.given).held is False
+    assert presuppositions.no_interception(dropped, evidence.given).held is False
 
 
 def test_ranks_that_stand_are_named_with_place_and_line():

@@ -10,7 +10,7 @@ from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.evidence.objects.pods import FINISHED
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -53,18 +53,18 @@ def never_made(s: Situation) -> Iterator[Suspect]:
     room, _ = room_words(s)
     made = f"only {have}" if have else "none"
     count = (
-        f"{say.count(lack, 'member')} {'was' if lack == 1 else 'were'} never made"
+        f"{wording.count(lack, 'member')} {'was' if lack == 1 else 'were'} never made"
         if have
         else "no pod was made"
     )
     cause = Cause(
-        f"{count}: the gang needs {stated}, and {say.count(have, 'pod')} exist{'s' if have == 1 else ''}",
+        f"{count}: the gang needs {stated}, and {wording.count(have, 'pod')} exist{'s' if have == 1 else ''}",
         f"see why {maker} made {made}: its status, its events and its log; or make the minimum what there is",
     )
     seen = f"nothing was made for {s.now - since:.0f} s" + (f"; {room}" if room else "")
     yield fault(
-        "members-never-made", Stage.CREATE, cause, seen, SURE, where=say.places(s.pods) or (s.title,),
-        rows=("GANG-001",), evidence=tuple(p.keys["created"] for p in s.pods[:4]), look=say.repeat(s.gang),
+        "members-never-made", Stage.CREATE, cause, seen, SURE, where=wording.places(s.pods) or (s.title,),
+        rows=("GANG-001",), evidence=tuple(p.keys["created"] for p in s.pods[:4]), look=wording.repeat(s.gang),
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def minimum_above_rest(s: Situation) -> Iterator[Suspect]:
         of = " (parallelism)" if parallelism == least else ""
         room, _ = room_words(s)
         cause = Cause(
-            f"the gang's minimum is {least}{of} and {say.count(rest, 'pod')} {'is' if rest == 1 else 'are'} left of "
+            f"the gang's minimum is {least}{of} and {wording.count(rest, 'pod')} {'is' if rest == 1 else 'are'} left of "
             f"{completions} completions: it can never be placed",
             f"lower minMember of the PodGroup to {rest} (kubectl edit podgroups.{group}{s.space} {line.name}), or make "
             "completions a multiple of parallelism, and submit the Job anew",
@@ -129,7 +129,7 @@ def minimum_above_rest(s: Situation) -> Iterator[Suspect]:
         seen = f"the scheduler says: {said[-1].message}" if said else "the scheduler says nothing about it"
         yield fault(
             "minimum-above-rest", Stage.PLACE, cause, seen + (f"; {room}" if room else ""), SURE if sure else LIKELY,
-            where=(*say.places(s.unbound), f"PodGroup/{line.name}"), evidence=(line.key, *(w.key for w in said[-1:])),
+            where=(*wording.places(s.unbound), f"PodGroup/{line.name}"), evidence=(line.key, *(w.key for w in said[-1:])),
             look=(f"kubectl describe podgroups.{group}{s.space} {line.name}",),
         )  # fmt: skip
         return
@@ -143,13 +143,13 @@ def rest_waits(s: Situation) -> Iterator[Suspect]:
         return
     said = [w.message for p in s.unbound for w in p.waiting[-1:] if w.message]
     cause = Cause(
-        f"{say.count(len(s.unbound), 'pod')} of the Job {'waits' if len(s.unbound) == 1 else 'wait'} for a node, and "
+        f"{wording.count(len(s.unbound), 'pod')} of the Job {'waits' if len(s.unbound) == 1 else 'wait'} for a node, and "
         "none of it runs",
         "look at what the scheduler says of them, and at the gang's minimum against what is left to be run",
     )
     room, _ = room_words(s)
     seen = f"the scheduler says: {said[-1]}" if said else "the scheduler says nothing about them"
     yield fault(
-        "rest-waits", Stage.PLACE, cause, seen + (f"; {room}" if room else ""), LIKELY, where=say.places(s.unbound),
-        look=say.repeat(s.gang) if s.gang else (),
+        "rest-waits", Stage.PLACE, cause, seen + (f"; {room}" if room else ""), LIKELY, where=wording.places(s.unbound),
+        look=wording.repeat(s.gang) if s.gang else (),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.scheduling import schedulers
-from pytest_gpucluster.judge import attribution, faults, say
+from pytest_gpucluster.judge import attribution, faults, wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -42,7 +42,7 @@ def api_absent(s: Situation) -> Iterator[Suspect]:
         yield fault(
             "api-absent",
             Stage.API,
-            say.NOT_INSTALLED,
+            wording.NOT_INSTALLED,
             seen,
             evidence=(line.key,),
             rows=("INV-001",),
@@ -52,7 +52,7 @@ def api_absent(s: Situation) -> Iterator[Suspect]:
     crds = s.objects("CustomResourceDefinition")
     if crds and not any(line.name == JOB_CRD for line in crds):
         seen = f"{len(crds)} custom resource definitions, none is {JOB_CRD}"
-        yield fault("api-absent", Stage.API, say.NOT_INSTALLED, seen, rows=("INV-001",), look=look)
+        yield fault("api-absent", Stage.API, wording.NOT_INSTALLED, seen, rows=("INV-001",), look=look)
 
 
 def refused_at_admission(s: Situation) -> Iterator[Suspect]:
@@ -132,8 +132,8 @@ def scheduler_silent(s: Situation) -> Iterator[Suspect]:
         f"{len(s.pods)} pods exist. A refused PodGroup has phase Pending and an event within seconds"
     )
     yield fault(
-        "scheduler-silent", Stage.SCHEDULER, say.SCHEDULER_SILENT, seen, where=(f"PodGroup/{group.name}",),
-        evidence=(group.key,), rows=("REF-008", "INV-001"), look=(COMPONENTS, *say.repeat(s.gang)) if s.gang else (),
+        "scheduler-silent", Stage.SCHEDULER, wording.SCHEDULER_SILENT, seen, where=(f"PodGroup/{group.name}",),
+        evidence=(group.key,), rows=("REF-008", "INV-001"), look=(COMPONENTS, *wording.repeat(s.gang)) if s.gang else (),
     )  # fmt: skip
 
 
@@ -159,9 +159,9 @@ def scheduler_name(s: Situation) -> Iterator[Suspect]:
     astray = [p for p in s.pods if p.scheduler != wanted]
     stuck = [p for p in astray if p.bound is None]
     text = f"{len(astray)} of {len(s.pods)} pods go elsewhere, {len(stuck)} of them have no node; "
-    text += f"{say.part(s.held, s.minimum)} members placed; {'; '.join(one.observed for one in mine[:2])}"
+    text += f"{wording.part(s.held, s.minimum)} members placed; {'; '.join(one.observed for one in mine[:2])}"
     more: dict[str, Any] = {
-        "where": say.places(stuck or astray),
+        "where": wording.places(stuck or astray),
         "rows": ("GANG-011", "GANG-008"),
         "look": _look(s),
         "evidence": tuple(one.key for one in mine[:2]),
@@ -195,14 +195,14 @@ def nobody_schedules(s: Situation) -> Iterator[Suspect]:
     if not silent or said_of_group or (s.group is not None and s.group.phases and silent == [GANG_SCHEDULER]):
         return
     cause = Cause(
-        f"no scheduler called {say.listed(silent)} answers",
+        f"no scheduler called {wording.listed(silent)} answers",
         f"start it, or set schedulerName to one that runs ({GANG_SCHEDULER} for gangs)",
     )
     waits = min(s.now - p.created for p in mute)
-    seen = f"scheduler {say.listed(silent)} is asked for by {say.count(len(mute), 'pod')}"
+    seen = f"scheduler {wording.listed(silent)} is asked for by {wording.count(len(mute), 'pod')}"
     seen += f"; nothing was said about them for {waits:.0f} s"
     yield fault(
-        "scheduler-unknown", Stage.SCHEDULER, cause, seen, LIKELY, where=say.places(mute), rows=("REF-008",),
+        "scheduler-unknown", Stage.SCHEDULER, cause, seen, LIKELY, where=wording.places(mute), rows=("REF-008",),
         evidence=tuple(p.keys["created"] for p in mute[:4]),
     )  # fmt: skip
 
@@ -223,7 +223,7 @@ def queue_not_open(s: Situation) -> Iterator[Suspect]:
             near = names.nearest(name, known)
             cause = Cause(
                 f"the queue {name!r} does not exist",
-                f"set spec.queue to one that does ({say.listed(sorted(known), 6)})"
+                f"set spec.queue to one that does ({wording.listed(sorted(known), 6)})"
                 + (f"; did you mean {near!r}?" if near else ""),
             )
             yield fault(
@@ -239,7 +239,7 @@ def queue_not_open(s: Situation) -> Iterator[Suspect]:
             f"the queue {name!r} is {state}: it takes no gang, and gives none of its waiting ones a place",
             f"open it (vcctl queue operate --action open --name {name}), or submit to an open queue",
         )
-        seen = f"Queue {name} has status.state {state}; {say.part(s.held, s.minimum)} members placed"
+        seen = f"Queue {name} has status.state {state}; {wording.part(s.held, s.minimum)} members placed"
         yield fault(
             "queue-closed", Stage.QUEUE, cause, seen, where=(f"Queue/{name}",), evidence=(line.key,), rows=("REF-004",),
             look=look,

@@ -12,7 +12,7 @@ from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 EXIT_CODES: dict[int, tuple[str, str]] = {
@@ -131,7 +131,7 @@ def gpus_held(s: Situation) -> str:
     for pod in s.bound:
         for resource in fields.scarce_resources(pod.last):
             held[resource] = held.get(resource, 0) + int(fields.requested(pod.last, resource))
-    return say.listed([f"{n} {r}" for r, n in held.items()], 3)
+    return wording.listed([f"{n} {r}" for r, n in held.items()], 3)
 
 
 def restart_in_place(s: Situation) -> Iterator[Suspect]:
@@ -145,9 +145,11 @@ def restart_in_place(s: Situation) -> Iterator[Suspect]:
     policy = fields.text(worst.last, "spec", "restartPolicy") or "Always"
     blind = [str(p.get("event") or p.get("exitCode")) for p in policies(s)]
     blind = [event for event in blind if event in ("PodFailed", "*") or event.isdigit()]
-    unseen = f"; the policy {say.listed(blind, 2)} never applies" if blind else ""
+    unseen = f"; the policy {wording.listed(blind, 2)} never applies" if blind else ""
     held = gpus_held(s)
-    text = say.listed([f"{p.name} {restarts(p)} times" for p in sorted(again, key=restarts, reverse=True)], 4)
+    text = wording.listed(
+        [f"{p.name} {restarts(p)} times" for p in sorted(again, key=restarts, reverse=True)], 4
+    )
     cause = Cause(
         f"{worst.name} crashes and is restarted in place under restartPolicy {policy}: {meaning}; the pod never "
         f"becomes Failed, so neither a PodFailed policy nor maxRetry acts{unseen}",
@@ -159,7 +161,7 @@ def restart_in_place(s: Situation) -> Iterator[Suspect]:
     seen += f"; last line: {last!r}" if last else ""
     seen += f"; {held} are held meanwhile" if held else ""
     yield fault(
-        "restart-in-place", Stage.RUN, cause, seen, where=say.places(again), rows=("LIFE-012", "LIFE-007", "LIFE-004"),
+        "restart-in-place", Stage.RUN, cause, seen, where=wording.places(again), rows=("LIFE-012", "LIFE-007", "LIFE-004"),
         evidence=tuple(p.keys.get("running") or p.keys["created"] for p in again[:4]),
         look=(f"kubectl logs{s.space} {worst.name} -c {container} --previous",), symptom=True,
     )  # fmt: skip
@@ -212,7 +214,7 @@ def member_failed(s: Situation) -> Iterator[Suspect]:
     cause = Cause(
         f"{what}{policy if s.vcjob else ''}", f"{fix}; PodFailed -> RestartJob would start the gang anew"
     )
-    where = say.places(crashed)
+    where = wording.places(crashed)
     more: dict[str, Any] = {
         "where": where,
         "evidence": tuple(p.keys["finished"] for p in crashed[:4] if "finished" in p.keys),

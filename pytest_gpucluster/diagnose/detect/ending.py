@@ -11,7 +11,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import lifecycle, say, several, terms
+from pytest_gpucluster.judge import lifecycle, several, subjects, wording
 from pytest_gpucluster.requirement import Cause
 
 ACTION = re.compile(r"execute action (?P<action>\w+)")
@@ -35,7 +35,7 @@ def retries_exhausted(s: Situation) -> Iterator[Suspect]:
         f"{fix}; then submit the job anew (maxRetry counts attempts, also those after a resume)",
     )
     yield fault(
-        "retries-exhausted", Stage.END, cause, seen, where=say.places(bad), rows=("LIFE-004",),
+        "retries-exhausted", Stage.END, cause, seen, where=wording.places(bad), rows=("LIFE-004",),
         evidence=tuple(p.keys["finished"] for p in bad[:4]),
         look=(f"kubectl logs{s.space} {bad[0].name}",) if bad else (), symptom=True,
     )  # fmt: skip
@@ -66,7 +66,7 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
         action = f"; the policy's action {acted[-1][1]} followed" if acted else ""
         cause = Cause(f"{what}{action}: the job is {s.phase}", f"{fix}; then submit it anew or resume it")
         yield fault(
-            "member-failed", Stage.RUN, cause, seen, where=say.places(bad), evidence=keys,
+            "member-failed", Stage.RUN, cause, seen, where=wording.places(bad), evidence=keys,
             rows=("LIFE-007", "LIFE-003"), look=(f"kubectl logs{s.space} {bad[0].name}",), symptom=True,
         )  # fmt: skip
         return
@@ -87,9 +87,7 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
             f"a policy starts the gang anew ({acted[-1][1]}, attempt {retries + 1} of {allowed})",
             "nothing to do; it waits for the pods of the last attempt to end",
         )
-        seen = (
-            f"{acted[-1][0].message.strip()}; {say.count(len(s.pods), 'pod')} of the last attempt still there"
-        )
+        seen = f"{acted[-1][0].message.strip()}; {wording.count(len(s.pods), 'pod')} of the last attempt still there"
         yield refusal("restarting", Stage.END, cause, seen, evidence=keys, rows=("LIFE-003",))
         return
     killed = [p for p in s.gang.pods if p.deleting is not None and p.phase == "Failed"] if s.gang else []
@@ -110,7 +108,7 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
             Stage.END,
             cause,
             seen,
-            where=say.places(killed),
+            where=wording.places(killed),
             evidence=keys,
             rows=("LIFE-003",),
         )
@@ -166,7 +164,7 @@ def _given_up(s: Situation) -> Suspect:
             "given-up",
             Stage.END,
             cause,
-            f"{say.count(len(said), 'warning')} about the Job",
+            f"{wording.count(len(said), 'warning')} about the Job",
             LIKELY,
             evidence=keys,
         )
@@ -176,7 +174,7 @@ def _given_up(s: Situation) -> Suspect:
     able = [text for text in mine if text.endswith("TerminateJob")]
     cause = Cause(
         f"the job is {s.phase}, and nothing in the evidence says who ended it: "
-        + (f"the policy {say.listed(able, 2)}, " if able else "")
+        + (f"the policy {wording.listed(able, 2)}, " if able else "")
         + "a command, or the controller after repeated errors (quota, volumes, API)",
         f"look at the events of the Job and of its pods (kubectl get events{s.space}), and at the log of "
         "vc-controller-manager",
@@ -200,14 +198,14 @@ def left_running(s: Situation) -> Iterator[Suspect]:
     if not left or since <= lifecycle.ACT_WITHIN:
         return
     cause = Cause(
-        f"the job is {s.phase} and its controller did not end {say.listed([p.name for p in left], 4)}",
+        f"the job is {s.phase} and its controller did not end {wording.listed([p.name for p in left], 4)}",
         f"delete the pods (kubectl delete pod{s.space} {' '.join(p.name for p in left[:4])}) or the job; then look at "
         "vc-controller-manager and its version",
     )
-    seen = f"{s.phase} for {since:.0f} s; still running: {say.listed([p.where for p in left], 4)}"
+    seen = f"{s.phase} for {since:.0f} s; still running: {wording.listed([p.where for p in left], 4)}"
     held = gpus_held(s)
     yield fault(
-        "left-running", Stage.END, cause, seen + (f"; they hold {held}" if held else ""), where=say.places(left),
+        "left-running", Stage.END, cause, seen + (f"; they hold {held}" if held else ""), where=wording.places(left),
         evidence=tuple(p.keys.get("running") or p.keys["created"] for p in left[:4]), rows=("LIFE-004", "LIFE-001"),
     )  # fmt: skip
 
@@ -225,7 +223,7 @@ def stuck_between(s: Situation) -> Iterator[Suspect]:
         f"the job has been {s.phase} for {since:.0f} s and its controller does not bring that to an end",
         "look at vc-controller-manager, its log and version; delete the job and submit it anew",
     )
-    left = say.count(len(s.pods), "pod")
+    left = wording.count(len(s.pods), "pod")
     seen = f"no pod is being deleted; {left} left, PodGroup {s.group.name if s.group else 'gone'}"
     yield fault(
         "stuck-between", Stage.END, cause, seen, LIKELY, evidence=(job.key,), rows=("LIFE-003", "LIFE-008")
@@ -236,19 +234,17 @@ def lingers(s: Situation) -> Iterator[Suspect]:
     """The master ended and nothing tells Volcano that the Job is over."""
     if s.gang is None or s.vcjob is None or s.phase in FINAL + GOING:
         return
-    window = terms.of(s.evidence, {}).window
+    window = subjects.of(s.evidence, {}).window
     ended = [one for one in lifecycle.ended_tasks(s.gang) if one.policy is not None]
     for one in ended:
         left = [p for p in one.others if p.deleted is None and p.deleting is None and p.phase == "Running"]
         stay = s.now - one.t
         if not left or stay < window:
             continue
-        master = say.listed([p.name for p in one.pods], 2)
-        seen = (
-            f"{master} ended with 0 {stay:.0f} s ago; {say.listed([p.name for p in left], 4)} still running"
-        )
+        master = wording.listed([p.name for p in one.pods], 2)
+        seen = f"{master} ended with 0 {stay:.0f} s ago; {wording.listed([p.name for p in left], 4)} still running"
         more: dict[str, Any] = {
-            "where": say.places(left), "rows": ("LIFE-002", "LIFE-001"),
+            "where": wording.places(left), "rows": ("LIFE-002", "LIFE-001"),
             "evidence": tuple(p.keys["finished"] for p in one.pods[:2]),
         }  # fmt: skip
         if one.policy:
@@ -275,25 +271,25 @@ def ending_pods(s: Situation) -> Iterator[Suspect]:
     if stuck:
         holds = [x for p in stuck for x in fields.sub(p.last, "metadata").get("finalizers") or ()]
         why = (
-            f"finalizers {say.listed(sorted(set(map(str, holds))), 3)} hold them"
+            f"finalizers {wording.listed(sorted(set(map(str, holds))), 3)} hold them"
             if holds
             else "their kubelet does not end them"
         )
         cause = Cause(
             f"pods that were deleted do not go away: {why}",
-            f"look at the nodes {say.listed(sorted({p.node for p in stuck if p.node}), 4) or '-'}: kubelet, storage "
+            f"look at the nodes {wording.listed(sorted({p.node for p in stuck if p.node}), 4) or '-'}: kubelet, storage "
             "that hangs, a process in uninterruptible sleep",
         )
-        seen = say.listed(
+        seen = wording.listed(
             [f"{p.name} {over[p.name]:.0f} s beyond its grace of {p.grace:.0f} s" for p in stuck], 4
         )
         keys = tuple(p.keys["deleting"] for p in stuck[:4])
-        yield fault("stuck-terminating", Stage.END, cause, seen, where=say.places(stuck), evidence=keys)
+        yield fault("stuck-terminating", Stage.END, cause, seen, where=wording.places(stuck), evidence=keys)
         return
     grace = max(p.grace for p in going)
     left = max(-over[p.name] for p in going)
     cause = Cause(
-        f"it waits for {say.listed([p.name for p in going], 4)} to end: grace period {grace:.0f} s",
+        f"it waits for {wording.listed([p.name for p in going], 4)} to end: grace period {grace:.0f} s",
         "nothing to do; to end faster let the program react to SIGTERM (a shell as first process does not), or lower "
         "terminationGracePeriodSeconds",
     )
@@ -305,7 +301,7 @@ def ending_pods(s: Situation) -> Iterator[Suspect]:
         Stage.END,
         cause,
         seen,
-        where=say.places(going),
+        where=wording.places(going),
         evidence=keys,
         rows=("LIFE-001",),
         symptom=True,
@@ -324,13 +320,13 @@ def grace_was_used(s: Situation) -> Iterator[Suspect]:
     if slow:
         took = max((p.deleted or 0.0) - (p.deleting or 0.0) for p in slow)
         cause = Cause(
-            f"the job ended {took:.0f} s late: {say.listed([p.name for p in slow], 4)} used their grace period of "
+            f"the job ended {took:.0f} s late: {wording.listed([p.name for p in slow], 4)} used their grace period of "
             f"{slow[0].grace:.0f} s",
             "let the program react to SIGTERM (a shell as first process does not), or lower "
             "terminationGracePeriodSeconds",
         )
         keys = tuple(p.keys["deleted"] for p in slow[:4])
-        yield note("grace", Stage.END, cause, f"phase {s.phase}", where=say.places(slow), evidence=keys)
+        yield note("grace", Stage.END, cause, f"phase {s.phase}", where=wording.places(slow), evidence=keys)
 
 
 SLOW_END = 20.0

@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 SOCKET = re.compile(r"NCCL INFO .*(?:via NET/Socket|Using network Socket|NET/Socket : Using)")
@@ -51,15 +51,15 @@ def nccl(s: Situation) -> Iterator[Suspect]:
                 if str(e.get("name")) in ("NCCL_IB_HCA", "NCCL_NET", "NCCL_IB_DISABLE")
             }
         )  # fmt: skip
-        why = f"its pods ask for {say.listed(asked, 2)}" if asked else "no task asks for an RDMA resource"
+        why = f"its pods ask for {wording.listed(asked, 2)}" if asked else "no task asks for an RDMA resource"
         cause = Cause(
-            f"NCCL fell back to sockets (NET/Socket) on {say.listed(only, 4)}: {why}"
+            f"NCCL fell back to sockets (NET/Socket) on {wording.listed(only, 4)}: {why}"
             + (f"; {', '.join(filters)}" if filters else ""),
             "request the RDMA resource in every task template, and let NCCL_IB_HCA name adapters that the pods have; "
             "then try the fabric alone (nccl-tests)",
         )
         seen = f"{len(only)} of {len(s.logs)} logs say NET/Socket" + (
-            f"; NET/IB on {say.listed(sorted(good), 4)}" if good else ""
+            f"; NET/IB on {wording.listed(sorted(good), 4)}" if good else ""
         )
         where = tuple(p.where for p in s.pods if p.name in only)
         more = {
@@ -74,7 +74,7 @@ def nccl(s: Situation) -> Iterator[Suspect]:
     if stalled and s.phase != "Completed" and not any(gpu_failed(s)):  # they only waited for that rank
         pod, (text, _) = next(iter(stalled.items()))
         cause = Cause(
-            f"a collective stalled or failed in {say.listed(sorted(stalled), 4)}",
+            f"a collective stalled or failed in {wording.listed(sorted(stalled), 4)}",
             "find the rank that is missing in it (another log ends earlier, or shows an error first); validate the "
             "fabric standalone",
         )

@@ -11,7 +11,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.measure.nccl import faults, harmless, remedies
 from pytest_gpucluster.measure.nccl.advice import Advice
 from pytest_gpucluster.requirement import Cause
@@ -139,7 +139,7 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
         "there, and start the gang elsewhere",
     )
     others = [e.pod for e in errors[1:]]
-    seen = f"{one.pod} printed {one.said!r}" + (f"; later also {say.listed(others, 4)}" if others else "")
+    seen = f"{one.pod} printed {one.said!r}" + (f"; later also {wording.listed(others, 4)}" if others else "")
     sure = len(errors) == 1 or (one.at is not None and all(e.at is not None for e in errors))
     yield fault(
         "gpu-error", Stage.RUN, cause, seen, SURE if sure else LIKELY, evidence=tuple(e.key for e in errors[:4]),
@@ -185,7 +185,7 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
     for meaning, found in fatal.items():
         pods = list(dict.fromkeys(pod for pod, *_ in found))
         pod, said, _, fix = found[0]
-        cause = Cause(f"{meaning} in {say.listed(pods, 4)}: NCCL warns {words.short(said)!r}", fix)
+        cause = Cause(f"{meaning} in {wording.listed(pods, 4)}: NCCL warns {words.short(said)!r}", fix)
         yield fault(
             "nccl-fatal", Stage.FABRIC, cause, f"{pod}: {words.short(said)!r}, and nothing shows that it went "
                                                f"on", LIKELY,
@@ -200,7 +200,7 @@ def _unknown(s: Situation, unknown: list[tuple[str, str, str, bool]]) -> Suspect
     pods = list(dict.fromkeys(pod for pod, *_ in unknown))
     pod, said, _, _ = unknown[0]
     cause = Cause(
-        f"NCCL warned in {say.listed(pods, 4)}, and what that means is not known here: {words.short(said)!r}",
+        f"NCCL warned in {wording.listed(pods, 4)}, and what that means is not known here: {words.short(said)!r}",
         "read the log around it; gpucluster judge nccl judges the logs of all ranks",
     )
     went_on = all(after for *_, after in unknown)

@@ -10,7 +10,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause
 
@@ -58,7 +58,7 @@ def queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
         above = f", above its queue {s.queue_name}," if level.name != s.queue_name else ""
         cause = Cause(
             f"queue {level.name}{above} may have {amount(limit)} {resource}, {amount(used)} are in use, the gang "
-            f"asks for {amount(asked)}" + (f"; in use by {say.listed(holders, 4)}" if holders else ""),
+            f"asks for {amount(asked)}" + (f"; in use by {wording.listed(holders, 4)}" if holders else ""),
             "wait for what runs in the queue, raise its spec.capability, or use another queue",
         )
         return refusal(
@@ -143,12 +143,12 @@ def promised(s: Situation, over: tuple[queues.Level, str, list[Gang]], said: Ref
     kept = sum((reserved(g, resource) for g in mine), Fraction(0))
     asked = s.wanted.get(resource, Fraction(0))
     users = _users(s, level)
-    by = f" ({say.listed(users, 3)})" if users else ""
+    by = f" ({wording.listed(users, 3)})" if users else ""
     own = f"{amount(asked)} asked for by this gang" if asked else "this gang asks for none of it"
     cause = Cause(
         f"queue {level.name} may have {limit} {resource}, and {amount(used + kept + asked)} of {limit} "
         f"are promised: "
-        f"{amount(used)} in use{by}, {amount(kept)} reserved by {say.listed([g.title for g in mine], 3)}, which is "
+        f"{amount(used)} in use{by}, {amount(kept)} reserved by {wording.listed([g.title for g in mine], 3)}, which is "
         f"enqueued and cannot be placed; {own}",
         f"delete or shrink {mine[0].name} (its owner), or raise spec.capability of the queue: while it is so, "
         f"the queue "

@@ -13,7 +13,7 @@ from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.scheduling import half_placement
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
-from pytest_gpucluster.judge import half, say, terms
+from pytest_gpucluster.judge import half, subjects, wording
 from pytest_gpucluster.requirement import Cause, Verdict
 
 QUOTA = re.compile(r"exceeded quota: (?P<quota>[\w.-]+)")
@@ -67,7 +67,7 @@ def creation_refused(s: Situation) -> Iterator[Suspect]:
     if s.queue_name and (limit := fields.sub(s.queue, "spec", "capability")):
         used = fields.sub(s.queue, "status", "allocated")
         parts = [f"{used.get(r, 0)} of {limit[r]} {r}" for r in limit if r in used]
-        seen += f"; queue {s.queue_name} has bound {say.listed(parts, 3)}" if parts else ""
+        seen += f"; queue {s.queue_name} has bound {wording.listed(parts, 3)}" if parts else ""
     yield fault(
         "quota", Stage.CREATE, cause, seen, where=where, evidence=(*keys, *((line.key,) if line else ())),
         rows=("GANG-003", "GANG-001"), look=(f"kubectl describe resourcequota{s.space} {name}",),
@@ -87,23 +87,25 @@ def half_placed(s: Situation) -> Iterator[Suspect]:
         now = _half_now(s)
         if now is None:
             return
-        seen, causes = say.describe_half(now), say.causes_of_half(now)
-        where, keys = say.places((*now.members, *now.missing)), (now.key,)
+        seen, causes = wording.describe_half(now), wording.causes_of_half(now)
+        where, keys = wording.places((*now.members, *now.missing)), (now.key,)
     starved = [
         g for g in s.others
         if g.minimum > 1 and g.whole is None
         and 0 < sum(p.bound is not None and p.deleted is None for p in g.pods) < g.minimum
     ]  # fmt: skip
     if starved:
-        parts = [f"{g.name} holds {say.part(g.generations[-1].most_held, g.minimum)}" for g in starved[:3]]
-        seen += f"; beside it {say.listed(parts)}: they starve each other"
-    for n, cause in enumerate(c for c in causes if c is not say.NO_ROOM):
+        parts = [
+            f"{g.name} holds {wording.part(g.generations[-1].most_held, g.minimum)}" for g in starved[:3]
+        ]
+        seen += f"; beside it {wording.listed(parts)}: they starve each other"
+    for n, cause in enumerate(c for c in causes if c is not wording.NO_ROOM):
         certainty = (
-            LIKELY if n or (cause is say.NO_GANG_PLUGIN and not terms.gang_scheduler(s.gang)) else SURE
+            LIKELY if n or (cause is wording.NO_GANG_PLUGIN and not subjects.gang_scheduler(s.gang)) else SURE
         )
         yield fault(
             "half-placed" if n == 0 else "half-placed-too", Stage.PLACE, cause, seen, certainty, where=where,
-            evidence=keys, rows=("GANG-002", "GANG-008"), look=say.repeat(s.gang),
+            evidence=keys, rows=("GANG-002", "GANG-008"), look=wording.repeat(s.gang),
         )  # fmt: skip
 
 
@@ -130,7 +132,7 @@ def node_trouble(s: Situation) -> Iterator[Suspect]:
             f"the node {name} is not Ready ({ready.get('reason') or ready.get('status')})",
             "look at its kubelet and network; its pods are replaced when they are deleted",
         )
-        seen = f"{say.listed([p.name for p in mine], 4)} on {name}: {words.short(str(ready.get('message') or ''))}"
+        seen = f"{wording.listed([p.name for p in mine], 4)} on {name}: {words.short(str(ready.get('message') or ''))}"
         yield fault(
             "node-not-ready", Stage.NODE, cause, seen, where=(f"Node/{name}",), evidence=(line.key,),
             look=(f"kubectl describe node {name}",),
@@ -160,13 +162,13 @@ def scattered(s: Situation) -> Iterator[Suspect]:
     if s.gang is None or not s.gang.scattered:
         return
     seen = f"the {len(s.pods)} pods of {s.gang.title} belong to PodGroups of minMember 1 made for each pod; "
-    seen += f"{say.part(s.held, s.gang.size)} members bound"
+    seen += f"{wording.part(s.held, s.gang.size)} members bound"
     more: dict[str, Any] = {
-        "where": say.places(s.pods),
+        "where": wording.places(s.pods),
         "rows": ("GANG-002", "TRN-003"),
-        "look": say.repeat(s.gang),
+        "look": wording.repeat(s.gang),
     }
     if s.unbound and s.held:
-        yield fault("scattered", Stage.CONTROLLER, say.SCATTERED, seen, **more)
+        yield fault("scattered", Stage.CONTROLLER, wording.SCATTERED, seen, **more)
     else:
-        yield note("scattered", Stage.CONTROLLER, say.SCATTERED, seen, **more)
+        yield note("scattered", Stage.CONTROLLER, wording.SCATTERED, seen, **more)

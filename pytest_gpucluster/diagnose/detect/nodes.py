@@ -12,7 +12,7 @@ from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause
 
@@ -59,7 +59,8 @@ def closed_nodes(s: Situation) -> Iterator[Suspect]:
         alike.setdefault(_why(node), []).append(node)
     parts = [f"{_amounts(same, resource)} {_many(why, same)}" for why, same in alike.items()]
     cause = Cause(
-        say.listed(parts, 4), "; ".join(dict.fromkeys(_opening(same[0], resource) for same in alike.values()))
+        wording.listed(parts, 4),
+        "; ".join(dict.fromkeys(_opening(same[0], resource) for same in alike.values())),
     )
     needs = sum((fields.requested(spec, resource) for spec in machines.lacking(s)), Fraction(0))
     open_ = [n for n in machines.machines(s, resource) if not n.shut]
@@ -80,7 +81,7 @@ def closed_nodes(s: Situation) -> Iterator[Suspect]:
 
 
 def _amounts(nodes: list[Machine], resource: str) -> str:
-    return say.listed(
+    return wording.listed(
         [f"{n.name} with {amount(n.free)} free of {amount(n.allocatable)} {resource}" for n in nodes], 4
     )
 
@@ -96,7 +97,7 @@ def _many(why: str, nodes: list[Machine]) -> str:
 
 
 def _why(node: Machine) -> str:
-    return f"{node.shut}; it says {say.listed(list(node.ill), 3)}" if node.ill else node.shut
+    return f"{node.shut}; it says {wording.listed(list(node.ill), 3)}" if node.ill else node.shut
 
 
 def _opening(node: Machine, resource: str) -> str:
@@ -134,13 +135,13 @@ def _held_ill(s: Situation, mine: Sequence[tuple[PodStory, str, str, str]]) -> S
     parts = [f"{pod.name} on {pod.node} holds {device}, {health}" for pod, _, device, health in mine]
     pod, resource, _, _ = mine[0]
     cause = Cause(
-        f"a device of a member is ill: {say.listed(parts, 4)} (allocatedResourcesStatus)",
+        f"a device of a member is ill: {wording.listed(parts, 4)} (allocatedResourcesStatus)",
         f"look {machines.check(resource, pod.node)}; cordon the node and start the gang anew elsewhere",
     )
     sure = SURE if all(health == "Unhealthy" for *_, health in mine) else LIKELY
     return fault(
-        "device-ill", Stage.NODE, cause, f"its kubelet says so of {say.count(len(mine), 'device')}", sure,
-        where=say.places([p for p, *_ in mine]), rows=("HLT-004",),
+        "device-ill", Stage.NODE, cause, f"its kubelet says so of {wording.count(len(mine), 'device')}", sure,
+        where=wording.places([p for p, *_ in mine]), rows=("HLT-004",),
         look=(f"kubectl get pod{s.space} {pod.name} -o yaml",),
     )  # fmt: skip
 
@@ -155,13 +156,13 @@ def _waited_for(
     ]
     parts = [
         f"{n.name} offers {amount(n.allocatable)} of {amount(n.capacity)} {resource}"
-        + (f" and says {say.listed(list(n.ill), 2)}" if n.ill else "")
+        + (f" and says {wording.listed(list(n.ill), 2)}" if n.ill else "")
         for n in lost
     ]
     whole = [_whole(n) for n in nodes]
     enough = bool(needed) and machines.fits(whole, needed, resource)
     cause = Cause(
-        f"devices are ill: {say.listed(parts, 4)}" + (f"; {say.listed(told, 4)}" if told else ""),
+        f"devices are ill: {wording.listed(parts, 4)}" + (f"; {wording.listed(told, 4)}" if told else ""),
         f"look {machines.check(resource, lost[0].name)}; reset or replace the device, or the node",
     )
     seen = f"the gang waits for {resource}"

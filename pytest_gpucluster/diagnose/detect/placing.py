@@ -14,7 +14,7 @@ from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import FINISHED, Waiting
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
@@ -62,7 +62,7 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
     if not said:
         return
     text, keys = said
-    base = f"{say.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: {words.short(text, 600)}"
+    base = f"{wording.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: {words.short(text, 600)}"
     stage = Stage.PLACE
     if s.was_whole and s.held:
         yield _lost_member(s, base, text, keys)
@@ -78,7 +78,7 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
     nowhere = _no_node_matches(s)
     if nowhere is not None:
         yield fault(
-            "no-node-selector", stage, nowhere, base, SURE, evidence=keys, where=say.places(s.unbound),
+            "no-node-selector", stage, nowhere, base, SURE, evidence=keys, where=wording.places(s.unbound),
             look=("kubectl get nodes --show-labels",),
         )  # fmt: skip
         return
@@ -92,7 +92,7 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
         yield fault(
             f"no-node-{name}", stage, Cause(filled, fix), base,
             SURE if lacks_alone and name not in ("cordoned", "taint") else _weight(s, name, told, short), evidence=keys,
-            where=say.places(s.unbound), look=say.repeat(s.gang),
+            where=wording.places(s.unbound), look=wording.repeat(s.gang),
         )  # fmt: skip
     if lacks_alone and any(name not in ("cordoned", "taint") for name, *_ in classes):
         return  # the nodes that lack it have none of it at all: they are not those that the gang could use
@@ -112,9 +112,9 @@ def _no_node_matches(s: Situation) -> Cause | None:
     values = sorted({
         str(v) for line in every if (v := fields.sub(line.object, "metadata", "labels").get(key)) is not None
     })  # fmt: skip
-    has = f"nodes have {key}={say.listed(values, 4)}" if values else f"no node has the label {key}"
+    has = f"nodes have {key}={wording.listed(values, 4)}" if values else f"no node has the label {key}"
     return Cause(
-        f"no node matches the nodeSelector or node affinity of the pods: they ask for {say.listed(missing, 3)}, {has}",
+        f"no node matches the nodeSelector or node affinity of the pods: they ask for {wording.listed(missing, 3)}, {has}",
         "correct the selector in the task templates, or label the nodes (kubectl label node)",
     )
 
@@ -144,13 +144,15 @@ def best_effort(s: Situation) -> Iterator[Suspect]:
     if s.gang is None or s.ended or not bare or s.now - min(p.created for p in bare) <= s.silent:
         return
     cause = Cause(
-        f"{say.listed([p.name for p in bare], 4)} ask for nothing, not even CPU: the gang does not wait for them and "
+        f"{wording.listed([p.name for p in bare], 4)} ask for nothing, not even CPU: the gang does not wait for them and "
         "the scheduler's backfill places them one by one, if at all",
         "give every container of every task requests (a little CPU and memory will do, GPUs where they are used)",
     )
-    seen = f"{say.part(s.held, s.minimum)} members placed; {len(bare)} of those that wait have no requests"
+    seen = (
+        f"{wording.part(s.held, s.minimum)} members placed; {len(bare)} of those that wait have no requests"
+    )
     yield fault(
-        "best-effort", Stage.PLACE, cause, seen, where=say.places(bare), look=say.repeat(s.gang),
+        "best-effort", Stage.PLACE, cause, seen, where=wording.places(bare), look=wording.repeat(s.gang),
         evidence=tuple(p.keys["created"] for p in bare[:4]),
     )  # fmt: skip
 
@@ -232,15 +234,15 @@ def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
 
 
 def _lost_member(s: Situation, base: str, text: str, keys: tuple[str, ...]) -> Suspect:
-    gone = say.listed([p.name for p in s.unbound], 4)
+    gone = wording.listed([p.name for p in s.unbound], 4)
     shut = [
         line.name
         for line in s.objects("Node")
         if machines.closed(line.object, s.unbound[0].last) == "is cordoned"
     ]
     took = _takers(s)
-    more = f"; {say.listed(took, 4)} took the place" if took else ""
-    more += f"; cordoned: {say.listed(shut, 4)}" if shut else ""
+    more = f"; {wording.listed(took, 4)} took the place" if took else ""
+    more += f"; cordoned: {wording.listed(shut, 4)}" if shut else ""
     if not shut and "were unschedulable" in text:
         more += "; a node is cordoned, which the evidence does not name"
     cause = Cause(
@@ -257,7 +259,7 @@ def _lost_member(s: Situation, base: str, text: str, keys: tuple[str, ...]) -> S
         Stage.PLACE,
         cause,
         base,
-        where=say.places(s.unbound),
+        where=wording.places(s.unbound),
         evidence=keys,
         rows=("GANG-009", "GANG-010"),
     )
@@ -297,7 +299,7 @@ def surplus_waits(s: Situation) -> Iterator[Suspect]:
         "nothing to do: they come when there is room; raise minAvailable if the program needs them all",
     )
     seen = f"{s.held} of {s.gang.size} members placed, {s.minimum} needed; not placed: "
-    seen += say.listed([p.name for p in s.unbound], 4)
+    seen += wording.listed([p.name for p in s.unbound], 4)
     if told:
         seen += f" ({words.short(told[0])})"
     yield note("surplus-waits", Stage.PLACE, cause, seen, rows=("GANG-003",))

@@ -14,7 +14,7 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import kueue
 from pytest_gpucluster.evidence.scheduling.kueue import Workload
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause
 
@@ -38,7 +38,7 @@ def _true(workload: Workload, kind: str) -> bool:
 def _amounts(workload: Workload) -> str:
     """Return what quota a Workload holds, in words."""
     held = workload.reserved[-1].amounts if workload.reserved else {}
-    return say.listed([f"{quantities.format_quantity(n)} {r}" for r, n in sorted(held.items())], 4)
+    return wording.listed([f"{quantities.format_quantity(n)} {r}" for r, n in sorted(held.items())], 4)
 
 
 def resource_of(s: Situation) -> str:
@@ -97,7 +97,7 @@ def admitted_not_started(s: Situation) -> Iterator[Suspect]:
             + f"Kueue's integration of {kind} (integrations.frameworks), and managedFields for who sets it again",
         )
         seen = f"Admitted for {since:.0f} s, spec.suspend true, 0 pods" + (
-            f"; {say.count(len(told), 'warning')}" if told else "; no event says why"
+            f"; {wording.count(len(told), 'warning')}" if told else "; no event says why"
         )
         yield fault(
             "admitted-not-started", Stage.CONTROLLER, cause, seen, where=(s.title, f"Workload/{workload.name}"),
@@ -136,7 +136,7 @@ def evicted_and_holding(s: Situation) -> Iterator[Suspect]:
         held = f"{_amounts(workload)} of ClusterQueue {queue}"
         cause = Cause(
             f"the Workload {workload.name} is Evicted ({evicted.get('reason')}), has no pod, and still holds {held}"
-            + (f"; {say.listed(waiting, 4)} wait{'s' if len(waiting) == 1 else ''}" if waiting else ""),
+            + (f"; {wording.listed(waiting, 4)} wait{'s' if len(waiting) == 1 else ''}" if waiting else ""),
             "look at Kueue's log and at the job's controller (is it suspended?); deleting the Workload "
             f"(kubectl delete workloads.kueue.x-k8s.io -n {workload.namespace} {workload.name}) frees the quota",
         )
@@ -179,7 +179,7 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
     }
     if keepers:
         cause = Cause(
-            f"{workload.name} waits for quota that {say.listed(keepers, 3)} keeps although it was evicted",
+            f"{workload.name} waits for quota that {wording.listed(keepers, 3)} keeps although it was evicted",
             f"see why {keepers[0]} does not give its quota back: gpucluster diagnose of its job",
         )
         yield fault("quota-kept", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-005",), **more)
@@ -206,7 +206,7 @@ def _checks(workload: Workload) -> Iterator[Suspect]:
     ]
     if open_ and not _true(workload, "Admitted"):
         cause = Cause(
-            f"{workload.name} has its quota and waits for admission checks: {say.listed(open_, 3)}",
+            f"{workload.name} has its quota and waits for admission checks: {wording.listed(open_, 3)}",
             "look at the controller of the check (kubectl get admissionchecks.kueue.x-k8s.io)",
         )
         yield refusal(

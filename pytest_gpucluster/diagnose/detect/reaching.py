@@ -17,7 +17,7 @@ from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import pytorch, say
+from pytest_gpucluster.judge import pytorch, wording
 from pytest_gpucluster.plain import selectors
 from pytest_gpucluster.requirement import Cause
 
@@ -37,7 +37,7 @@ def port_unreached(s: Situation) -> Iterator[Suspect]:
     one = max(named, key=lambda c: (bool(c.port), c.t))
     clients = sorted({c.pod for c in found})
     target = f"{one.host or 'the master'}:{one.port}" if one.port else one.host or "the master"
-    seen = f"{say.listed(clients, 4)} cannot reach {target}: " + "; ".join(
+    seen = f"{wording.listed(clients, 4)} cannot reach {target}: " + "; ".join(
         dict.fromkeys(repr(c.text) for c in found[:2])
     )
     master = host_pod(s, one.host)
@@ -218,14 +218,14 @@ def address_in_use(s: Situation) -> Iterator[Suspect]:
         if fields.sub(pod.last, "spec").get("hostNetwork") and pod.node:
             by_node.setdefault(pod.node, []).append(pod.name)
     shared = [
-        f"{say.listed(pods, 3)} share the network of {node}"
+        f"{wording.listed(pods, 3)} share the network of {node}"
         for node, pods in by_node.items()
         if len(pods) > 1
     ]
     pods = sorted({c.pod for c in found})
     cause = Cause(
-        f"a port is taken in {say.listed(pods, 3)}"
-        + (f": {say.listed(shared, 2)} (hostNetwork)" if shared else ""),
+        f"a port is taken in {wording.listed(pods, 3)}"
+        + (f": {wording.listed(shared, 2)} (hostNetwork)" if shared else ""),
         "let only one member listen there: give every job its own --port, do not start two launchers in a pod, do not "
         "use hostNetwork with several pods a node",
     )

@@ -12,7 +12,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 NUMA_ROWS = ("NUMA-002", "NUMA-008")
@@ -83,10 +83,10 @@ def kubelet_rejects(s: Situation) -> Iterator[Suspect]:
         message = fields.text(pod.last, "status", "message")
         found = _meaning(s, pod, reason, message)
         cause = Cause(found.text, found.fix)
-        seen = f"{say.count(len(pods), 'pod')} Failed with reason {reason} ({words.short(message) or 'no message'}); "
+        seen = f"{wording.count(len(pods), 'pod')} Failed with reason {reason} ({words.short(message) or 'no message'}); "
         seen += "the scheduler had bound them"
         yield fault(
-            "kubelet-rejects", Stage.ADMIT, cause, seen, where=say.places(pods), rows=found.rows,
+            "kubelet-rejects", Stage.ADMIT, cause, seen, where=wording.places(pods), rows=found.rows,
             evidence=tuple(p.keys.get("finished") or p.keys["created"] for p in pods[:4]),
             look=(f"kubectl describe pod{s.space} {pod.name}", *found.look),
         )  # fmt: skip

@@ -18,7 +18,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, no
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
-from pytest_gpucluster.judge import pytorch, say
+from pytest_gpucluster.judge import pytorch, wording
 from pytest_gpucluster.requirement import Cause
 
 
@@ -46,7 +46,7 @@ def name_unresolved(s: Situation) -> Iterator[Suspect]:
     first = host.partition(".")[0]
     ready = ready_at(s, first) if first else None
     pods = sorted({c.pod for c in found})
-    seen = f"{say.listed(pods, 4)}: {last.text!r}"
+    seen = f"{wording.listed(pods, 4)}: {last.text!r}"
     if ready is not None:
         failed = min(c.t for c in found)
         seen += f"; {first} became resolvable at t={ready:.0f} s, the first failure was at t={failed:.0f} s"
@@ -207,7 +207,7 @@ def nobody_hosts(s: Situation) -> Iterator[Suspect]:
         f"--publish-not-ready-addresses=true), or give {mine[0].pod} --rdzv_conf is_host=true",
     )
     clients = sorted({c.pod for c in found})
-    seen = f"{say.listed(clients, 6)} wait for {host}:{port} in vain: {mine[0].text!r}"
+    seen = f"{wording.listed(clients, 6)} wait for {host}:{port} in vain: {mine[0].text!r}"
     yield fault(
         "nobody-hosts", Stage.CONNECT, cause, seen, where=tuple(f"Pod/{p}" for p in clients[:8]),
         evidence=tuple(c.key for c in (*mine, *names_)[:4]), rows=("RDZV-003", "RDZV-004"),
@@ -227,7 +227,7 @@ def rendezvous_timeout(s: Situation) -> Iterator[Suspect]:
         f"the rendezvous ended by its time-out: fewer members came than its minimum ({len(there)} pods ran)",
         "see which members are missing; join_timeout of --rdzv_conf bounds the wait",
     )
-    seen = f"{say.listed(sorted({c.pod for c in found}), 4)}: {found[0].text!r}"
+    seen = f"{wording.listed(sorted({c.pod for c in found}), 4)}: {found[0].text!r}"
     yield fault(
         "rendezvous-timeout", Stage.CONNECT, cause, seen, LIKELY, evidence=tuple(c.key for c in found[:4]),
         rows=("ELA-003", "RDZV-004"),
@@ -244,7 +244,7 @@ def rendezvous_closed(s: Situation) -> Iterator[Suspect]:
         return
     runs = {m["run"] for c in found for m in CLOSED.finditer(c.text) if m["run"]}
     pods = sorted({c.pod for c in found})
-    run = f" of run id {say.listed(sorted(runs), 2)}" if runs else ""
+    run = f" of run id {wording.listed(sorted(runs), 2)}" if runs else ""
     cause = Cause(
         f"RendezvousClosedError: the rendezvous{run} is closed in its store: a run of that id came to its end "
         f"(its members "
@@ -255,7 +255,7 @@ def rendezvous_closed(s: Situation) -> Iterator[Suspect]:
     )
     last = found[-1]
     yield fault(
-        "rendezvous-closed", Stage.CONNECT, cause, f"{say.listed(pods, 4)}: {last.text!r}",
+        "rendezvous-closed", Stage.CONNECT, cause, f"{wording.listed(pods, 4)}: {last.text!r}",
         rows=("RDZV-004", "ELA-003"),
         evidence=tuple(c.key for c in found[:4]), where=tuple(f"Pod/{pod}" for pod in pods[:8]),
     )  # fmt: skip
@@ -310,10 +310,10 @@ def members_missing(s: Situation) -> Iterator[Suspect]:
     who = down or silent
     cause = Cause(
         f"{told['came']} of {told['all']} members came to the rendezvous"
-        + (f"; missing: {say.listed(who, 4)}" if who else ""),
+        + (f"; missing: {wording.listed(who, 4)}" if who else ""),
         "see why those that are missing do not start or do not reach it; compare --nnodes and WORLD_SIZE with the pods",
     )
-    seen = f"{say.listed(sorted(spoke), 4)}: {found[-1].text!r}"
+    seen = f"{wording.listed(sorted(spoke), 4)}: {found[-1].text!r}"
     yield fault(
         "members-missing", Stage.CONNECT, cause, seen, LIKELY, evidence=tuple(c.key for c in found[:4]),
         where=tuple(f"Pod/{pod}" for pod in sorted(spoke)[:8]), rows=("RDZV-004", "ELA-003"),

@@ -25,7 +25,7 @@ from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.evidence.scheduling import capacity
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.judge.gang import MISCOUNTED
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
@@ -93,9 +93,9 @@ def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
     near = names.nearest(resources[0], known)
     hint = f"; did you mean {near!r}?" if near else ""
     cause = Cause(
-        f"no node advertises {say.listed(resources)}",
+        f"no node advertises {wording.listed(resources)}",
         "check the GPU Operator or device plugin (kubectl get pods -A | grep -e gpu-operator -e device-plugin), and "
-        f"the resource's name: nodes advertise {say.listed(sorted(known), 6) or 'no such resource'}{hint}",
+        f"the resource's name: nodes advertise {wording.listed(sorted(known), 6) or 'no such resource'}{hint}",
     )
     seen = f"{said.text}; {len(s.objects('Node'))} nodes, none has {resources[0]} in status.allocatable"
     look = ("kubectl get nodes -o custom-columns=NAME:.metadata.name,ALLOCATABLE:.status.allocatable",)
@@ -132,11 +132,11 @@ def _miscounted(s: Situation, said: Refused) -> Suspect | None:
     odd = [room for room in rooms if room.free < 0]
     if not odd:
         return None
-    text = say.listed(
+    text = wording.listed(
         [f"{r.node} has capacity {r.capacity}, allocatable {r.allocatable}, {r.used} in use" for r in odd], 3
     )
     return fault(
-        "miscounted", said.stage, MISCOUNTED, f"{said.text}; yet it fits on {say.listed(there, 4)}; {text}",
+        "miscounted", said.stage, MISCOUNTED, f"{said.text}; yet it fits on {wording.listed(there, 4)}; {text}",
         where=tuple(f"Node/{r.node}" for r in odd), evidence=said.keys, rows=("GANG-001", "INV-002"),
     )  # fmt: skip
 
@@ -181,7 +181,7 @@ def _others_in_the_way(
             f"delete or shrink {first.name} (its owner), or make room for it; overcommit counts every enqueued gang",
         )
         seen = said.text + (f"; {amount(free)} {resource} are free on the nodes" if rooms else "")
-        seen += f"; PodGroup {takes.name} is Inqueue with {say.part(_placed(first), first.minimum)} members placed"
+        seen += f"; PodGroup {takes.name} is Inqueue with {wording.part(_placed(first), first.minimum)} members placed"
         certainty = SURE if rooms or not holding else LIKELY
         yield fault(
             "blocked-by-enqueued", said.stage, cause, seen, certainty, evidence=(*said.keys, takes.key),
@@ -190,7 +190,7 @@ def _others_in_the_way(
             look=("kubectl get podgroups.scheduling.volcano.sh -A -o wide",),
         )  # fmt: skip
         return
-    held = say.listed([f"{title} {amount(value)}" for title, value in holding], 5)
+    held = wording.listed([f"{title} {amount(value)}" for title, value in holding], 5)
     want = f"{amount(asked)} {resource}" if asked and resource else resource or "room"
     room, fits = room_words(s) if said.stage is Stage.PLACE and not named else ("", False)
     if fits:
@@ -217,7 +217,7 @@ def _others_in_the_way(
             said.text,
             POSSIBLE,
             evidence=said.keys,
-            look=say.repeat(s.gang) if s.gang else (),
+            look=wording.repeat(s.gang) if s.gang else (),
         )
         return
     closed = nodes.shut(s)
@@ -261,7 +261,7 @@ def _fits(s: Situation, room: str, said: Refused) -> Suspect:
         "log): its last "
         "words may be old; then at pods of other namespaces, and at what else the pods ask for",
     )
-    more = {"evidence": said.keys, "rows": ("GANG-001",), "look": say.repeat(s.gang) if s.gang else ()}
+    more = {"evidence": said.keys, "rows": ("GANG-001",), "look": wording.repeat(s.gang) if s.gang else ()}
     return fault("fits-and-waits", said.stage, cause, said.text, LIKELY if sure else POSSIBLE, **more)
 
 
@@ -279,7 +279,7 @@ def held_without_reason(s: Situation) -> Iterator[Suspect]:
     blockers = reserving(s)
     if blockers:
         cause = Cause(
-            f"an enqueued gang that cannot be placed may block it: {say.listed([g.title for g in blockers], 3)}",
+            f"an enqueued gang that cannot be placed may block it: {wording.listed([g.title for g in blockers], 3)}",
             "delete or shrink that gang, or make room for it",
         )
     else:

@@ -11,7 +11,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.scheduling import schedulers
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -77,19 +77,17 @@ def other_name(s: Situation) -> Iterator[Suspect]:
         return
     if schedulers.DEFAULT_NAME in {p.scheduler for p in mute} or {p.scheduler for p in mute} & served:
         return  # a name that is served: the field that sends pods there is another detector's
-    asked = say.listed(sorted({p.scheduler for p in mute}))
+    asked = wording.listed(sorted({p.scheduler for p in mute}))
     cause = Cause(
-        f"no scheduler called {asked} answers: the one that looks at the PodGroup goes by the name {say.listed(spoke)}",
+        f"no scheduler called {asked} answers: the one that looks at the PodGroup goes by the name {wording.listed(spoke)}",
         f"start the scheduler with --scheduler-name={asked}, or set spec.schedulerName of the Job to {spoke[0]} "
         "(the admission has an option --scheduler-name for its default)",
     )
-    seen = (
-        f"schedulerName {asked} is that of {say.count(len(mute), 'pod')}, and nothing was said about them; "
-    )
+    seen = f"schedulerName {asked} is that of {wording.count(len(mute), 'pod')}, and nothing was said about them; "
     seen += f"{spoke[0]} spoke about "
     seen += f"PodGroup {s.group.name if s.group else ''}"
     yield fault(
-        "scheduler-unknown", Stage.SCHEDULER, cause, seen, SURE, where=say.places(mute), rows=("REF-008", "INV-001"),
+        "scheduler-unknown", Stage.SCHEDULER, cause, seen, SURE, where=wording.places(mute), rows=("REF-008", "INV-001"),
         evidence=tuple(p.keys["created"] for p in mute[:4]), look=VOLCANO,
     )  # fmt: skip
 
@@ -200,9 +198,9 @@ def may_not(s: Situation) -> Iterator[Suspect]:
                 "pods/binding (kubectl get validatingwebhookconfigurations)",
             )
             look = (LOG,) if names.nearest(pod.scheduler, ["volcano"]) else ()
-        seen = f"{say.part(s.held, s.minimum)} members placed; {pod.name}: {words.short(text)}"
+        seen = f"{wording.part(s.held, s.minimum)} members placed; {pod.name}: {words.short(text)}"
         yield fault(
-            "scheduler-denied", Stage.SCHEDULER, cause, seen, where=say.places(s.unbound), evidence=(key,),
+            "scheduler-denied", Stage.SCHEDULER, cause, seen, where=wording.places(s.unbound), evidence=(key,),
             rows=("GANG-001", "INV-001"), look=look,
         )  # fmt: skip
         return

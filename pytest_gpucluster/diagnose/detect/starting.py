@@ -10,7 +10,7 @@ from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import say
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 SLOW_START = 60.0
@@ -80,9 +80,9 @@ def failed_starts(s: Situation) -> Iterator[Suspect]:
         pod, container, message = found[0]
         said = words.short(message) or "the runtime says nothing"
         cause = Cause(f"{pod.name} did not start: {meaning}; the runtime says: {said}", fix)
-        seen = f"{len(pods)} of {say.count(len(s.pods), 'pod')}: container {container} was never started (StartError)"
+        seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')}: container {container} was never started (StartError)"
         yield fault(
-            "start-error", Stage.START, cause, seen, where=say.places(pods),
+            "start-error", Stage.START, cause, seen, where=wording.places(pods),
             rows=("HLT-004",) if "GPU" in meaning else (),
             evidence=tuple(p.keys.get("finished") or p.keys["created"] for p in pods[:4]),
             look=(f"kubectl describe pod{s.space} {pod.name}", f"kubectl describe node {pod.node}"),
@@ -145,11 +145,9 @@ def _image_suspect(s: Situation, image: str, pods: list[PodStory], message: str)
         f"the image {image or 'of a container'} cannot be pulled",
         fix or "check the image's name, the pull secrets, and that the node reaches the registry",
     )
-    seen = (
-        f"{len(pods)} of {say.count(len(s.pods), 'pod')} wait for it: {words.short(message) or 'no message'}"
-    )
+    seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')} wait for it: {words.short(message) or 'no message'}"
     return fault(
-        "image", Stage.START, cause, seen, where=say.places(pods), rows=("INV-007",),
+        "image", Stage.START, cause, seen, where=wording.places(pods), rows=("INV-007",),
         evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]),
         look=(f"kubectl describe pod{s.space} {pods[0].name}",),
     )  # fmt: skip
@@ -182,9 +180,9 @@ def _start_suspect(s: Situation, reason: str, pods: list[PodStory], message: str
             "correct what the message names: a ConfigMap or Secret that does not exist, a command that the image "
             "lacks, a volume path",
         )
-    seen = f"{len(pods)} of {say.count(len(s.pods), 'pod')}: {words.short(message) or reason}"
+    seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')}: {words.short(message) or reason}"
     return fault(
-        "start", Stage.START, cause, seen, where=say.places(pods),
+        "start", Stage.START, cause, seen, where=wording.places(pods),
         look=(f"kubectl describe pod{s.space} {pods[0].name}",),
         evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]),
     )  # fmt: skip

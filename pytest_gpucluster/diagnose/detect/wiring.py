@@ -9,7 +9,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE,
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import faults, plugins, pytorch, say
+from pytest_gpucluster.judge import faults, plugins, pytorch, wording
 from pytest_gpucluster.requirement import Cause
 
 WIRED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
@@ -68,19 +68,19 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
     if matched:
         return
     tasks = ", ".join(str(task.get("name")) for task in job.tasks)
-    seen = f"tasks: {tasks}; plugins: {say.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
+    seen = f"tasks: {tasks}; plugins: {wording.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
     if users:
-        seen += "; " + say.listed([f"task {t} uses {', '.join(used)}" for t, used in users.items()], 3)
+        seen += "; " + wording.listed([f"task {t} uses {', '.join(used)}" for t, used in users.items()], 3)
     if unset:
         pod, (line, _) = next(iter(unset.items()))
         seen += f"; {pod} says: {line!r}"
     lacking = _lacking(s)
     if lacking:
-        seen += f"; {say.listed(lacking, 4)}"
+        seen += f"; {wording.listed(lacking, 4)}"
     keys = tuple(key for _, key in unset.values())[:4]
     rows = ("PLG-005", "PLG-001")
     look = (f"kubectl get vcjob{s.space} {s.name} -o jsonpath='{{.spec.plugins}} {{.spec.tasks[*].name}}'",)
-    more = {"where": say.places(s.pods), "evidence": keys or (job.key,), "rows": rows, "look": look}
+    more = {"where": wording.places(s.pods), "evidence": keys or (job.key,), "rows": rows, "look": look}
     if plan is None and not users and not unset:
         return  # a job that does not ask for the variables needs no plugin
     if plan is None and not unset and not (s.pods or users):
@@ -118,7 +118,7 @@ def svc_missing(s: Situation) -> Iterator[Suspect]:
             "state `svc: []` in spec.plugins, and check that Volcano's admission runs (kubectl get "
             "mutatingwebhookconfigurations)",
         )
-        seen = f"plugins: {say.listed(sorted(map(str, job.plugins)), 6)}"
+        seen = f"plugins: {wording.listed(sorted(map(str, job.plugins)), 6)}"
         yield fault(
             "svc-missing", Stage.WIRE, cause, seen, where=(s.title,), evidence=(job.key,), rows=("PLG-003",)
         )
@@ -160,13 +160,13 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
         "the Job has no mpi plugin: MPI_HOST is not set, no ssh keys are shared, and the workers refuse the master",
         f"add `plugins: {{mpi: [--master={master}, --worker={workers[0]}, --port=22]}}`; it turns ssh and svc on",
     )
-    seen = f"task {say.listed(users, 3)} runs mpirun; plugins: {say.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
+    seen = f"task {wording.listed(users, 3)} runs mpirun; plugins: {wording.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
     ssh = _log_hits(s, SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))
         seen += f"; {pod} says: {line!r}"
     yield fault(
-        "mpi-plugin", Stage.WIRE, cause, seen, SURE, where=say.places(s.pods) or (s.title,),
+        "mpi-plugin", Stage.WIRE, cause, seen, SURE, where=wording.places(s.pods) or (s.title,),
         rows=("PLG-009", "PLG-008"),
         evidence=(job.key, *(key for _, key in ssh.values()))[:4],
     )  # fmt: skip
@@ -184,7 +184,9 @@ def _no_ssh(s: Situation, text: str) -> Suspect:
         text, "state `ssh: []` and `svc: []` in spec.plugins, and check that Volcano's admission runs"
     )
     plugins_ = sorted(map(str, s.vcjob.plugins)) if s.vcjob else []
-    return fault("mpi-plugin", Stage.WIRE, cause, f"plugins: {say.listed(plugins_, 6)}", rows=("PLG-008",))
+    return fault(
+        "mpi-plugin", Stage.WIRE, cause, f"plugins: {wording.listed(plugins_, 6)}", rows=("PLG-008",)
+    )
 
 
 def ssh_refused(s: Situation) -> Iterator[Suspect]:
@@ -199,7 +201,7 @@ def ssh_refused(s: Situation) -> Iterator[Suspect]:
     workers = [task for task, spec in s.specs.items() if "sshd" in command_line(spec)]
     others = [p for p in s.pods if p.name != pod and p.phase != "Running"]
     if others:
-        text = f"ssh to the workers fails while {say.listed([p.name for p in others], 4)} do not run"
+        text = f"ssh to the workers fails while {wording.listed([p.name for p in others], 4)} do not run"
         fix = "start mpirun when the workers run (minAvailable of all tasks, a wait in the command)"
     elif not workers:
         text = "ssh to the workers fails: no task starts sshd"
@@ -244,8 +246,8 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     indexes = {str(t.get("name")): n for n, t in enumerate(s.vcjob.tasks)} if s.vcjob else {}
     places = [f"spec.tasks[{indexes[t]}].template.spec.containers[*]" if t in indexes else t for t in tasks]
     cause = Cause(
-        f"task {say.listed(tasks, 4)} asks for no GPU: {resource} is missing from its limits",
-        f"add resources.limits `{resource}: N` to {say.listed(places, 4)}",
+        f"task {wording.listed(tasks, 4)} asks for no GPU: {resource} is missing from its limits",
+        f"add resources.limits `{resource}: N` to {wording.listed(places, 4)}",
     )
     seen = "; ".join(
         [f"task {t}: limits {dict(_limits(specs[t])) or 'none'}" for t in tasks[:3]]
@@ -292,7 +294,7 @@ def too_few_nodes(s: Situation) -> Iterator[Suspect]:
             f"the launcher waits for {told['least']} nodes and the Job has {pods} pods that start it",
             "make --nnodes equal to the number of those pods (replicas of all tasks that run it)",
         )
-        seen = f"task {task}: {told.group(0)}; replicas: {say.listed([f'{t} {n}' for t, n in counts.items()], 6)}"
+        seen = f"task {task}: {told.group(0)}; replicas: {wording.listed([f'{t} {n}' for t, n in counts.items()], 6)}"
         yield fault(
             "too-few-nodes", Stage.WIRE, cause, seen, LIKELY, where=(s.title,), rows=("RDZV-001", "ELA-003")
         )

@@ -8,7 +8,16 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects import pods as stories
 from pytest_gpucluster.evidence.scheduling import gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import between, inventory, names_resolve, plugins, reach, refusal, say, terms
+from pytest_gpucluster.judge import (
+    between,
+    inventory,
+    names_resolve,
+    plugins,
+    reach,
+    refusal,
+    subjects,
+    wording,
+)
 from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
 
 UNRESOLVED = re.compile(
@@ -47,17 +56,17 @@ COMMANDS = Cause(
 )
 
 
-def _subjects(evidence: Evidence, given: terms.Given) -> tuple[Gang, ...]:
-    roles = tuple(role for role in terms.ROLE_KEYS if role not in ("blocker", "control"))
-    named = terms.cast(evidence, given, *roles)
-    return named if named is not None else terms.everyone(evidence)
+def _subjects(evidence: Evidence, given: subjects.Given) -> tuple[Gang, ...]:
+    roles = tuple(role for role in subjects.ROLE_KEYS if role not in ("blocker", "control"))
+    named = subjects.cast(evidence, given, *roles)
+    return named if named is not None else subjects.everyone(evidence)
 
 
-def gang_gate_reached(evidence: Evidence, given: terms.Given) -> Presupposed:
+def gang_gate_reached(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether some gang was held at the gang gate: all members made, unbound, and the gang scheduler said why."""
     name = "the gang gate was reached"
     refused = ""
-    limits = terms.of(evidence, given)
+    limits = subjects.of(evidence, given)
     for gang in _subjects(evidence, given):
         for gen in gang.generations:
             reading = gates.read(evidence, gang, gen)
@@ -67,14 +76,14 @@ def gang_gate_reached(evidence: Evidence, given: terms.Given) -> Presupposed:
                 text = (
                     f"{gang.name} was held at the gang gate from t={held.said.t:.2f} s ({held.seconds:.1f} s)"
                 )
-                return say.presupposed(name, held=True, observed=text, evidence=(held.said.key,))
+                return wording.presupposed(name, held=True, observed=text, evidence=(held.said.key,))
             if reading.enqueue:
                 said = reading.enqueue[0]
                 refused = f"{gang.name} was refused before the gang gate: at enqueue, {said.message}"
-    return say.presupposed(name, held=None, observed=refused or "no gang was held at the gang gate")
+    return wording.presupposed(name, held=None, observed=refused or "no gang was held at the gang gate")
 
 
-def members_made(evidence: Evidence, given: terms.Given) -> Presupposed:
+def members_made(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the members of the gangs under judgement could be created at all."""
     name = "the members can be created"
     gangs = _subjects(evidence, given)
@@ -90,26 +99,26 @@ def members_made(evidence: Evidence, given: terms.Given) -> Presupposed:
         why, key = next(iter(refused.values()))
         quota = EXCEEDED.search(why)
         by = f"ResourceQuota {quota['quota']} stops" if quota else "the API server refuses"
-        text = f"{by} the creation of {say.listed(list(refused), 4)}: {' '.join(why.split())[:160]}"
+        text = f"{by} the creation of {wording.listed(list(refused), 4)}: {' '.join(why.split())[:160]}"
         causes = (QUOTA if quota else NOT_CREATED,)
-        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(key,))
+        return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(key,))
     made = sum(len(gang.pods) for gang in gangs)
-    return say.presupposed(name, held=True if made else None, observed=f"{made} members were created")
+    return wording.presupposed(name, held=True if made else None, observed=f"{made} members were created")
 
 
-def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
+def pods_ran(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether containers of the gangs under judgement ran at all."""
     name = "pods run"
     gangs = _subjects(evidence, given)
     pods = [pod for gang in gangs for pod in gang.pods]
-    if not gangs and not terms.of(evidence, given).arranged:
+    if not gangs and not subjects.of(evidence, given).arranged:
         pods = list(stories.pods(evidence))  # A recording of pods that nobody made as a gang.
     blocked = [(pod, pod.blocked()) for pod in pods if pod.blocked() and pod.running is None]
     if blocked:
         pod, why = blocked[0]
         cause = REJECTED if fields.text(pod.last, "status", "reason") else IMAGE
         keys = (pod.keys.get("bound") or pod.keys["created"],)
-        return say.presupposed(
+        return wording.presupposed(
             name, held=False, observed=f"{pod.where}: {why}", causes=(cause,), evidence=keys
         )
     logged = payload_lines.words(evidence).logged
@@ -117,9 +126,9 @@ def pods_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
     if ran:
         text = f"{len(ran)} of {len(pods)} pods were seen to run"
         seen = tuple(pod.keys["running"] for pod in ran[:2] if "running" in pod.keys)
-        return say.presupposed(name, held=True, observed=text, evidence=seen)
+        return wording.presupposed(name, held=True, observed=text, evidence=seen)
     text = f"none of {len(pods)} pods was seen to run"
-    return say.presupposed(name, held=None, observed=text if pods else f"{text}{_not_made(evidence)}")
+    return wording.presupposed(name, held=None, observed=text if pods else f"{text}{_not_made(evidence)}")
 
 
 def _not_made(evidence: Evidence) -> str:
@@ -138,15 +147,17 @@ def _not_made(evidence: Evidence) -> str:
     return f": {fields.text(first, 'request')} was answered {fields.number(first, 'code')}: {why[:200]}"
 
 
-def ranks_wired(evidence: Evidence, given: terms.Given) -> Presupposed:
+def ranks_wired(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the pytorch plugin wired the ranks: what rows that need a working world stand on."""
     name = "the ranks are wired"
     env = plugins.pytorch_env(evidence, given)
     held = {Verdict.PASS: True, Verdict.FAIL: False}.get(env.verdict)
-    return say.presupposed(name, held=held, observed=env.observed, causes=env.causes, evidence=env.evidence)
+    return wording.presupposed(
+        name, held=held, observed=env.observed, causes=env.causes, evidence=env.evidence
+    )
 
 
-def master_name_resolves(evidence: Evidence, given: terms.Given) -> Presupposed:
+def master_name_resolves(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the master's name resolved where it was looked up."""
     name = "the master's name resolves"
     words = payload_lines.words(evidence)
@@ -157,7 +168,7 @@ def master_name_resolves(evidence: Evidence, given: terms.Given) -> Presupposed:
     failed = [w for w in last.values() if names_resolve.not_found(w)]
     asked = names_resolve.cluster_dns_asked(evidence, given)
     if failed and asked.held is False:
-        return say.presupposed(
+        return wording.presupposed(
             name, held=False, observed=asked.observed, causes=asked.causes, evidence=asked.evidence
         )
     if failed:
@@ -166,17 +177,17 @@ def master_name_resolves(evidence: Evidence, given: terms.Given) -> Presupposed:
             f"{word.data.get('name')} did not resolve from {word.pod} ({word.number('tries') or '?'} tries)"
         )
         causes = (names_resolve.NOT_READY, names_resolve.DNS)
-        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(word.key,))
+        return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(word.key,))
     if looked:
         text = f"{len(looked)} look-ups answered"
-        return say.presupposed(name, held=True, observed=text, evidence=(looked[0].key,))
+        return wording.presupposed(name, held=True, observed=text, evidence=(looked[0].key,))
     met = [w for w in (*words.of("sum"), *words.of("barrier")) if w.data.get("ok") is not False]
     formed = [w for w in met if w.uid in uids or not uids]
     if formed:
         text = "the members met, so the name was found"
-        return say.presupposed(name, held=True, observed=text, evidence=(formed[0].key,))
-    if not words.logged and not terms.of(evidence, given).arranged:
-        return say.presupposed(
+        return wording.presupposed(name, held=True, observed=text, evidence=(formed[0].key,))
+    if not words.logged and not subjects.of(evidence, given).arranged:
+        return wording.presupposed(
             name, held=True, observed="a recording without logs: nothing in it stands on a look-up"
         )
     return _torch_could_not_resolve(evidence, name)
@@ -187,18 +198,18 @@ def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
     lines = [(line, str(line.data.get("line") or "")) for line in evidence.lines if line.type == "LOG"]
     unknown = next(((line, text) for line, text in lines if UNRESOLVED.search(text)), None)
     if unknown is None:
-        return say.presupposed(name, held=None, observed="no look-up of the master's name was recorded")
+        return wording.presupposed(name, held=None, observed="no look-up of the master's name was recorded")
     line, text = unknown
     hosted = any(HOSTED.search(text) for _, text in lines)
     seen = f"{line.data.get('pod')} could not resolve the endpoint at t={line.t:.0f} s ({text.strip()[:160]})"
     if not hosted:
         seen += "; no agent says that it hosts the store"
-    return say.presupposed(
+    return wording.presupposed(
         name, held=False, observed=seen, causes=(names_resolve.NOT_READY,), evidence=(line.key,)
     )
 
 
-def master_port_open(evidence: Evidence, given: terms.Given) -> Presupposed:
+def master_port_open(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether nothing stood between the members and the master's port: what rows about meeting stand on."""
     name = "nothing stands between members and the master's port"
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
@@ -207,17 +218,19 @@ def master_port_open(evidence: Evidence, given: terms.Given) -> Presupposed:
     if stopped:
         one = stopped[0]
         causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
-        return say.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
+        return wording.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
     if any(one.ok for one in tried):
-        return say.presupposed(name, held=True, observed=f"{len(tried)} members tried it")
+        return wording.presupposed(name, held=True, observed=f"{len(tried)} members tried it")
     if any(word.data.get("ok") is not False for word in payload_lines.words(evidence).of("barrier")):
-        return say.presupposed(name, held=True, observed="the members met, so they reached it")
-    if not tried and not terms.of(evidence, given).arranged:
-        return say.presupposed(name, held=True, observed="no member's try of it was recorded, so none failed")
-    return say.presupposed(name, held=None, observed="no member's try of the master's port was recorded")
+        return wording.presupposed(name, held=True, observed="the members met, so they reached it")
+    if not tried and not subjects.of(evidence, given).arranged:
+        return wording.presupposed(
+            name, held=True, observed="no member's try of it was recorded, so none failed"
+        )
+    return wording.presupposed(name, held=None, observed="no member's try of the master's port was recorded")
 
 
-def members_find_each_other(evidence: Evidence, given: terms.Given) -> Presupposed:
+def members_find_each_other(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether members found the names of the others before they formed a group."""
     name = "the members' names resolve"
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
@@ -231,13 +244,15 @@ def members_find_each_other(evidence: Evidence, given: terms.Given) -> Presuppos
         causes = (names_resolve.NO_SERVER,) if silent else (names_resolve.NOT_READY, names_resolve.DNS)
         asked = names_resolve.cluster_dns_asked(evidence, given)
         causes = (*asked.causes, *causes)
-        return say.presupposed(name, held=False, observed=text, causes=causes, evidence=(lost[0].key,))
-    held = True if over or not terms.of(evidence, given).arranged else None
+        return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(lost[0].key,))
+    held = True if over or not subjects.of(evidence, given).arranged else None
     keys = tuple(word.key for word in over[:2])
-    return say.presupposed(name, held=held, observed=f"{len(over)} members found all names", evidence=keys)
+    return wording.presupposed(
+        name, held=held, observed=f"{len(over)} members found all names", evidence=keys
+    )
 
 
-def no_interception(evidence: Evidence, given: terms.Given) -> Presupposed:
+def no_interception(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether an endpoint out of reach is so because nobody hosts it, and not because something stands between."""
     name = "nothing stands between members and the endpoint"
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
@@ -246,43 +261,45 @@ def no_interception(evidence: Evidence, given: terms.Given) -> Presupposed:
     if stopped:
         one = stopped[0]
         causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
-        return say.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
+        return wording.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
     text = (
         f"{len(tried)} tries were refused or open"
         if tried
         else "no try that was dropped or reset was recorded"
     )
-    held = True if tried or not terms.of(evidence, given).arranged else None
-    return say.presupposed(name, held=held, observed=text, evidence=tuple(one.key for one in tried[:2]))
+    held = True if tried or not subjects.of(evidence, given).arranged else None
+    return wording.presupposed(name, held=held, observed=text, evidence=tuple(one.key for one in tried[:2]))
 
 
-def scheduler_answers(evidence: Evidence, given: terms.Given) -> Presupposed:
+def scheduler_answers(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the gang scheduler looked at what was submitted."""
     name = "the gang scheduler answers"
     phase = inventory.phase_given(evidence, given)
     held = {Verdict.PASS: True, Verdict.FAIL: False}.get(phase.verdict)
-    return say.presupposed(
+    return wording.presupposed(
         name, held=held, observed=phase.observed, causes=phase.causes, evidence=phase.evidence
     )
 
 
-def control_ran(evidence: Evidence, given: terms.Given) -> Presupposed:
+def control_ran(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether a fitting control ran on the same queue as the refused gang."""
     name = "a fitting control ran"
-    named = terms.cast(evidence, given, "subject")
-    gangs = named if named is not None else [g for g in terms.everyone(evidence) if g.whole is None]
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else [g for g in subjects.everyone(evidence) if g.whole is None]
     if not gangs:
-        return say.presupposed(name, held=None, observed="no refused gang in the evidence")
+        return wording.presupposed(name, held=None, observed="no refused gang in the evidence")
     held, why = refusal.control_of(evidence, given, gangs[0])
-    return say.presupposed(name, held=held, observed=why, causes=(refusal.BLOCKED,) if held is False else ())
+    return wording.presupposed(
+        name, held=held, observed=why, causes=(refusal.BLOCKED,) if held is False else ()
+    )
 
 
-def eviction_permitted(evidence: Evidence, given: terms.Given) -> Presupposed:  # noqa: ARG001
+def eviction_permitted(evidence: Evidence, given: subjects.Given) -> Presupposed:  # noqa: ARG001
     """Say whether the API server took our request for an eviction; where none was made nothing stands on it."""
     return _taken(evidence, "evict", "pods may be evicted", EVICTION)
 
 
-def commands_permitted(evidence: Evidence, given: terms.Given) -> Presupposed:  # noqa: ARG001
+def commands_permitted(evidence: Evidence, given: subjects.Given) -> Presupposed:  # noqa: ARG001
     """Say whether the API server took our commands to Jobs; where none was given nothing stands on it."""
     return _taken(evidence, "command", "Jobs may be given commands", COMMANDS)
 
@@ -293,6 +310,8 @@ def _taken(evidence: Evidence, case: str, name: str, cause: Cause) -> Presuppose
     if refused:
         code, request = refused[0].data.get("code"), refused[0].data.get("request")
         text = f"{request}: refused, HTTP {code}"
-        return say.presupposed(name, held=False, observed=text, causes=(cause,), evidence=(refused[0].key,))
+        return wording.presupposed(
+            name, held=False, observed=text, causes=(cause,), evidence=(refused[0].key,)
+        )
     keys = tuple(line.key for line in answers[:2])
-    return say.presupposed(name, held=True, observed=f"{len(answers)} requests were taken", evidence=keys)
+    return wording.presupposed(name, held=True, observed=f"{len(answers)} requests were taken", evidence=keys)

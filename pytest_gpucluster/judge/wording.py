@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.scheduling import gangs, schedulers
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
-from pytest_gpucluster.judge import terms
+from pytest_gpucluster.judge import subjects
 from pytest_gpucluster.plain import names, plurals
 from pytest_gpucluster.plain import schedulers as known
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Refusal, Verdict
@@ -162,7 +162,7 @@ def cause_of_one_by_one(gang: gangs.Gang, declared: str = "") -> Cause:
         return QUOTA_ABOVE
     if native is not None:
         return native
-    if gang.scheduler == schedulers.DEFAULT_NAME and not terms.gang_scheduler(gang):
+    if gang.scheduler == schedulers.DEFAULT_NAME and not subjects.gang_scheduler(gang):
         return WRONG_SCHEDULER
     return NO_GANG_PLUGIN
 
