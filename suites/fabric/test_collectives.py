@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import (
-    fabric_bandwidth,
-    fabric_devices,
-    fabric_floors,
-    fabric_forced,
-    fabric_pairs,
-    fabric_sockets,
-    fabric_stall,
-    presuppositions,
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.fabric import (
+    bus_bandwidth,
+    floor_sanity,
+    forced_transport,
+    pairwise_sweep,
+    rank_devices,
+    stalled_collective,
+    switched_off,
 )
 
 from ..scenarios.collectives import collectives, forced, sockets, stalled
@@ -22,8 +22,8 @@ from ..scenarios.collectives import collectives, forced, sockets, stalled
     level="must",
     documents="R P",
     scenario=collectives,
-    judge=fabric_bandwidth.reaches_floor,
-    presupposes=[presuppositions.pods_ran, fabric_devices.apart],
+    judge=bus_bandwidth.reaches_floor,
+    presupposes=[presuppositions.pods_ran, rank_devices.apart],
     defects=["fabric.wrong-element", "fabric.below-the-floor", "node.corrupts-collectives"],
 )
 def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
@@ -40,8 +40,8 @@ def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
     level="must",
     documents="+",
     scenario=forced,
-    judge=fabric_forced.forms,
-    presupposes=[presuppositions.pods_ran, fabric_devices.apart],
+    judge=forced_transport.forms,
+    presupposes=[presuppositions.pods_ran, rank_devices.apart],
     defects=["fabric.forced-network-fails", "fabric.forced-and-ignored"],
 )
 def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], N
     level="must",
     documents="R",
     scenario=stalled,
-    judge=fabric_stall.ends_named,
+    judge=stalled_collective.ends_named,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.stall-unbounded", "fabric.stall-unnamed"],
 )
@@ -76,8 +76,8 @@ def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) 
     level="should",
     documents="+",
     scenario=collectives,
-    judge=fabric_pairs.names_slow,
-    presupposes=[presuppositions.pods_ran, fabric_devices.apart],
+    judge=pairwise_sweep.names_slow,
+    presupposes=[presuppositions.pods_ran, rank_devices.apart],
     defects=["fabric.slow-link"],
 )
 def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
@@ -94,7 +94,7 @@ def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
     level="must",
     documents="+",
     scenario=collectives,
-    judge=fabric_devices.own_devices,
+    judge=rank_devices.own_devices,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.two-ranks-on-one-gpu", "fabric.a-node-is-missing", "node.shares-a-device"],
 )
@@ -112,7 +112,7 @@ def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
     level="must",
     documents="+",
     scenario=collectives,
-    judge=fabric_floors.plausible,
+    judge=floor_sanity.plausible,
     defects=["fabric.floor-without-shape", "fabric.floor-above-the-wires", "profile.floor-in-gbits"],
 )
 def test_floors_are_plausible(settle: Callable[[], None]) -> None:
@@ -129,7 +129,7 @@ def test_floors_are_plausible(settle: Callable[[], None]) -> None:
     level="control",
     documents="R P",
     scenario=sockets,
-    judge=fabric_sockets.seen_on_sockets,
+    judge=switched_off.seen_on_sockets,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.not-switched-off"],
 )

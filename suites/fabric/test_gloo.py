@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import interface, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.fabric import gloo_interface
 
 from ..scenarios.indexed import indexed_world
 
@@ -13,7 +14,7 @@ from ..scenarios.indexed import indexed_world
     level="must",
     documents="P",
     scenario=indexed_world,
-    judge=interface.on_declared_interface,
+    judge=gloo_interface.on_declared_interface,
     presupposes=[presuppositions.pods_ran, presuppositions.members_find_each_other],
     defects=["fabric.another-interface", "fabric.wrong-sum", "node.corrupts-collectives"],
 )

@@ -3,13 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import (
-    fabric_communicator,
-    fabric_inside,
-    fabric_settings,
-    fabric_transport,
-    presuppositions,
-)
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.fabric import communicator, intra_node, nccl_settings, transport
 
 from ..scenarios.collectives import collectives
 
@@ -19,7 +14,7 @@ from ..scenarios.collectives import collectives
     level="must",
     documents="R J P",
     scenario=collectives,
-    judge=fabric_transport.on_declared,
+    judge=transport.on_declared,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.one-rank-on-sockets", "fabric.another-network"],
 )
@@ -37,7 +32,7 @@ def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[
     level="must",
     documents="R J",
     scenario=collectives,
-    judge=fabric_transport.with_gdr,
+    judge=transport.with_gdr,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.no-gdr"],
 )
@@ -55,7 +50,7 @@ def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
     level="must",
     documents="R P",
     scenario=collectives,
-    judge=fabric_transport.nobody_on_tcp,
+    judge=transport.nobody_on_tcp,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.one-rank-on-sockets", "fabric.sockets-chosen"],
 )
@@ -73,7 +68,7 @@ def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
     level="must",
     documents="R J",
     scenario=collectives,
-    judge=fabric_communicator.holds_all,
+    judge=communicator.holds_all,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.worlds-apart"],
 )
@@ -90,7 +85,7 @@ def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
     level="must",
     documents="R P",
     scenario=collectives,
-    judge=fabric_communicator.declared_adapters,
+    judge=communicator.declared_adapters,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.another-adapter"],
 )
@@ -107,7 +102,7 @@ def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
     level="must",
     documents="R P",
     scenario=collectives,
-    judge=fabric_settings.as_declared,
+    judge=nccl_settings.as_declared,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.another-setting"],
 )
@@ -125,7 +120,7 @@ def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None])
     level="must",
     documents="+",
     scenario=collectives,
-    judge=fabric_inside.on_declared_path,
+    judge=intra_node.on_declared_path,
     presupposes=[presuppositions.pods_ran],
     defects=["fabric.shared-memory"],
 )

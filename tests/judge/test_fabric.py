@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.hardware import collectives
-from pytest_gpucluster.judge import fabric_devices, fabric_floors
+from pytest_gpucluster.judge.fabric import floor_sanity, rank_devices
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -22,7 +22,7 @@ def recorded():
 
 def devices(evidence):
     """Judge FAB-014."""
-    return fabric_devices.own_devices(evidence, evidence.given)
+    return rank_devices.own_devices(evidence, evidence.given)
 
 
 def changed(evidence, event, change):
@@ -183,7 +183,7 @@ def test_a_rank_that_was_started_anew_begins_again(recorded):
 
 def test_floors_are_judged_without_any_rank(recorded):
     """All floors of the shipped list carry their shape and lie within their wires."""
-    finding = fabric_floors.plausible(recorded, recorded.given)
+    finding = floor_sanity.plausible(recorded, recorded.given)
     assert finding.verdict is Verdict.PASS
     assert all(number.bound and number.value < number.bound for number in finding.numbers)
 
@@ -191,8 +191,8 @@ def test_floors_are_judged_without_any_rank(recorded):
 def test_no_floor_declared_is_not_applicable(recorded):
     """Nothing to judge."""
     given = {**recorded.given, "fabric": {**recorded.given["fabric"], "floors": []}}
-    assert fabric_floors.plausible(recorded, given).verdict is Verdict.NOT_APPLICABLE
-    assert fabric_floors.plausible(recorded, {}).verdict is Verdict.INCONCLUSIVE
+    assert floor_sanity.plausible(recorded, given).verdict is Verdict.NOT_APPLICABLE
+    assert floor_sanity.plausible(recorded, {}).verdict is Verdict.INCONCLUSIVE
 
 
 def test_one_bad_floor_leaves_the_row_undecided(recorded):
@@ -200,6 +200,6 @@ def test_one_bad_floor_leaves_the_row_undecided(recorded):
     listed = [dict(one) for one in recorded.given["fabric"]["floors"]]
     listed[1]["busbw"] = 5.0
     given = {**recorded.given, "fabric": {**recorded.given["fabric"], "floors": listed}}
-    finding = fabric_floors.plausible(recorded, given)
+    finding = floor_sanity.plausible(recorded, given)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "sockets reach it" in finding.observed

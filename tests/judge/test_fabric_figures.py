@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_pairs
+from pytest_gpucluster.judge.fabric import bus_bandwidth, pairwise_sweep
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -36,12 +36,12 @@ def declared(evidence, **more):
 
 def bandwidth(evidence):
     """Judge FAB-006."""
-    return fabric_bandwidth.reaches_floor(evidence, evidence.given)
+    return bus_bandwidth.reaches_floor(evidence, evidence.given)
 
 
 def pairs(evidence):
     """Judge FAB-012."""
-    return fabric_pairs.names_slow(evidence, evidence.given)
+    return pairwise_sweep.names_slow(evidence, evidence.given)
 
 
 def test_floors_that_are_reached_pass_with_their_origin(fast):

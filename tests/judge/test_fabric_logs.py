@@ -7,20 +7,20 @@ import re
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import fabric_communicator, fabric_inside, fabric_settings, fabric_transport
+from pytest_gpucluster.judge.fabric import communicator, intra_node, nccl_settings, transport
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 from tests.defects import construct, matrix
 
 ROWS = {
-    "FAB-001": fabric_transport.on_declared,
-    "FAB-002": fabric_transport.with_gdr,
-    "FAB-003": fabric_transport.nobody_on_tcp,
-    "FAB-004": fabric_communicator.holds_all,
-    "FAB-005": fabric_communicator.declared_adapters,
-    "FAB-017": fabric_settings.as_declared,
-    "FAB-018": fabric_inside.on_declared_path,
+    "FAB-001": transport.on_declared,
+    "FAB-002": transport.with_gdr,
+    "FAB-003": transport.nobody_on_tcp,
+    "FAB-004": communicator.holds_all,
+    "FAB-005": communicator.declared_adapters,
+    "FAB-017": nccl_settings.as_declared,
+    "FAB-018": intra_node.on_declared_path,
 }
 
 

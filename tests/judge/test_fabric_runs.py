@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import fabric_forced, fabric_sockets, fabric_stall
+from pytest_gpucluster.judge.fabric import forced_transport, stalled_collective, switched_off
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests.defects import matrix
@@ -51,17 +51,17 @@ def waited_in_vain(evidence):
 
 def forced(evidence):
     """Judge FAB-010."""
-    return fabric_forced.forms(evidence, evidence.given)
+    return forced_transport.forms(evidence, evidence.given)
 
 
 def stall(evidence):
     """Judge FAB-011."""
-    return fabric_stall.ends_named(evidence, evidence.given)
+    return stalled_collective.ends_named(evidence, evidence.given)
 
 
 def sockets(evidence):
     """Judge FAB-016."""
-    return fabric_sockets.seen_on_sockets(evidence, evidence.given)
+    return switched_off.seen_on_sockets(evidence, evidence.given)
 
 
 def test_a_forced_network_that_is_used_passes(recorded):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import dns_wait, indexed, interface, names_resolve, presuppositions
+from pytest_gpucluster.judge import dns_wait, indexed, names_resolve, presuppositions
+from pytest_gpucluster.judge.fabric import gloo_interface
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -51,7 +52,7 @@ def real(name: str) -> Evidence:
     [
         ("indexed-world", indexed.finds_its_members, "pass", "fail"),
         ("name-wait", dns_wait.bounded, "pass", "fail"),
-        ("indexed-world", interface.on_declared_interface, "pass", "inconclusive"),
+        ("indexed-world", gloo_interface.on_declared_interface, "pass", "inconclusive"),
     ],
 )
 def test_real_kubelets_and_coredns(
@@ -285,7 +286,7 @@ def test_nothing_is_said_of_evidence_without_a_wait() -> None:
 
 def test_connections_on_the_declared_interface_pass() -> None:
     """By what the kernel lists, with the interface as the number's origin."""
-    finding = judged(interface.on_declared_interface, world())
+    finding = judged(gloo_interface.on_declared_interface, world())
     assert finding.verdict == "pass"
     (number,) = finding.numbers
     assert (number.value, number.bound, number.origin) == (2.0, 2.0, "profile interface")
@@ -293,7 +294,7 @@ def test_connections_on_the_declared_interface_pass() -> None:
 
 def test_an_undeclared_interface_is_measured_and_not_judged() -> None:
     """Rule 4 of the catalogue."""
-    finding = judged(interface.on_declared_interface, world(), interface=None)
+    finding = judged(gloo_interface.on_declared_interface, world(), interface=None)
     assert finding.verdict == "not_applicable"
     assert "connected over eth0" in finding.observed
 
@@ -301,13 +302,13 @@ def test_an_undeclared_interface_is_measured_and_not_judged() -> None:
 def test_a_wrong_sum_fails_whatever_is_declared() -> None:
     """The result is no matter of interfaces."""
     _, wrong = mutants.MUTANTS["fabric.wrong-sum"]
-    assert judged(interface.on_declared_interface, wrong(world()), interface=None).verdict == "fail"
+    assert judged(gloo_interface.on_declared_interface, wrong(world()), interface=None).verdict == "fail"
 
 
 def test_the_variable_alone_is_no_evidence() -> None:
     """It asks for eth0, the connections are elsewhere: the pod and both are named."""
     _, elsewhere = mutants.MUTANTS["fabric.another-interface"]
-    finding = judged(interface.on_declared_interface, elsewhere(world()))
+    finding = judged(gloo_interface.on_declared_interface, elsewhere(world()))
     assert finding.verdict == "fail"
     assert "is connected over net1 (GLOO_SOCKET_IFNAME is eth0)" in finding.observed
 
@@ -316,7 +317,7 @@ def test_an_interface_that_pods_do_not_have() -> None:
     """Gloo says so at once; what it says is enough."""
     text = "RuntimeError: [enforce fail at device.cc:83] ifa != nullptr. Unable to find address for: ib7"
     lines = [{"t": 3.0, "type": "LOG", "pod": "w-0", "uid": "u", "line": text}]
-    finding = interface.on_declared_interface(recordings.evidence_of(lines), {"interface": "ib7"})
+    finding = gloo_interface.on_declared_interface(recordings.evidence_of(lines), {"interface": "ib7"})
     assert finding.verdict == "fail"
     assert "ib7" in finding.observed
     assert "no interface" in finding.causes[0].text
@@ -325,4 +326,4 @@ def test_an_interface_that_pods_do_not_have() -> None:
 def test_members_without_a_connection_decide_nothing() -> None:
     """A world of one, or a look before the connections were there."""
     alone = base.on("reduced", lambda word: word.update(interfaces={}))(world())
-    assert judged(interface.on_declared_interface, alone).verdict == "inconclusive"
+    assert judged(gloo_interface.on_declared_interface, alone).verdict == "inconclusive"

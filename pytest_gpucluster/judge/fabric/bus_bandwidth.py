@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_doubts, fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import plausibility, shared
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.measure.collective import Floor, Shape, size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -43,14 +44,14 @@ IMPOSSIBLE = Cause(
 @subjects.judge
 def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-006."""
-    gang = fabric_terms.subject(evidence, given)
-    told = fabric_terms.told(evidence, gang)
-    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    gang = shared.subject(evidence, given)
+    told = shared.told(evidence, gang)
+    nothing = shared.nobody(evidence, told, gang, REQUIRED)
     if nothing is not None:
         return nothing
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("evidence", fabric_terms.keys(told))
+        more.setdefault("evidence", shared.keys(told))
         return wording.finding(verdict, REQUIRED, text, gang, **more)
 
     wrong = [
@@ -58,26 +59,26 @@ def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     ]
     if wrong:
         listed = wording.listed(
-            [f"{rank.where}: {fabric_doubts.what(one)}, {one.wrong} elements" for rank, one in wrong], 4
+            [f"{rank.where}: {plausibility.what(one)}, {one.wrong} elements" for rank, one in wrong], 4
         )
-        where = fabric_terms.places([rank for rank, _ in wrong])
+        where = shared.places([rank for rank, _ in wrong])
         return found(Verdict.FAIL, f"wrong data: {listed}", violation=True, causes=(WRONG,), where=where)
     unfinished = incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished
     for odd, cause in (
-        (fabric_doubts.unchecked(told), fabric_doubts.UNCHECKED),
-        (fabric_doubts.partly(told), fabric_doubts.PARTLY),
+        (plausibility.unchecked(told), plausibility.UNCHECKED),
+        (plausibility.partly(told), plausibility.PARTLY),
     ):
         if odd:
             return found(Verdict.INCONCLUSIVE, odd, causes=(cause,))
     figures = slowest(told)
     if told.cpu:
-        text = f"{fabric_terms.CPU}; the data is right, the figures are no measure of it"
+        text = f"{shared.CPU}; the data is right, the figures are no measure of it"
         return found(Verdict.NOT_APPLICABLE, text, numbers=(*_starts(told), *_numbers(figures, [])))
-    odd = fabric_doubts.impossible(told)
+    odd = plausibility.impossible(told)
     if odd:
-        return found(Verdict.INCONCLUSIVE, odd, causes=(fabric_doubts.CONTRADICTS,))
+        return found(Verdict.INCONCLUSIVE, odd, causes=(plausibility.CONTRADICTS,))
     return _compared(given, told, figures, gang)
 
 
@@ -85,7 +86,7 @@ def incomplete(
     evidence: Evidence, given: subjects.Given, told: Told, gang: Gang | None, required: str
 ) -> Finding | None:
     """Return what ranks that are missing, failed, stood still or told no figures make of a row; None for none."""
-    keys = fabric_terms.keys(told)
+    keys = shared.keys(told)
     stalled = [rank for rank in told.ranks if rank.stalled is not None]
     failed = [rank for rank in told.ranks if rank.failed is not None]
     for ranks, what in ((stalled, "stands still"), (failed, "failed")):
@@ -94,10 +95,10 @@ def incomplete(
             said = "" if word is None else str(word.data.get("error") or word.data.get("collective") or "")
             text = f"{ranks[0].where} {what}: {said}"
             return wording.finding(
-                Verdict.FAIL, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys,
-                where=fabric_terms.places(ranks),
+                Verdict.FAIL, required, text, gang, causes=(shared.DIED,), evidence=keys,
+                where=shared.places(ranks),
             )  # fmt: skip
-    absent = fabric_terms.missing(told, fabric_terms.expected(given, told) or len(told.ranks))
+    absent = shared.missing(told, shared.expected(given, told) or len(told.ranks))
     mute = [rank for rank in told.ranks if not rank.results]
     bad = [rank for rank in told.ranks if rank.problems]
     if not (absent or mute or bad):
@@ -116,9 +117,9 @@ def incomplete(
     if expired is not None:
         text += f"; waited for {expired[0]}"
     verdict = Verdict.FAIL if died else Verdict.INCONCLUSIVE
-    where = fabric_terms.places(mute or bad) or None
+    where = shared.places(mute or bad) or None
     more = {} if where is None else {"where": where}
-    return wording.finding(verdict, required, text, gang, causes=(fabric_terms.DIED,), evidence=keys, **more)
+    return wording.finding(verdict, required, text, gang, causes=(shared.DIED,), evidence=keys, **more)
 
 
 def slowest(told: Told) -> dict[tuple[str, int], tuple[float, Rank]]:
@@ -136,8 +137,8 @@ def _compared(
     given: subjects.Given, told: Told, figures: dict[tuple[str, int], tuple[float, Rank]], gang: Gang | None
 ) -> Finding:
     """Compare with the floors of this shape."""
-    shape = fabric_terms.shape(given, told)
-    keys = fabric_terms.keys(told)
+    shape = shared.shape(given, told)
+    keys = shared.keys(told)
 
     def found(verdict: Verdict, text: str, floors: Iterable[Floor], **more: object) -> Finding:
         numbers = (*_starts(told), *_numbers(figures, list(floors)))
@@ -149,7 +150,7 @@ def _compared(
     if shape is None:
         return found(Verdict.INCONCLUSIVE, "the nodes do not hold equally many ranks: no floor fits", ())
     device = told.ranks[0].says("device_name")
-    floors = [floor for floor, _ in fabric_terms.floors(given) if _fits(floor, shape, device)]
+    floors = [floor for floor, _ in shared.floors(given) if _fits(floor, shape, device)]
     impossible = _impossible(shape, figures, floors)
     if impossible:
         return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
@@ -157,10 +158,10 @@ def _compared(
     if expected is not None and expected != shape.nodes:
         text = f"{wording.count(expected, 'node')} expected, the figures are of {shape.text()}"
         return found(Verdict.INCONCLUSIVE, text, ())
-    unlike = fabric_doubts.unlike(told, floors)
+    unlike = plausibility.unlike(told, floors)
     if not floors:
         if unlike:
-            return found(Verdict.INCONCLUSIVE, unlike, (), causes=(fabric_doubts.CONTRADICTS,))
+            return found(Verdict.INCONCLUSIVE, unlike, (), causes=(plausibility.CONTRADICTS,))
         text = f"no floor is declared for {shape.text()} of {device or 'an unknown GPU'}"
         return found(Verdict.NOT_APPLICABLE, f"{text}; the data is right, figures as measured", ())
     bad = [(floor, why) for floor in floors if (why := floor.implausible())]
@@ -181,7 +182,7 @@ def _compared(
         listed = wording.listed(
             [f"{f.collective} of {size_text(s)} {r:.4g} of {f.busbw:g} GB/s" for f, s, r, _ in below], 4
         )
-        where = fabric_terms.places([rank for *_, rank in below])
+        where = shared.places([rank for *_, rank in below])
         return found(Verdict.FAIL, f"below the floor: {listed}", floors, causes=(SLOW, LINK), where=where)
     if unmeasured or few:
         text = (
@@ -191,7 +192,7 @@ def _compared(
         )
         return found(Verdict.INCONCLUSIVE, text, floors)
     if unlike:
-        return found(Verdict.INCONCLUSIVE, unlike, floors, causes=(fabric_doubts.CONTRADICTS,))
+        return found(Verdict.INCONCLUSIVE, unlike, floors, causes=(plausibility.CONTRADICTS,))
     text = f"{wording.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
     return found(Verdict.PASS, text, floors)
 

@@ -3,8 +3,10 @@
 from collections import Counter
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
-from pytest_gpucluster.judge.fabric_ground import Ground
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import connections
+from pytest_gpucluster.judge.fabric.connections import Ground
+from pytest_gpucluster.judge.fabric.shared import fabric
 from pytest_gpucluster.measure.nccl import line_patterns
 from pytest_gpucluster.measure.nccl.facts import Path
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -36,14 +38,14 @@ NO_NVLS = Cause(
 @subjects.judge
 def on_declared_path(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-018."""
-    ground = fabric_ground.of(evidence, given, REQUIRED, between=False)
+    ground = connections.of(evidence, given, REQUIRED, between=False)
     if isinstance(ground, Finding):
         return ground
     each = Counter(rank.node for rank in ground.told.ranks)
     shared = sorted(node for node, count in each.items() if count > 1)
     if not shared:
         return ground.found(Verdict.NOT_APPLICABLE, "every node has one rank: nothing goes inside a node")
-    declared = str(fabric_terms.fabric(given).get("intra_node") or "")
+    declared = str(fabric(given).get("intra_node") or "")
     least = BETTER.index(declared) if declared in BETTER else BETTER.index("P2P")
     inside = [path for path in ground.facts.paths if _inside(ground, path)]
     worse = [path for path in inside if BETTER.index(_kind(path)) < min(least, BETTER.index("P2P"))]

@@ -10,7 +10,8 @@ from collections import Counter
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -45,23 +46,23 @@ NO_UUID = Cause(
 @subjects.judge
 def own_devices(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-014."""
-    gang = fabric_terms.subject(evidence, given)
-    told = fabric_terms.told(evidence, gang)
-    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    gang = shared.subject(evidence, given)
+    told = shared.told(evidence, gang)
+    nothing = shared.nobody(evidence, told, gang, REQUIRED)
     if nothing is not None:
         return nothing
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("evidence", fabric_terms.keys(told))
+        more.setdefault("evidence", shared.keys(told))
         return wording.finding(verdict, REQUIRED, text, gang, **more)
 
-    world = fabric_terms.expected(given, told) or len(told.ranks)
+    world = shared.expected(given, told) or len(told.ranks)
     seen = _seen(told, world)
     if seen is not None:
         text, ranks, cause = seen
-        where = fabric_terms.places(ranks)
+        where = shared.places(ranks)
         return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=where)
-    absent = fabric_terms.missing(told, world)
+    absent = shared.missing(told, world)
     if absent:
         return _incomplete(evidence, told, gang, world, absent)
     short = _nodes(given, told)
@@ -70,12 +71,12 @@ def own_devices(evidence: Evidence, given: subjects.Given) -> Finding:
     mute = [rank for rank in told.ranks if not rank.says("uuid")]
     if mute:
         text = f"{wording.count(len(mute), 'rank')} of {world} cannot say which device they have"
-        return found(Verdict.INCONCLUSIVE, text, causes=(NO_UUID,), where=fabric_terms.places(mute))
+        return found(Verdict.INCONCLUSIVE, text, causes=(NO_UUID,), where=shared.places(mute))
     nodes = sorted({rank.node for rank in told.ranks})
     by = "the driver" if all(r.says("uuid_by") == "driver" for r in told.ranks) else "the device plugin"
     text = f"{world} ranks on {wording.listed(nodes)}, each with a device of its own (ids by {by})"
     number = Number("devices", float(len({_identity(r) for r in told.ranks})), "", float(world), "one a rank")
-    return found(Verdict.PASS, text, numbers=(number,), where=fabric_terms.places(list(told.ranks)))
+    return found(Verdict.PASS, text, numbers=(number,), where=shared.places(list(told.ranks)))
 
 
 def _identity(rank: Rank) -> tuple[str, str]:
@@ -141,7 +142,7 @@ def _incomplete(evidence: Evidence, told: Told, gang: Gang | None, world: int, a
     if expired is not None:
         text += f"; waited for {expired[0]}"
     return wording.finding(
-        verdict, REQUIRED, text, gang, causes=(fabric_terms.NO_RANK,), evidence=fabric_terms.keys(told)
+        verdict, REQUIRED, text, gang, causes=(shared.NO_RANK,), evidence=shared.keys(told)
     )
 
 

@@ -3,8 +3,9 @@
 import re
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
-from pytest_gpucluster.judge.fabric_ground import Ground, cause
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import connections, shared
+from pytest_gpucluster.judge.fabric.connections import Ground, cause
 from pytest_gpucluster.measure.nccl import advice, networks
 from pytest_gpucluster.measure.nccl.facts import Path
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -38,7 +39,7 @@ JOINED = "P2P/MNNVL"
 def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-001."""
     transport = _transport(given)
-    ground = fabric_ground.of(evidence, given, DECLARED, between=True)
+    ground = connections.of(evidence, given, DECLARED, between=True)
     if isinstance(ground, Finding):
         return ground
     if not transport:
@@ -65,10 +66,10 @@ def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
 @subjects.judge
 def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-002."""
-    ground = fabric_ground.of(evidence, given, GDR, between=True)
+    ground = connections.of(evidence, given, GDR, between=True)
     if isinstance(ground, Finding):
         return ground
-    if fabric_terms.fabric(given).get("gdr") != "required":
+    if shared.fabric(given).get("gdr") != "required":
         text = f"GPUDirect RDMA is not declared as required (fabric.gdr); in use it is on: {ground.facts.gdr}"
         return ground.found(Verdict.NOT_APPLICABLE, text)
     without = [path for path in ground.between if not path.gdr]
@@ -93,7 +94,7 @@ def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
 def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-003."""
     transport = _transport(given)
-    ground = fabric_ground.of(evidence, given, NO_TCP, between=True)
+    ground = connections.of(evidence, given, NO_TCP, between=True)
     if isinstance(ground, Finding):
         return ground
     on_tcp = sorted({path.rank for path in ground.between if path.carrier == networks.TCP})
@@ -133,7 +134,7 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
 
 
 def _transport(given: subjects.Given) -> str:
-    return str(fabric_terms.fabric(given).get("transport") or "")
+    return str(shared.fabric(given).get("transport") or "")
 
 
 def _label(path: Path) -> str:
@@ -148,7 +149,7 @@ def _fits(path: Path, transport: str, given: subjects.Given) -> bool:
     if networks.is_reduction(path.name):
         # Reduction in the network goes beside the network that carries the rest.
         return transport in ("NET/SHARP", "NET/IB")
-    named = str(fabric_terms.fabric(given).get("network") or "")
+    named = str(shared.fabric(given).get("network") or "")
     if named:
         return path.name.lower() == named.lower()
     right = NAMES[transport].fullmatch(path.name) is not None if transport in NAMES else False

@@ -1,8 +1,9 @@
 """FAB-004, FAB-005: one communicator with every rank, and the declared adapters behind it."""
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
-from pytest_gpucluster.judge.fabric_ground import cause
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import connections, shared
+from pytest_gpucluster.judge.fabric.connections import cause
 from pytest_gpucluster.measure.nccl import Facts, advice, verdict
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -22,7 +23,7 @@ UNSEEN = Cause(
 @subjects.judge
 def holds_all(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-004."""
-    ground = fabric_ground.of(evidence, given, ONE, between=False)
+    ground = connections.of(evidence, given, ONE, between=False)
     if isinstance(ground, Finding):
         return ground
     facts, world = ground.facts, ground.world
@@ -62,11 +63,11 @@ def _one_holds(facts: Facts, world: int) -> bool:
 @subjects.judge
 def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-005."""
-    ground = fabric_ground.of(evidence, given, ADAPTERS, between=True)
+    ground = connections.of(evidence, given, ADAPTERS, between=True)
     if isinstance(ground, Finding):
         return ground
     facts = ground.facts
-    declared = [str(one) for one in fabric_terms.fabric(given).get("hcas") or []]
+    declared = [str(one) for one in shared.fabric(given).get("hcas") or []]
     used = wording.listed(list(facts.hcas_used)) or "none that is known"
     if not declared:
         text = f"no adapters are declared (fabric.hcas); in use: {used}"

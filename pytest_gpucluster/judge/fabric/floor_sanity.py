@@ -1,7 +1,8 @@
 """FAB-015: a floor of bandwidth carries its shape and is one that its hardware can reach, and sockets cannot."""
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import shared
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -22,9 +23,9 @@ UNITS = Cause(
 @subjects.judge
 def plausible(evidence: Evidence, given: subjects.Given) -> Finding:  # noqa: ARG001 (what is declared is in given)
     """Judge FAB-015."""
-    if not fabric_terms.fabric(given):
+    if not shared.fabric(given):
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "nobody says what is declared of the fabric")
-    listed = [floor for floor, _ in fabric_terms.floors(given)]
+    listed = [floor for floor, _ in shared.floors(given)]
     if not listed:
         text = "the profile declares no floor of bandwidth (fabric.floors, fabric.floor_file)"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)

@@ -6,7 +6,8 @@ NCCL is told the one network that it may use (NCCL_NET): what would else be a si
 from pytest_gpucluster.evidence.hardware.collectives import Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import bus_bandwidth, rank_logs, shared
 from pytest_gpucluster.measure.nccl import Facts
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -32,16 +33,16 @@ OVERRIDDEN = Cause(
 @subjects.judge
 def forms(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-010."""
-    gang = fabric_terms.subject(evidence, given)
-    told = fabric_terms.told(evidence, gang)
+    gang = shared.subject(evidence, given)
+    told = shared.told(evidence, gang)
     forced = str(given.get("forced") or "")
     if not forced:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no network was forced", gang)
-    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    nothing = shared.nobody(evidence, told, gang, REQUIRED)
     if nothing is not None:
         return nothing
-    unfinished = fabric_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
-    facts = fabric_logs.facts(evidence, given, gang)
+    unfinished = bus_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
+    facts = rank_logs.facts(evidence, given, gang)
     failed = [rank for rank in told.ranks if rank.failed is not None or rank.stalled is not None]
     if failed:
         word = failed[0].failed or failed[0].stalled
@@ -53,7 +54,7 @@ def forms(evidence: Evidence, given: subjects.Given) -> Finding:
         text = f"{VARIABLE}={forced}: {failed[0].where}: {why}"
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, causes=(ABSENT, NAME), violation=True,
-            where=fabric_terms.places(failed), evidence=fabric_terms.keys(told),
+            where=shared.places(failed), evidence=shared.keys(told),
         )  # fmt: skip
     return unfinished or _decided(evidence, given, (told, facts), gang)
 
@@ -63,16 +64,14 @@ def _decided(
 ) -> Finding:
     """Judge by the log what was formed, and over what."""
     told, facts = seen
-    forced, world = str(given.get("forced")), fabric_terms.expected(given, told)
+    forced, world = str(given.get("forced")), shared.expected(given, told)
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return wording.finding(
-            verdict, REQUIRED, text, gang, evidence=fabric_logs.keys(evidence, gang), **more
-        )
+        return wording.finding(verdict, REQUIRED, text, gang, evidence=rank_logs.keys(evidence, gang), **more)
 
     if facts.nranks is None:
         text = "the ranks' logs show no communicator"
-        return found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,))
+        return found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,))
     if world is not None and facts.nranks != world:
         text = f"the largest communicator has {facts.nranks} of {world} ranks"
         return found(Verdict.FAIL, text, violation=True, causes=(ABSENT,))
@@ -85,19 +84,19 @@ def _decided(
     values = facts.settings.get(VARIABLE, {})
     if not values:
         text = f"no rank's log says that {VARIABLE} is in force"
-        return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN, fabric_logs.SILENT))
+        return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN, rank_logs.SILENT))
     strange = [value for value in values if not _same(value, forced)]
     if strange:
         text = f"{VARIABLE}={forced} was set, in force is {wording.listed(strange)}"
         return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN,))
     if not any(path.carrier for path in facts.paths):
         text = f"no rank printed a connection over {forced}"
-        return found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,))
-    doubt = fabric_logs.doubt(facts)
+        return found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,))
+    doubt = rank_logs.doubt(facts)
     if doubt is not None:
         return found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
     text = f"{VARIABLE}={forced}: one communicator of {facts.nranks} ranks over {wording.listed(list(facts.net))}"
-    return found(Verdict.PASS, text, where=fabric_terms.places(list(told.ranks)))
+    return found(Verdict.PASS, text, where=shared.places(list(told.ranks)))
 
 
 def _same(name: str, forced: str) -> bool:

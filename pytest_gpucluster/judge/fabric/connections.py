@@ -12,7 +12,8 @@ from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_logs, fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import rank_logs, shared
 from pytest_gpucluster.measure.nccl import Facts, advice
 from pytest_gpucluster.measure.nccl.facts import Path
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
@@ -41,7 +42,7 @@ class Ground:
     def found(self, verdict: Verdict, text: str, **more: object) -> Finding:
         """Return a finding with the keys of the logs that it was read from."""
         keys = tuple(log.key for log in self.logs)[:12]
-        more.setdefault("evidence", keys or fabric_terms.keys(self.told))
+        more.setdefault("evidence", keys or shared.keys(self.told))
         return wording.finding(verdict, self.required, text, self.gang, **more)
 
     def fail(self, text: str, ranks: Iterable[int], *causes: Cause) -> Finding:
@@ -53,9 +54,7 @@ class Ground:
         """Return ranks with pods and nodes."""
         wanted = set(ranks)
         known = [rank for rank in self.told.ranks if rank.rank in wanted]
-        return (
-            fabric_terms.places(known) or tuple(f"rank {number}" for number in sorted(wanted))[: wording.MANY]
-        )
+        return shared.places(known) or tuple(f"rank {number}" for number in sorted(wanted))[: wording.MANY]
 
     def rank(self, number: int) -> Rank | None:
         """Return a rank by its number."""
@@ -93,10 +92,10 @@ class Ground:
         heard = {log.rank for log in self.logs if log.whole and log.lines}
         silent = payload_lines.absent(self.world, heard)
         if not silent:
-            doubt = fabric_logs.doubt(self.facts)
+            doubt = rank_logs.doubt(self.facts)
             return None if doubt is None else self.found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
         text = f"the NCCL log of rank {wording.listed([str(n) for n in silent])} of {self.world} is not there, or not whole"
-        return self.found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,), where=self.where(silent))
+        return self.found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,), where=self.where(silent))
 
 
 def of(evidence: Evidence, given: subjects.Given, required: str, *, between: bool) -> Ground | Finding:
@@ -108,19 +107,19 @@ def of(evidence: Evidence, given: subjects.Given, required: str, *, between: boo
         required: what must hold.
         between: whether the row is about traffic between nodes, and so does not apply to one.
     """
-    gang = fabric_terms.subject(evidence, given)
-    told = fabric_terms.told(evidence, gang)
-    nothing = fabric_terms.nobody(evidence, told, gang, required)
+    gang = shared.subject(evidence, given)
+    told = shared.told(evidence, gang)
+    nothing = shared.nobody(evidence, told, gang, required)
     if nothing is not None:
         return nothing
     if told.cpu:
-        return wording.finding(Verdict.NOT_APPLICABLE, required, fabric_terms.CPU, gang)
-    world = fabric_terms.expected(given, told) or len(told.ranks)
+        return wording.finding(Verdict.NOT_APPLICABLE, required, shared.CPU, gang)
+    world = shared.expected(given, told) or len(told.ranks)
     if between and len({rank.node for rank in told.ranks}) < 2 and (subjects.count(given, "nodes") or 1) < 2:
         text = "all ranks are on one node: nothing goes between nodes"
         return wording.finding(Verdict.NOT_APPLICABLE, required, text, gang)
     logs = nccl_logs.read(evidence, subjects.uids(gang))
-    return Ground(required, gang, told, fabric_logs.facts(evidence, given, gang), world, logs)
+    return Ground(required, gang, told, rank_logs.facts(evidence, given, gang), world, logs)
 
 
 def cause(one: advice.Advice) -> Cause:

@@ -9,7 +9,8 @@ from pytest_gpucluster.evidence.hardware import collectives
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_doubts, fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import plausibility, shared
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -35,9 +36,9 @@ UNNAMED = Cause(
 @subjects.judge
 def ends_named(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-011."""
-    gang = fabric_terms.subject(evidence, given)
-    told = fabric_terms.told(evidence, gang)
-    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    gang = shared.subject(evidence, given)
+    told = shared.told(evidence, gang)
+    nothing = shared.nobody(evidence, told, gang, REQUIRED)
     if nothing is not None:
         return nothing
     bound = subjects.seconds(given, "stall_bound")
@@ -46,9 +47,7 @@ def ends_named(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "no rank was kept outside of a collective", gang
         )
-    return _decided(
-        evidence, (told, gang), bound, absent, fabric_terms.expected(given, told) or len(told.ranks)
-    )
+    return _decided(evidence, (told, gang), bound, absent, shared.expected(given, told) or len(told.ranks))
 
 
 def _decided(
@@ -65,17 +64,15 @@ def _decided(
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         more.setdefault("numbers", (number,))
-        return wording.finding(
-            verdict, REQUIRED, text, gang, evidence=keys or fabric_terms.keys(told), **more
-        )
+        return wording.finding(verdict, REQUIRED, text, gang, evidence=keys or shared.keys(told), **more)
 
     expired = subjects.timed_out(evidence)
     silent = [rank for rank in told.ranks if rank.stalled is None and rank.failed is None]
     if expired is not None:
         text = f"{silent[0].where if silent else 'a rank'} did not end; waited for {expired[0]}"
-        where = fabric_terms.places(silent or list(told.ranks))
+        where = shared.places(silent or list(told.ranks))
         return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
-    missing = fabric_terms.missing(told, world)
+    missing = shared.missing(told, world)
     if missing:
         return found(
             Verdict.INCONCLUSIVE, f"rank {wording.listed([str(n) for n in missing])} of {world} said nothing"
@@ -83,19 +80,19 @@ def _decided(
     late = [rank for rank, seconds in waits if seconds is not None and seconds > bound + SLACK]
     if late:
         text = f"{late[0].where} waited {_waited(late[0]):g} s, the bound is {bound:g} s"
-        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=fabric_terms.places(late))
+        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=shared.places(late))
     if odd:
-        return found(Verdict.INCONCLUSIVE, odd, causes=(fabric_doubts.CONTRADICTS,))
+        return found(Verdict.INCONCLUSIVE, odd, causes=(plausibility.CONTRADICTS,))
     if not waits:
         return found(Verdict.INCONCLUSIVE, "no collective stood still: nothing was tried")
     if silent:
         text = f"{silent[0].where} ended without a word about the collective"
         verdict = Verdict.INCONCLUSIVE if told.torn else Verdict.FAIL
-        return found(verdict, text, causes=(UNNAMED,), where=fabric_terms.places(silent))
+        return found(verdict, text, causes=(UNNAMED,), where=shared.places(silent))
     unended = _unended(told)
     if unended:
         text = f"{unended[0].where} says that it stood still, and never ended: its pod ran on until it was deleted"
-        where = fabric_terms.places(unended)
+        where = shared.places(unended)
         if any(rank.pod is None for rank in unended) or evidence.gaps("Pod", unended[0].word.t, evidence.end):
             return found(
                 Verdict.INCONCLUSIVE, f"nobody saw how the pod of {unended[0].where} ended", where=where
@@ -103,7 +100,7 @@ def _decided(
         return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
     unnamed = [(rank, why) for rank, _ in waits if (why := _unnamed(rank, absent))]
     if unnamed:
-        where = fabric_terms.places([rank for rank, _ in unnamed])
+        where = shared.places([rank for rank, _ in unnamed])
         text = f"{unnamed[0][0].where}: {unnamed[0][1]}"
         return found(Verdict.FAIL, text, violation=True, causes=(UNNAMED,), where=where)
     culprit = next((rank.where for rank in told.ranks if rank.rank == absent), f"rank {absent}")

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_doubts, fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import bus_bandwidth, plausibility, shared
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -61,24 +62,24 @@ class Link:
 @subjects.judge
 def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-012."""
-    gang = fabric_terms.subject(evidence, given)
-    told = fabric_terms.told(evidence, gang)
-    nothing = fabric_terms.nobody(evidence, told, gang, REQUIRED)
+    gang = shared.subject(evidence, given)
+    told = shared.told(evidence, gang)
+    nothing = shared.nobody(evidence, told, gang, REQUIRED)
     if nothing is not None:
         return nothing
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("evidence", fabric_terms.keys(told))
+        more.setdefault("evidence", shared.keys(told))
         return wording.finding(verdict, REQUIRED, text, gang, **more)
 
     if told.cpu:
-        return found(Verdict.NOT_APPLICABLE, fabric_terms.CPU)
-    unfinished = fabric_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
+        return found(Verdict.NOT_APPLICABLE, shared.CPU)
+    unfinished = bus_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished
-    odd = fabric_doubts.unchecked(told, pairs=True) or fabric_doubts.impossible(told, pairs=True)
+    odd = plausibility.unchecked(told, pairs=True) or plausibility.impossible(told, pairs=True)
     if odd:
-        return found(Verdict.INCONCLUSIVE, odd, causes=(fabric_doubts.UNCHECKED, fabric_doubts.CONTRADICTS))
+        return found(Verdict.INCONCLUSIVE, odd, causes=(plausibility.UNCHECKED, plausibility.CONTRADICTS))
     links, unpaired = _links(told)
     if unpaired:
         return found(Verdict.INCONCLUSIVE, f"not all pairs were measured: {wording.listed(unpaired, 4)}")
@@ -86,7 +87,7 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
         return found(
             Verdict.INCONCLUSIVE, "no pair exchanged data: there is one rank, or the sweep was left out"
         )
-    own = fabric_terms.fabric(given)
+    own = shared.fabric(given)
     share = subjects.seconds(own, "slow_share") or SHARE
     rates = [link.rate for link in links]
     middle, origin = statistics.median_high(rates), f"{share:g} of the median of {len(links)} links"
@@ -103,9 +104,9 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     )
     slow = [link for link in links if link.rate < least]
     if not slow:
-        odd = fabric_doubts.unlike(told, pairs=True) or _too_fast(given, told, links)
+        odd = plausibility.unlike(told, pairs=True) or _too_fast(given, told, links)
         if odd:
-            return found(Verdict.INCONCLUSIVE, odd, numbers=numbers, causes=(fabric_doubts.CONTRADICTS,))
+            return found(Verdict.INCONCLUSIVE, odd, numbers=numbers, causes=(plausibility.CONTRADICTS,))
         between = f"{wording.count(len(links), 'link')} between {wording.count(len(_nodes(links)), 'node')}"
         text = f"{between}, none below {least:.4g} GB/s"
         return found(Verdict.PASS, text, numbers=numbers)
@@ -165,7 +166,7 @@ def _nodes(links: list[Link]) -> set[str]:
 
 def _wire(given: subjects.Given, told: Told, links: list[Link]) -> float | None:
     """Return what the adapters of one rank carry, where traffic crosses nodes and the profile says it."""
-    shape = fabric_terms.shape(given, told)
+    shape = shared.shape(given, told)
     if shape is None or not all(link.nodes[0] != link.nodes[1] for link in links):
         return None
     return None if not shape.by_nics or shape.wires is None else shape.wires / shape.gpus
@@ -173,7 +174,7 @@ def _wire(given: subjects.Given, told: Told, links: list[Link]) -> float | None:
 
 def _too_fast(given: subjects.Given, told: Told, links: list[Link]) -> str:
     """Return a link that is faster than all adapters of a node together, or than any link; "" for none."""
-    shape = fabric_terms.shape(given, told)
+    shape = shared.shape(given, told)
     wires = shape.wires if shape is not None and shape.by_nics else None
     for link in links:
         most = wires if wires is not None and link.nodes[0] != link.nodes[1] else collective.BEYOND

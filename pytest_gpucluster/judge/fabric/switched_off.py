@@ -7,7 +7,8 @@ of the rows that stand on it.
 from pytest_gpucluster.evidence.hardware.collectives import Told
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import fabric_bandwidth, fabric_logs, fabric_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import bus_bandwidth, rank_logs, shared
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.measure.collective import size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -23,17 +24,17 @@ UNHEARD = Cause(
 @subjects.judge
 def seen_on_sockets(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-016."""
-    good, off = fabric_terms.subject(evidence, given), fabric_terms.subject(evidence, given, "contrast")
+    good, off = shared.subject(evidence, given), shared.subject(evidence, given, "contrast")
     if off is None:
         text = "the run with the fabric switched off was not made"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, good)
-    told = fabric_terms.told(evidence, off)
-    nothing = fabric_terms.nobody(evidence, told, off, REQUIRED)
+    told = shared.told(evidence, off)
+    nothing = shared.nobody(evidence, told, off, REQUIRED)
     if nothing is not None:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, nothing.observed, off, causes=nothing.causes)
     if told.cpu:
-        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, fabric_terms.CPU, off)
-    unfinished = fabric_bandwidth.incomplete(evidence, given, told, off, REQUIRED)
+        return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, shared.CPU, off)
+    unfinished = bus_bandwidth.incomplete(evidence, given, told, off, REQUIRED)
     if unfinished is not None:
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, unfinished.observed, off, causes=unfinished.causes
@@ -46,9 +47,9 @@ def _decided(
 ) -> Finding:
     """Compare the transports of both runs."""
     good, off = runs
-    before, after = fabric_logs.facts(evidence, given, good), fabric_logs.facts(evidence, given, off)
-    keys = fabric_logs.keys(evidence, off)
-    figures = _figures(fabric_terms.told(evidence, good), told)
+    before, after = rank_logs.facts(evidence, given, good), rank_logs.facts(evidence, given, off)
+    keys = rank_logs.keys(evidence, off)
+    figures = _figures(shared.told(evidence, good), told)
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
         return wording.finding(verdict, REQUIRED, text, off, evidence=keys, numbers=_numbers(figures), **more)
@@ -60,7 +61,7 @@ def _decided(
         return found(Verdict.INCONCLUSIVE, text, causes=(UNHEARD,))
     if not on_sockets:
         text = "no connection line between nodes was read of the run with the fabric switched off"
-        return found(Verdict.INCONCLUSIVE, text, causes=(fabric_logs.SILENT,))
+        return found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,))
     fast = sorted({path.name for path in before.paths if path.carrier and path.carrier != nccl.networks.TCP})
     if before.ranks_on(nccl.networks.TCP) or not fast:
         seen = "is on sockets" if before.ranks_on(nccl.networks.TCP) else "shows no connection between nodes"
@@ -77,7 +78,7 @@ def _decided(
 
 def _figures(good: Told, off: Told) -> list[tuple[str, int, float, float]]:
     """Return collective, size and the figure of both runs, those of an all-reduce at the largest size last."""
-    fast, slow = fabric_bandwidth.slowest(good), fabric_bandwidth.slowest(off)
+    fast, slow = bus_bandwidth.slowest(good), bus_bandwidth.slowest(off)
     common = sorted(set(fast) & set(slow), key=lambda one: (one[1], one[0] == "all_reduce", one[0]))
     return [(name, size, fast[name, size][0], slow[name, size][0]) for name, size in common]
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import fabric_ground, fabric_terms, subjects, wording
-from pytest_gpucluster.judge.fabric_ground import Ground
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.fabric import connections, shared
+from pytest_gpucluster.judge.fabric.connections import Ground
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -50,10 +51,10 @@ UNREAD = Cause(
 @subjects.judge
 def as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-017."""
-    ground = fabric_ground.of(evidence, given, REQUIRED, between=False)
+    ground = connections.of(evidence, given, REQUIRED, between=False)
     if isinstance(ground, Finding):
         return ground
-    own = fabric_terms.fabric(given)
+    own = shared.fabric(given)
     settings, env = own.get("settings") or {}, own.get("env") or {}
     declared = (
         {str(key): str(value) for key, value in settings.items()} if isinstance(settings, Mapping) else {}

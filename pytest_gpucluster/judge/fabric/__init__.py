@@ -1,0 +1,1 @@
+"""Judges of the traffic between ranks: transports, communicators, bus bandwidth."""
