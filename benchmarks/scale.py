@@ -276,14 +276,15 @@ def session(url: str) -> Any:
 def measure_gang(path: str) -> dict[str, Any]:
     """Judge a gang of many recorded members, as its file is read."""
     from pytest_gpucluster.evidence import read
-    from pytest_gpucluster.judge import gang, lifecycle
+    from pytest_gpucluster.judge import lifecycle
+    from pytest_gpucluster.judge.gang import runs_whole
 
     began = time.monotonic()
     evidence = read(path)
     read_in = time.monotonic() - began
     judges = {
-        "GANG-001": gang.runs_whole,
-        "GANG-002": gang.all_or_nothing,
+        "GANG-001": runs_whole.runs_whole,
+        "GANG-002": runs_whole.all_or_nothing,
         "LIFE-001": lifecycle.completes_with_policy,
     }
     began = time.monotonic()

@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.scheduling import capacity, gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.evidence.scheduling.gates import Held
 from pytest_gpucluster.judge import controls, refused, subjects, wording
-from pytest_gpucluster.judge.scarce import EPSILON
+from pytest_gpucluster.judge.gang.all_or_nothing import EPSILON
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 HARMLESS = (

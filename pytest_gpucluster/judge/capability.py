@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling import capacity, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import refused, subjects, unserved, wording
-from pytest_gpucluster.judge.scarce import EPSILON
+from pytest_gpucluster.judge.gang.all_or_nothing import EPSILON
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

@@ -5,7 +5,7 @@ from pytest_gpucluster.evidence.scheduling import kueue_quota
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import kueue_terms, subjects, wording
-from pytest_gpucluster.judge.half import halves, lasting
+from pytest_gpucluster.judge.gang.half_placement import halves, lasting
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "where the quota is above what the nodes have, plain Kueue starts part of a gang, and that is seen"

@@ -8,7 +8,8 @@ from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import evictions, gates
 from pytest_gpucluster.evidence.scheduling.evictions import Taken
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import scarce, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.gang import all_or_nothing
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "a gang that is preempted or reclaimed keeps minAvailable members, or loses all"
@@ -154,8 +155,8 @@ def _kept(
             held = gates.read(evidence, gang, gen).held
             if held is None or held.said is None or held.bound_after:
                 continue
-            seconds = scarce.watched(evidence, held)
-            if seconds >= limits.window - scarce.EPSILON:
+            seconds = all_or_nothing.watched(evidence, held)
+            if seconds >= limits.window - all_or_nothing.EPSILON:
                 text = f"{text}; {gang.name} wanted more for {seconds:.1f} s and got none"
                 keys = (*_keys(seen), *(said.key for said in held.reasons[:1]))
                 return wording.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=keys)

@@ -10,7 +10,7 @@ from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import capacity, gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import controls, subjects, wording
-from pytest_gpucluster.judge.scarce import EPSILON
+from pytest_gpucluster.judge.gang.all_or_nothing import EPSILON
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 

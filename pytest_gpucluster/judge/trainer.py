@@ -11,7 +11,8 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log.model import Evidence, Span
 from pytest_gpucluster.evidence.scheduling import gates
-from pytest_gpucluster.judge import barrier, pair, scarce, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.gang import all_or_nothing, barrier, two_gangs
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 
 REQUIRED = (
@@ -147,8 +148,8 @@ def _unsaid(evidence: Evidence, given: subjects.Given) -> bool:
 
 
 JUDGES: Mapping[str, Judge] = {
-    "two gangs for the room of one": pair.two_gangs,
-    "all or nothing": scarce.all_or_nothing,
+    "two gangs for the room of one": two_gangs.two_gangs,
+    "all or nothing": all_or_nothing.all_or_nothing,
     "runs whole": runs,
 }
 """What a scheduler must hold, in words, and who judges it; the first that fails is told in full."""

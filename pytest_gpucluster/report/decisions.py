@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import needs, needs_of_judges, placed
+from pytest_gpucluster.judge import needs, needs_of_judges
+from pytest_gpucluster.judge.gang import placing_scheduler
 from pytest_gpucluster.requirement import Cause, Finding, Requirement, Verdict
 
 MEMBER_FAILED = Cause(
@@ -43,7 +44,7 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
 
 _OF_MEMBERS = (
     (needs.broken_off, "a member did not come to the end that this row rests on: ", MEMBER_FAILED),
-    (placed.elsewhere, "", placed.CHANGED),
+    (placing_scheduler.elsewhere, "", placing_scheduler.CHANGED),
 )
 """What must not be so of any member on which a row rests: question, how its answer is told, and the cause."""
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import gang, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.gang import runs_whole
 
 from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
 
@@ -13,7 +14,7 @@ from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
     level="must",
     documents="R J P",
     scenario=scarce_gang,
-    judge=gang.all_or_nothing,
+    judge=runs_whole.all_or_nothing,
     presupposes=[presuppositions.gang_gate_reached],
     smoke=True,
     defects=["gang.binds-partially", "gang.forgets-room", "gang.min-member-short"],
@@ -32,7 +33,7 @@ def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     level="must",
     documents="P",
     scenario=two_gangs,
-    judge=gang.two_gangs,
+    judge=runs_whole.two_gangs,
     presupposes=[presuppositions.gang_gate_reached],
     defects=["gang.binds-partially", "gang.starves-loser"],
 )
@@ -50,7 +51,7 @@ def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:
     level="control",
     documents="R J P",
     scenario=contrast_gang,
-    judge=gang.half_placed_control,
+    judge=runs_whole.half_placed_control,
     defects=["default-scheduler.gang-aware"],
 )
 def test_the_default_scheduler_half_places_the_same_gang(settle: Callable[[], None]) -> None:

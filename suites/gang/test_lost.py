@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import lost
+from pytest_gpucluster.judge.gang import lost_member
 
 from ..scenarios.lost import lost_slot
 
@@ -14,7 +14,7 @@ from ..scenarios.lost import lost_slot
     documents="+",
     schedulers=["volcano", "native"],
     scenario=lost_slot,
-    judge=lost.reported,
+    judge=lost_member.reported,
     defects=["gang.never-reports-short", "gang.short-unsaid"],
 )
 def test_a_short_gang_says_so(settle: Callable[[], None]) -> None:
@@ -30,7 +30,7 @@ def test_a_short_gang_says_so(settle: Callable[[], None]) -> None:
     level="should",
     documents="+",
     scenario=lost_slot,
-    judge=lost.healed,
+    judge=lost_member.healed,
     defects=["gang.not-healed-unsaid"],
 )
 def test_a_gang_heals_when_its_slot_returns(settle: Callable[[], None]) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import minimums, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.gang import min_available
 
 from ..scenarios.minimums import minimums as scenario
 
@@ -13,7 +14,7 @@ from ..scenarios.minimums import minimums as scenario
     level="must",
     documents="J",
     scenario=scenario,
-    judge=minimums.never_below_minimum,
+    judge=min_available.never_below_minimum,
     presupposes=[presuppositions.members_made, presuppositions.gang_gate_reached],
     defects=["gang.binds-partially", "gang.bind-one-early"],
 )
@@ -32,7 +33,7 @@ def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None
     documents="J",
     schedulers=["volcano"],
     scenario=scenario,
-    judge=minimums.roles_gated,
+    judge=min_available.roles_gated,
     presupposes=[presuppositions.members_made, presuppositions.gang_gate_reached],
     defects=["gang.ignores-task-minimum"],
 )
@@ -52,7 +53,7 @@ def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:
     documents="J",
     schedulers=["volcano"],
     scenario=scenario,
-    judge=minimums.minimum_defaulted,
+    judge=min_available.minimum_defaulted,
     defects=["admission.no-default-minimum", "gang.minimum-not-defaulted"],
 )
 def test_min_available_defaults_to_the_sum(settle: Callable[[], None]) -> None:

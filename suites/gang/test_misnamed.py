@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import misnamed
+from pytest_gpucluster.judge.gang import scheduler_name
 
 from ..scenarios.misnamed import misnamed as scenario
 
@@ -14,7 +14,7 @@ from ..scenarios.misnamed import misnamed as scenario
     documents="R J",
     schedulers=["volcano"],
     scenario=scenario,
-    judge=misnamed.field_named_control,
+    judge=scheduler_name.field_named_control,
     defects=["admission.overwrites-scheduler", "gang.schedulers-agree", "gang.pods-renamed"],
 )
 def test_the_field_that_names_another_scheduler_is_named(settle: Callable[[], None]) -> None:

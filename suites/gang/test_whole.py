@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import gang, presuppositions, spreads
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.gang import runs_whole, spread
 
 from ..scenarios.healthy import healthy
 
@@ -13,7 +14,7 @@ from ..scenarios.healthy import healthy
     level="must",
     documents="R J",
     scenario=healthy,
-    judge=gang.runs_whole,
+    judge=runs_whole.runs_whole,
     presupposes=[
         presuppositions.pods_ran,
         presuppositions.master_name_resolves,
@@ -36,7 +37,7 @@ def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
     level="should",
     documents="R J",
     scenario=healthy,
-    judge=spreads.within,
+    judge=spread.within,
     presupposes=[presuppositions.pods_ran],
     defects=["gang.starts-apart", "gang.binds-apart"],
 )

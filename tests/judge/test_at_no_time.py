@@ -8,7 +8,8 @@ from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.scheduling import gangs, half_placement
-from pytest_gpucluster.judge import carried, controls
+from pytest_gpucluster.judge import controls
+from pytest_gpucluster.judge.gang import stated_minimum
 from pytest_gpucluster.plain import names
 from tests import recordings
 
@@ -298,4 +299,4 @@ def test_a_real_change_of_the_minimum_is_carried_over():
     """Volcano's own controllers, when a Job was changed: no departure."""
     found = [g for g in gangs.gangs(recordings.stream("d-refusals")) if g.name == "update-me"]
     assert [[said.value for said in g.groups[0].minimums] for g in found] == [[2, 1]]
-    assert all(carried.departed(g, g.minimum) is None for g in found)
+    assert all(stated_minimum.departed(g, g.minimum) is None for g in found)

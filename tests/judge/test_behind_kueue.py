@@ -6,7 +6,8 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.scheduling import gangs, gates
-from pytest_gpucluster.judge import gang, inventory, presuppositions, refusal
+from pytest_gpucluster.judge import inventory, presuppositions, refusal
+from pytest_gpucluster.judge.gang import runs_whole
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -21,23 +22,23 @@ def stream(name):
 @pytest.mark.parametrize(
     ("name", "judge", "verdict", "told"),
     [
-        ("k1-admitted", gang.runs_whole, "pass", "4 of 4 were Running at once"),
-        ("k1b-not-suspended-by-user", gang.runs_whole, "pass", "4 of 4 members bound"),
+        ("k1-admitted", runs_whole.runs_whole, "pass", "4 of 4 were Running at once"),
+        ("k1b-not-suspended-by-user", runs_whole.runs_whole, "pass", "4 of 4 members bound"),
         ("k2-over-quota-never-fits", refusal.over_large_refused, "pass", "refused at quota by kueue"),
         # A refusal without a fitting control on the same queue decides nothing.
         ("k2b-unknown-local-queue", refusal.over_large_refused, "inconclusive", "no fitting control"),
-        ("k2b-unknown-local-queue", gang.runs_whole, "inconclusive", "held at quota by kueue"),
+        ("k2b-unknown-local-queue", runs_whole.runs_whole, "inconclusive", "held at quota by kueue"),
         # All of the quota was taken: no part of the second would have fitted, so no gang rule was needed.
         (
             "k3-two-jobs-room-for-one",
-            gang.two_gangs,
+            runs_whole.two_gangs,
             "inconclusive",
             "left held nothing for 4.3 s at the gang gate",
         ),
-        ("k3-two-jobs-room-for-one", gang.all_or_nothing, "inconclusive", "weak evidence"),
-        ("k5-quota-above-capacity", gang.all_or_nothing, "fail", "16 of 17 members bound"),
+        ("k3-two-jobs-room-for-one", runs_whole.all_or_nothing, "inconclusive", "weak evidence"),
+        ("k5-quota-above-capacity", runs_whole.all_or_nothing, "fail", "16 of 17 members bound"),
         ("k5-quota-above-capacity", refusal.over_large_refused, "fail", "holds places"),
-        ("k9-without-admission", gang.all_or_nothing, "fail", "16 of 17 members bound"),
+        ("k9-without-admission", runs_whole.all_or_nothing, "fail", "16 of 17 members bound"),
     ],
 )
 def test_recorded_streams_are_judged_by_the_gang_rows(name, judge, verdict, told):
@@ -79,8 +80,8 @@ def test_a_suspended_job_is_held_at_its_gate():
     assert (held[0].name, held[2].gate, held[2].bound_after) == ("left", "quota", True)
     assert min(pod.created for pod in held[0].pods) >= held[2].end
     assert presuppositions.gang_gate_reached(evidence, {}).held is True
-    assert gang.all_or_nothing(evidence, {}).verdict == "pass"
-    assert gang.two_gangs(evidence, {}).verdict == "pass"
+    assert runs_whole.all_or_nothing(evidence, {}).verdict == "pass"
+    assert runs_whole.two_gangs(evidence, {}).verdict == "pass"
 
 
 def test_a_pod_of_a_refused_job_is_half_placement():
@@ -93,7 +94,7 @@ def test_a_pod_of_a_refused_job_is_half_placement():
         t=held.start + 0.2,
     )
     spoiled = base.with_lines(evidence, (*evidence.lines, early))
-    assert gang.all_or_nothing(spoiled, {}).verdict == "fail"
+    assert runs_whole.all_or_nothing(spoiled, {}).verdict == "fail"
     assert left.queue
 
 
@@ -109,7 +110,7 @@ def test_a_refusal_that_is_seen_before_its_job_counts():
             for line in evidence.lines
         ),
     )
-    assert gang.all_or_nothing(late, {}).verdict == "pass"
+    assert runs_whole.all_or_nothing(late, {}).verdict == "pass"
 
 
 def test_quota_that_was_never_refused_was_not_scarce():

@@ -8,7 +8,7 @@ import pytest
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Span
 from pytest_gpucluster.evidence.scheduling import gangs, lost_members
-from pytest_gpucluster.judge import lost
+from pytest_gpucluster.judge.gang import lost_member
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
@@ -40,16 +40,16 @@ def test_ends_on_purpose_are_no_losses():
     for name in ("a-gang-fits", "f4-abort-resume", "f2-podevicted-restartjob"):
         for short in _shortages(recordings.stream(name)):
             assert short.seconds < 0.6, name
-            assert lost.healed(recordings.stream(name), {}).verdict == "inconclusive"
+            assert lost_member.healed(recordings.stream(name), {}).verdict == "inconclusive"
 
 
 def test_own_scenario_passes_with_numbers():
     """The PodGroup says at once that it is short; the gang is whole within the declared time."""
     evidence = _own()
-    said = lost.reported(evidence, evidence.given)
+    said = lost_member.reported(evidence, evidence.given)
     assert said.verdict == "pass"
     assert "phase Unknown" in said.observed
-    healed = lost.healed(evidence, evidence.given)
+    healed = lost_member.healed(evidence, evidence.given)
     assert healed.verdict == "pass"
     (number,) = healed.numbers
     assert number.bound == evidence.given["recovery"]
@@ -62,11 +62,11 @@ def test_own_scenario_passes_with_numbers():
 
 def test_a_recorded_loss_on_real_components():
     """The cordoned node: reported within a period, and whole again after the node took pods again."""
-    said = lost.reported(recordings.stream(F10), {})
+    said = lost_member.reported(recordings.stream(F10), {})
     assert said.verdict == "pass"
     assert "15 of 16 members for 7.7 s" in said.observed
     assert "phase Unknown" in said.observed
-    healed = lost.healed(recordings.stream(F10), {"recovery": 60.0})
+    healed = lost_member.healed(recordings.stream(F10), {"recovery": 60.0})
     assert healed.verdict == "pass"
     assert "7.70 s after the loss (declared: 60.00 s)" in healed.observed
 
@@ -87,7 +87,7 @@ def test_the_return_of_a_node_is_the_return_of_its_slots():
     (short, _) = (*_shortages(evidence), None)
     assert short is not None
     assert short.returned == (10.4, "Node/gpu-1@10.400")
-    finding = lost.healed(evidence, {"recovery": 1.0})
+    finding = lost_member.healed(evidence, {"recovery": 1.0})
     assert finding.verdict == "pass"
     assert "whole again 0.69 s after its slot was back" in finding.observed
 
@@ -99,7 +99,7 @@ def _silent(evidence: Any) -> Any:
 def test_a_podgroup_that_never_says_so_fails():
     """A PodGroup that says Running while a member is missing for a window is a violation that names the member."""
     evidence = _silent(_own())
-    finding = lost.reported(evidence, evidence.given)
+    finding = lost_member.reported(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "never said so (Running)" in finding.observed
     assert finding.where == ("Pod/lost-worker-0 on gpu-0",)
@@ -109,7 +109,7 @@ def test_a_podgroup_that_never_says_so_fails():
 def test_silence_shorter_than_the_window_is_undecided():
     """A scheduler needs a session to notice."""
     evidence = _silent(_own())
-    finding = lost.reported(evidence, {**evidence.given, "window": 5.0})
+    finding = lost_member.reported(evidence, {**evidence.given, "window": 5.0})
     assert finding.verdict == "inconclusive"
     assert "shorter than the window of 5.00 s" in finding.observed
 
@@ -119,7 +119,7 @@ def test_silence_over_a_gap_is_undecided():
     base = _silent(_own())
     spans = [Span("Pod", 0.0, base.end, "test"), Span("Node", 0.0, base.end, "test")]
     evidence = mutants.with_lines(base, base.lines, spans=spans)
-    assert lost.reported(evidence, evidence.given).verdict == "inconclusive"
+    assert lost_member.reported(evidence, evidence.given).verdict == "inconclusive"
 
 
 def _native_loss() -> Any:
@@ -137,10 +137,10 @@ def _native_loss() -> Any:
 
 def test_a_native_podgroup_never_says_so():
     """The condition of a native PodGroup is terminal: that is the cause, with what to watch instead."""
-    finding = lost.reported(_native_loss(), {})
+    finding = lost_member.reported(_native_loss(), {})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "PodGroupInitiallyScheduled" in finding.causes[0].text
-    healed = lost.healed(_native_loss(), {})
+    healed = lost_member.healed(_native_loss(), {})
     assert healed.verdict == "inconclusive"
     assert "that its slot came back was not seen" in healed.observed
 
@@ -148,10 +148,10 @@ def test_a_native_podgroup_never_says_so():
 def test_not_healed_and_not_said_is_a_violation():
     """The slot is back, the member is not, and the PodGroup says Running."""
     evidence = mutants.MUTANTS["gang.not-healed-unsaid"][1](_own())
-    finding = lost.healed(evidence, evidence.given)
+    finding = lost_member.healed(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "its object says Running" in finding.observed
-    assert lost.reported(evidence, evidence.given).verdict == "pass"
+    assert lost_member.reported(evidence, evidence.given).verdict == "pass"
 
 
 def test_not_healed_but_said_is_allowed():
@@ -163,7 +163,7 @@ def test_not_healed_but_said_is_allowed():
 
     back = next(note.t for note in base.notes("slots-set") if note.data["slots"] > note.data["was"])
     evidence = mutants.each(base, lambda line: line.kind == "PodGroup" and line.t > back, short)
-    finding = lost.healed(evidence, evidence.given)
+    finding = lost_member.healed(evidence, evidence.given)
     assert finding.verdict == "pass"
     assert "its object says so: phase Unknown" in finding.observed
 
@@ -177,7 +177,7 @@ def test_too_late_and_not_said_is_a_violation():
         [line if line.t <= back else dataclasses.replace(line, t=line.t + 10) for line in base.lines],
         spans=[Span("*", 0.0, base.end + 10, "test")],
     )
-    finding = lost.healed(evidence, evidence.given)
+    finding = lost_member.healed(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "(declared: 2.00 s), and its object did not say so" in finding.observed
 
@@ -185,8 +185,8 @@ def test_too_late_and_not_said_is_a_violation():
 def test_healed_without_a_declared_time():
     """No time declared: reported as short until whole is right; healed in silence is measured and not judged."""
     told = {key: value for key, value in _own().given.items() if key != "recovery"}
-    assert lost.healed(_own(), told).verdict == "pass"
-    silent = lost.healed(_silent(_own()), told)
+    assert lost_member.healed(_own(), told).verdict == "pass"
+    silent = lost_member.healed(_silent(_own()), told)
     assert silent.verdict == "not_applicable"
     assert silent.numbers[0].value is not None
     assert "no recovery declared" in silent.numbers[0].origin
@@ -220,7 +220,7 @@ def test_a_state_without_a_history_is_read_from_the_object():
     }  # fmt: skip
     lines = [{"t": 0.0, "type": "ADDED", "object": obj} for obj in (group, *members)]
     evidence = recordings.evidence_of([*lines, {"t": 60.0, "type": "NOTE", "note": "end"}])
-    finding = lost.reported(evidence, {})
+    finding = lost_member.reported(evidence, {})
     assert finding.verdict == "pass"
     assert "8 of 20 members" in finding.observed
 
@@ -232,5 +232,5 @@ def test_nothing_lost_is_nothing_shown():
         recordings.stream("b2-fragmentation"),
         recordings.embedded("minimums"),
     ):
-        assert lost.reported(evidence, {}).verdict is Verdict.INCONCLUSIVE
-        assert lost.healed(evidence, {}).verdict is Verdict.INCONCLUSIVE
+        assert lost_member.reported(evidence, {}).verdict is Verdict.INCONCLUSIVE
+        assert lost_member.healed(evidence, {}).verdict is Verdict.INCONCLUSIVE

@@ -7,7 +7,8 @@ import pytest
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Span
 from pytest_gpucluster.evidence.scheduling import gangs, gates, would_fit
-from pytest_gpucluster.judge import faults, minimums, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.gang import job_faults, min_available
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
@@ -33,11 +34,11 @@ def test_what_would_fit_is_read_by_role_and_time():
 def test_own_scenario_passes_with_numbers():
     """Both gates are seen to hold for the window, each for its own reason, and the surplus is counted."""
     evidence = _own()
-    for_all = minimums.never_below_minimum(evidence, evidence.given)
+    for_all = min_available.never_below_minimum(evidence, evidence.given)
     assert for_all.verdict == "pass"
     assert "while 2 would have fitted and 3 are needed" in for_all.observed
     assert "2 surplus not bound" in for_all.observed
-    by_role = minimums.roles_gated(evidence, evidence.given)
+    by_role = min_available.roles_gated(evidence, evidence.given)
     assert by_role.verdict == "pass"
     assert "3 members would have fitted (3 are needed), but only 0 of 1 leader" in by_role.observed
     assert "diagnosed: Job minimums has minAvailable 2, below the sum 3" in by_role.observed
@@ -52,7 +53,7 @@ def test_own_scenario_passes_with_numbers():
 @pytest.mark.parametrize("name", ["b4-min-below-replicas", "native-job-min-below-parallelism"])
 def test_a_gang_that_was_never_short_of_its_minimum_shows_nothing(name: str):
     """Surplus that comes later is right, but without scarcity nothing was tried."""
-    finding = minimums.never_below_minimum(recordings.stream(name), {})
+    finding = min_available.never_below_minimum(recordings.stream(name), {})
     assert finding.verdict == "inconclusive"
     assert "surplus bound by" in finding.observed
     assert "never so scarce" in finding.observed
@@ -60,7 +61,7 @@ def test_a_gang_that_was_never_short_of_its_minimum_shows_nothing(name: str):
 
 def test_a_shortage_of_one_session_is_none():
     """Between the making of its pods and its bind every gang waits for one session: not a test of the gate."""
-    finding = minimums.roles_gated(recordings.stream("b5-per-task-minimum"), {})
+    finding = min_available.roles_gated(recordings.stream("b5-per-task-minimum"), {})
     assert finding.verdict == "inconclusive"
     assert "never lacked room" in finding.observed
 
@@ -77,7 +78,7 @@ def test_a_lower_minimum_is_judged_from_the_binds(name: str):
             obj["spec"]["tasks"][0]["replicas"] += 1
 
     evidence = mutants.each(base, lambda line: line.kind == "Job.batch.volcano.sh", lower)
-    finding = minimums.never_below_minimum(evidence, {})
+    finding = min_available.never_below_minimum(evidence, {})
     assert finding.verdict == "fail"
     assert finding.violation
     assert "members bound" in finding.observed
@@ -86,8 +87,8 @@ def test_a_lower_minimum_is_judged_from_the_binds(name: str):
 def test_a_role_that_starts_without_the_other_is_named():
     """Enough members are bound, but of one role only: which, where, and for how long."""
     evidence = mutants.MUTANTS["gang.role-starts-alone"][1](_own())
-    assert minimums.never_below_minimum(evidence, evidence.given).verdict == "pass"
-    finding = minimums.roles_gated(evidence, evidence.given)
+    assert min_available.never_below_minimum(evidence, evidence.given).verdict == "pass"
+    finding = min_available.roles_gated(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "0 of 1 leader" in finding.observed
     assert "minimums-worker-0 on node-early" in finding.observed
@@ -100,19 +101,19 @@ def test_minimums_of_tasks_are_not_judged_where_volcano_ignores_them():
     evidence = mutants.MUTANTS["gang.role-starts-alone"][1](
         _change("Job.batch.volcano.sh", lambda obj: obj["spec"].update(minAvailable=2))
     )
-    finding = minimums.roles_gated(evidence, {})
+    finding = min_available.roles_gated(evidence, {})
     assert finding.verdict == "inconclusive"
     assert not finding.violation
     assert "below the sum 3" in finding.observed
     assert "leave it out" in finding.causes[0].fix
-    (stored,) = [fault for fault in faults.roles_not_gated(evidence, {}) if fault.uid]
+    (stored,) = [fault for fault in job_faults.roles_not_gated(evidence, {}) if fault.uid]
     assert (stored.field, stored.value) == ("spec.minAvailable", "2")
 
 
 @pytest.mark.parametrize("folder", recordings.folders(), ids=lambda folder: folder.name)
 def test_no_recorded_job_is_accused(folder: Any):
     """Every Job of the recorded streams has a minAvailable that covers its tasks, or only one task."""
-    assert faults.roles_not_gated(recordings.stream(folder.name), {}) == ()
+    assert job_faults.roles_not_gated(recordings.stream(folder.name), {}) == ()
 
 
 def test_a_minimum_that_admission_filled_in_is_nobodys_wish():
@@ -121,14 +122,14 @@ def test_a_minimum_that_admission_filled_in_is_nobodys_wish():
     metadata = {"name": "j", "uid": "u"}
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
     evidence = recordings.evidence_of([{"t": 0.0, "type": "ADDED", "object": job}])
-    assert faults.roles_not_gated(evidence, {}) == ()
+    assert job_faults.roles_not_gated(evidence, {}) == ()
 
 
 def test_a_window_that_is_too_short_shows_nothing():
     """A profile that lengthens the window makes the shorter stay inconclusive."""
     evidence = _own()
     told = {**evidence.given, "window": 5.0}
-    for judge in (minimums.never_below_minimum, minimums.roles_gated):
+    for judge in (min_available.never_below_minimum, min_available.roles_gated):
         finding = judge(evidence, told)
         assert finding.verdict == "inconclusive"
         assert "shorter than the window of 5.00 s" in finding.observed
@@ -146,7 +147,7 @@ def test_room_that_is_not_taken_is_a_fail_when_the_driver_waited_in_vain():
     }
     spans = [Span("*", 0.0, base.end + 9, "test")]
     evidence = mutants.with_lines(base, [*base.lines, *recordings.evidence_of([late]).lines], spans=spans)
-    for judge in (minimums.never_below_minimum, minimums.roles_gated):
+    for judge in (min_available.never_below_minimum, min_available.roles_gated):
         finding = judge(evidence, evidence.given)
         assert finding.verdict == "fail", finding.observed
         assert "never bound (waited for the minimum is bound after 8 s)" in finding.observed
@@ -164,7 +165,7 @@ ABSENT = [
 def test_the_default_is_the_sum(kind: str, change: Any, verdict: str, text: str):
     """A Job that got no minimum, another one, or whose PodGroup asks for another fails, and says who is to blame."""
     evidence = _change(kind, change)
-    finding = minimums.minimum_defaulted(evidence, evidence.given)
+    finding = min_available.minimum_defaulted(evidence, evidence.given)
     assert finding.verdict == verdict
     assert text in finding.observed
     assert finding.causes
@@ -173,21 +174,21 @@ def test_the_default_is_the_sum(kind: str, change: Any, verdict: str, text: str)
 def test_a_minimum_that_was_stated_says_nothing_about_the_default():
     """Without word that the field was left out, a right value proves nothing; a missing one is seen all the same."""
     evidence = recordings.stream("a-gang-fits")
-    assert minimums.minimum_defaulted(evidence, {}).verdict == "inconclusive"
-    assert minimums.minimum_defaulted(evidence, {"omitted": ["minAvailable"]}).verdict == "pass"
+    assert min_available.minimum_defaulted(evidence, {}).verdict == "inconclusive"
+    assert min_available.minimum_defaulted(evidence, {"omitted": ["minAvailable"]}).verdict == "pass"
     bare = mutants.each(
         evidence,
         lambda line: line.kind == "Job.batch.volcano.sh",
         lambda obj: obj["spec"].pop("minAvailable"),
     )
-    finding = minimums.minimum_defaulted(bare, {})
+    finding = min_available.minimum_defaulted(bare, {})
     assert (finding.verdict, finding.violation) == ("fail", True)
 
 
 def test_a_quota_that_stops_members_is_the_environment():
     """A ResourceQuota that refuses members is named, and accuses no scheduler."""
     evidence = recordings.public_evidence(recordings.public_cases()["ref-resourcequota-counts-waiting-pods"])
-    finding = minimums.never_below_minimum(evidence, evidence.given)
+    finding = min_available.never_below_minimum(evidence, evidence.given)
     assert not finding.violation
     state = presuppositions.members_made(evidence, evidence.given)
     assert state.held is False
@@ -219,5 +220,9 @@ def test_a_member_that_came_after_all_was_not_stopped():
 def test_nothing_is_asked_of_an_empty_evidence():
     """No gang, no verdict."""
     empty = recordings.evidence_of([])
-    for judge in (minimums.never_below_minimum, minimums.roles_gated, minimums.minimum_defaulted):
+    for judge in (
+        min_available.never_below_minimum,
+        min_available.roles_gated,
+        min_available.minimum_defaulted,
+    ):
         assert judge(empty, {}).verdict is Verdict.INCONCLUSIVE

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import mutants
-from pytest_gpucluster.judge import faults, misnamed
+from pytest_gpucluster.judge.gang import job_faults, scheduler_name
 from tests import recordings
 
 JOB = "Job.batch.volcano.sh"
@@ -18,7 +18,7 @@ def _own() -> Any:
 def test_own_scenario_names_both_fields():
     """The template in one Job, the Job itself in the other; what went to the other scheduler; how to mend it."""
     evidence = _own()
-    finding = misnamed.field_named_control(evidence, evidence.given)
+    finding = scheduler_name.field_named_control(evidence, evidence.given)
     assert finding.verdict == "pass"
     assert (
         "spec.tasks[1].template.spec.schedulerName of Job misnamed-in-template (task worker)"
@@ -33,10 +33,10 @@ def test_a_whole_job_under_the_default_scheduler_is_named_too():
     """Where every pod went wrong the field is named all the same, but two schedulers it is not."""
     evidence = recordings.stream("h5-vcjob-fragmented-under-default-scheduler")
     fields = {
-        fault.field: fault.value for fault in faults.scheduler_names(evidence, {"scheduler": "volcano"})
+        fault.field: fault.value for fault in job_faults.scheduler_names(evidence, {"scheduler": "volcano"})
     }
     assert set(fields.values()) == {"default-scheduler"}
-    assert misnamed.field_named_control(evidence, {}).verdict == "inconclusive"
+    assert scheduler_name.field_named_control(evidence, {}).verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_whole_job_under_the_default_scheduler_is_named_too():
 )
 def test_no_recorded_job_is_accused(folder: Any):
     """Every other recorded Job names one scheduler, and its pods went there."""
-    assert faults.scheduler_names(recordings.stream(folder.name), {}) == ()
+    assert job_faults.scheduler_names(recordings.stream(folder.name), {}) == ()
 
 
 def _written(**spec: Any) -> Any:
@@ -84,7 +84,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("spec", "told", "fields"), WRITTEN)
 def test_the_field_is_found_in_the_job_alone(spec: dict[str, Any], told: dict[str, Any], fields: list[str]):
     """No pod is needed: what is written decides, by the declared scheduler or by the one that is not the default."""
-    found = faults.scheduler_names(_written(**spec), told)
+    found = job_faults.scheduler_names(_written(**spec), told)
     assert [fault.field for fault in found] == fields
     assert all(fault.cause.fix and fault.job == "j" for fault in found)
 
@@ -92,11 +92,11 @@ def test_the_field_is_found_in_the_job_alone(spec: dict[str, Any], told: dict[st
 def test_pods_that_somebody_renamed_are_told():
     """The Job and its templates agree and the pods do not: a webhook between them is the cause."""
     evidence = mutants.MUTANTS["gang.pods-renamed"][1](_own())
-    (first, second) = faults.scheduler_names(evidence, evidence.given)
+    (first, second) = job_faults.scheduler_names(evidence, evidence.given)
     assert (first.field, second.field) == ("Pod spec.schedulerName", "Pod spec.schedulerName")
     assert "misnamed-in-template-worker-0" in first.observed
     assert "webhooks" in first.cause.fix
-    finding = misnamed.field_named_control(evidence, evidence.given)
+    finding = scheduler_name.field_named_control(evidence, evidence.given)
     assert finding.verdict == "fail"
     assert "at fault is spec.tasks[1].template.spec.schedulerName" in finding.observed
 
@@ -104,8 +104,8 @@ def test_pods_that_somebody_renamed_are_told():
 def test_a_mismatch_that_is_not_there_shows_nothing():
     """An admission that makes the names equal leaves nothing to diagnose."""
     evidence = mutants.MUTANTS["gang.schedulers-agree"][1](_own())
-    assert faults.scheduler_names(evidence, evidence.given) == ()
-    finding = misnamed.field_named_control(evidence, evidence.given)
+    assert job_faults.scheduler_names(evidence, evidence.given) == ()
+    finding = scheduler_name.field_named_control(evidence, evidence.given)
     assert finding.verdict == "inconclusive"
     assert "does not show the failure" in finding.observed
 
@@ -113,8 +113,8 @@ def test_a_mismatch_that_is_not_there_shows_nothing():
 def test_a_recording_is_read_as_it_is():
     """Without being told of cases, the first Job with two schedulers is diagnosed; a missing case is named."""
     evidence = _own()
-    assert misnamed.field_named_control(evidence, {}).verdict == "pass"
-    finding = misnamed.field_named_control(evidence, {"cases": {"elsewhere": ON_JOB}})
+    assert scheduler_name.field_named_control(evidence, {}).verdict == "pass"
+    finding = scheduler_name.field_named_control(evidence, {"cases": {"elsewhere": ON_JOB}})
     assert finding.verdict == "inconclusive"
     assert "the Job elsewhere is not in the evidence" in finding.observed
-    assert misnamed.field_named_control(recordings.evidence_of([]), {}).verdict == "inconclusive"
+    assert scheduler_name.field_named_control(recordings.evidence_of([]), {}).verdict == "inconclusive"

@@ -7,7 +7,7 @@ import pytest
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Span
 from pytest_gpucluster.evidence.scheduling import gangs
-from pytest_gpucluster.judge import spreads
+from pytest_gpucluster.judge.gang import spread
 from tests import recordings
 
 R1 = "r1-real-kubelet-pytorch-gang"
@@ -20,7 +20,7 @@ def _numbers(finding: Any) -> dict[str, Any]:
 
 def test_both_are_measured_and_say_where_their_bound_is_from():
     """On real kubelets members were bound together and started one after the other."""
-    finding = spreads.within(recordings.stream(R1), BOUNDS)
+    finding = spread.within(recordings.stream(R1), BOUNDS)
     assert finding.verdict == "pass"
     numbers = _numbers(finding)
     assert numbers["bind spread"].value == pytest.approx(0.0145, abs=1e-4)
@@ -32,7 +32,7 @@ def test_both_are_measured_and_say_where_their_bound_is_from():
 
 def test_a_start_that_came_too_late_names_the_member():
     """The member that started last is named, with the cause and its fix."""
-    finding = spreads.within(recordings.stream(R1), {**BOUNDS, "start_spread": 2.0})
+    finding = spread.within(recordings.stream(R1), {**BOUNDS, "start_spread": 2.0})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "start spread 2.53 s (bound 2.00 s, last Pod/torch-worker-2 on node-2)" in finding.observed
     assert "image" in finding.causes[0].text
@@ -40,15 +40,15 @@ def test_a_start_that_came_too_late_names_the_member():
 
 def test_a_bound_of_zero_is_a_bound():
     """Zero is declared, not absent."""
-    assert spreads.within(recordings.stream(R1), {"bind_spread": 0}).verdict == "fail"
+    assert spread.within(recordings.stream(R1), {"bind_spread": 0}).verdict == "fail"
 
 
 def test_without_a_bound_both_are_reported_and_nothing_is_judged():
     """No bound: measured, reported, not applicable. One bound: that one is judged, the other reported."""
-    finding = spreads.within(recordings.stream(R1), {})
+    finding = spread.within(recordings.stream(R1), {})
     assert finding.verdict == "not_applicable"
     assert all(number.value is not None and number.bound is None for number in finding.numbers)
-    one = spreads.within(recordings.stream(R1), {"bind_spread": 1.0})
+    one = spread.within(recordings.stream(R1), {"bind_spread": 1.0})
     assert one.verdict == "pass"
     assert _numbers(one)["start spread"].origin == "no start_spread declared"
 
@@ -59,10 +59,10 @@ HALF = ["h1-default-scheduler-over-capacity", "h6-volcano-without-gang-plugin", 
 @pytest.mark.parametrize("name", HALF)
 def test_a_bind_that_never_came_is_at_least_so_late(name: str):
     """A gang that stays half placed is above any bound that is shorter than it was watched, and else undecided."""
-    finding = spreads.within(recordings.stream(name), {"bind_spread": 0.5})
+    finding = spread.within(recordings.stream(name), {"bind_spread": 0.5})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "bind spread at least" in finding.observed
-    assert spreads.within(recordings.stream(name), {"bind_spread": 500.0}).verdict == "inconclusive"
+    assert spread.within(recordings.stream(name), {"bind_spread": 500.0}).verdict == "inconclusive"
 
 
 def _one_never_starts(pod: Any) -> Any:
@@ -80,11 +80,11 @@ def test_a_member_that_never_starts_is_at_least_so_late():
     """A member whose image does not come is above the bound as soon as it is over, and undecided before."""
     (gang,) = gangs.gangs(recordings.stream(R1))
     evidence = _one_never_starts(next(pod for pod in gang.pods if pod.name == "torch-worker-1"))
-    late = spreads.within(evidence, BOUNDS)
+    late = spread.within(evidence, BOUNDS)
     assert (late.verdict, late.violation) == ("fail", True)
     assert "start spread at least" in late.observed
     assert "torch-worker-1" in late.observed
-    assert spreads.within(evidence, {"start_spread": 60.0}).verdict == "inconclusive"
+    assert spread.within(evidence, {"start_spread": 60.0}).verdict == "inconclusive"
 
 
 def test_a_member_that_was_never_seen_to_run_is_not_measured():
@@ -97,7 +97,7 @@ def test_a_member_that_was_never_seen_to_run_is_not_measured():
             obj["status"]["phase"] = "Succeeded"
 
     evidence = mutants.each(recordings.stream(R1), lambda line: line.uid == short.uid, end)
-    finding = spreads.within(evidence, BOUNDS)
+    finding = spread.within(evidence, BOUNDS)
     assert finding.verdict == "inconclusive"
     assert "start spread not measured" in finding.observed
 
@@ -110,13 +110,13 @@ def test_a_clock_of_whole_seconds_is_not_trusted_to_the_second():
         for ln in base.lines
     ]
     evidence = recordings.evidence_of(lines, header={"clock": "object"})
-    verdicts = [spreads.within(evidence, {"start_spread": bound}).verdict for bound in (1.0, 2.0, 3.0, 4.0)]
+    verdicts = [spread.within(evidence, {"start_spread": bound}).verdict for bound in (1.0, 2.0, 3.0, 4.0)]
     assert verdicts == ["fail", "inconclusive", "inconclusive", "pass"]
 
 
 def test_surplus_members_do_not_count():
     """The spread is that of the members that are needed; what comes later may."""
-    finding = spreads.within(recordings.stream("b4-min-below-replicas"), BOUNDS)
+    finding = spread.within(recordings.stream("b4-min-below-replicas"), BOUNDS)
     assert finding.verdict == "pass"
     assert "12 members needed" in finding.observed
 
@@ -126,11 +126,11 @@ def test_a_gap_in_the_watch_makes_the_times_worthless():
     base = recordings.stream(R1)
     spans = [Span("*", 0.0, 2.845, "test"), Span("*", 2.85, base.end, "test")]
     evidence = mutants.with_lines(base, base.lines, spans=spans)
-    assert spreads.within(evidence, BOUNDS).verdict == "inconclusive"
+    assert spread.within(evidence, BOUNDS).verdict == "inconclusive"
 
 
 def test_nothing_bound_is_nothing_measured():
     """A gang that was refused says nothing about spreads."""
-    finding = spreads.within(recordings.stream("b2-fragmentation"), BOUNDS)
+    finding = spread.within(recordings.stream("b2-fragmentation"), BOUNDS)
     assert finding.verdict == "inconclusive"
     assert "no member of Job.batch.volcano.sh/frag was ever bound" in finding.observed

@@ -10,7 +10,8 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.scheduling import schedulers
-from pytest_gpucluster.judge import attribution, faults, wording
+from pytest_gpucluster.judge import attribution, wording
+from pytest_gpucluster.judge.gang import job_faults
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 
@@ -149,7 +150,7 @@ def _gang_scheduler(s: Situation) -> str:
 def scheduler_name(s: Situation) -> Iterator[Suspect]:
     """Pods of the Job go to another scheduler than the gang's: the field that says so is named."""
     job, wanted = s.vcjob, _gang_scheduler(s)
-    found = faults.scheduler_names(s.evidence, {"scheduler": wanted})
+    found = job_faults.scheduler_names(s.evidence, {"scheduler": wanted})
     mine = [one for one in found if job is not None and one.uid == job.uid]
     if not mine:
         return

@@ -13,7 +13,8 @@ from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.scheduling import half_placement
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
-from pytest_gpucluster.judge import half, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.gang import half_placement as half
 from pytest_gpucluster.requirement import Cause, Verdict
 
 QUOTA = re.compile(r"exceeded quota: (?P<quota>[\w.-]+)")

@@ -26,7 +26,7 @@ from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.evidence.scheduling import capacity
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import wording
-from pytest_gpucluster.judge.gang import MISCOUNTED
+from pytest_gpucluster.judge.gang.runs_whole import MISCOUNTED
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause
 

@@ -9,7 +9,8 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE,
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import faults, plugins, pytorch, wording
+from pytest_gpucluster.judge import plugins, pytorch, wording
+from pytest_gpucluster.judge.gang import job_faults
 from pytest_gpucluster.requirement import Cause
 
 WIRED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
@@ -303,7 +304,7 @@ def too_few_nodes(s: Situation) -> Iterator[Suspect]:
 
 def role_minimum_ignored(s: Situation) -> Iterator[Suspect]:
     """Task minimums that Volcano ignores because minAvailable of the Job is below their sum."""
-    for one in faults.roles_not_gated(s.evidence, {}):
+    for one in job_faults.roles_not_gated(s.evidence, {}):
         if s.vcjob is not None and one.uid == s.vcjob.uid:
             rows = ("GANG-005",)
             yield note(

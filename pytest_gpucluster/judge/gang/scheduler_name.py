@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import faults, subjects, wording
-from pytest_gpucluster.judge.faults import Fault
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.gang import job_faults
+from pytest_gpucluster.judge.gang.job_faults import Fault
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -23,7 +24,7 @@ def field_named_control(evidence: Evidence, given: subjects.Given) -> Finding:
         for gang in subjects.everyone(evidence)
         if gang.job is not None and gang.job.kind == names.VC_JOB
     }
-    found = faults.scheduler_names(evidence, given)
+    found = job_faults.scheduler_names(evidence, given)
     cases = fields.sub(given, "cases")
     if not cases:
         return _recorded(jobs, found)

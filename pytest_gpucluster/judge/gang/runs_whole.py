@@ -4,10 +4,11 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import barrier, carried, subjects, wording
-from pytest_gpucluster.judge.half import half_placed, halves, lasting
-from pytest_gpucluster.judge.pair import two_gangs
-from pytest_gpucluster.judge.scarce import all_or_nothing
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.gang import barrier, stated_minimum
+from pytest_gpucluster.judge.gang.all_or_nothing import all_or_nothing
+from pytest_gpucluster.judge.gang.half_placement import half_placed, halves, lasting
+from pytest_gpucluster.judge.gang.two_gangs import two_gangs
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -105,7 +106,7 @@ def _minimum_unseen(
 
 def _minimum_differs(gang: Gang) -> Finding | None:
     """Return the finding on a PodGroup, of any attempt, that has or had another minimum than the Job."""
-    job, left = gang.job, carried.departed(gang, gang.minimum)
+    job, left = gang.job, stated_minimum.departed(gang, gang.minimum)
     if left is None or job is None:
         return None
     group, said = left

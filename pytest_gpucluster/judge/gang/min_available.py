@@ -8,7 +8,9 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import half_placement, would_fit
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import carried, faults, half, scarce, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.gang import all_or_nothing, job_faults, stated_minimum
+from pytest_gpucluster.judge.gang.half_placement import half_placed, lasting, retreats
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -56,12 +58,12 @@ def never_below_minimum(evidence: Evidence, given: subjects.Given) -> Finding:
         text = "no gang in the evidence may start with fewer than all its members"
         why = text if subjects.everyone(evidence) else subjects.nothing(evidence)
         return wording.finding(Verdict.INCONCLUSIVE, IN_ALL, why)
-    bad = half.half_placed(evidence, given, gangs, IN_ALL)
+    bad = half_placed(evidence, given, gangs, IN_ALL)
     if bad is not None:
         return bad
     tried = [
         found
-        for a in scarce.attempts(evidence, gangs)
+        for a in all_or_nothing.attempts(evidence, gangs)
         if a.reading.scheduler.whole and (found := _fewer_fit(evidence, given, a)) is not None
     ]
     if tried:
@@ -75,7 +77,7 @@ def never_below_minimum(evidence: Evidence, given: subjects.Given) -> Finding:
     return wording.finding(Verdict.INCONCLUSIVE, IN_ALL, text, gang)
 
 
-def _fewer_fit(evidence: Evidence, given: subjects.Given, a: scarce.Attempt) -> Finding | None:
+def _fewer_fit(evidence: Evidence, given: subjects.Given, a: all_or_nothing.Attempt) -> Finding | None:
     """Return the finding on an attempt of which some members, but too few, would have fitted; None if never."""
     shown = would_fit.longest(would_fit.outlooks(a.gen, a.reading), lambda o: 0 < o.total < a.gen.minimum)
     if shown is None:
@@ -90,7 +92,7 @@ def _fewer_fit(evidence: Evidence, given: subjects.Given, a: scarce.Attempt) -> 
 def _held_long(
     evidence: Evidence,
     given: subjects.Given,
-    a: scarce.Attempt,
+    a: all_or_nothing.Attempt,
     shown: would_fit.Stretch,
     texts: tuple[str, str],
 ) -> Finding | None:
@@ -103,7 +105,7 @@ def _held_long(
     keys = (shown.most.key, *(step.key for step in a.gen.steps[:1]))
     gaps = evidence.gaps("Pod", shown.start, whole if whole is not None else evidence.end)
     verdict, text = Verdict.PASS, who
-    if seconds < limits.window - scarce.EPSILON:
+    if seconds < limits.window - all_or_nothing.EPSILON:
         if seconds <= limits.period and whole is not None:
             return None  # One session long: every gang waits so between its pods and its bind.
         verdict, text = Verdict.INCONCLUSIVE, f"{who}, shorter than the window of {limits.window:.2f} s"
@@ -112,7 +114,9 @@ def _held_long(
         verdict = Verdict.INCONCLUSIVE
     elif whole is None:
         return _never_whole(evidence, given, a, texts)
-    elif (room := scarce.room_before(evidence, whole)) and whole - room > subjects.placed_within(given):
+    elif (room := all_or_nothing.room_before(evidence, whole)) and whole - room > subjects.placed_within(
+        given
+    ):
         verdict, text = (
             Verdict.FAIL,
             f"{who}; room appeared at t={room:.2f} s, the minimum was bound {whole - room:.0f} s later",
@@ -127,7 +131,7 @@ def _held_long(
 
 
 def _never_whole(
-    evidence: Evidence, given: subjects.Given, a: scarce.Attempt, texts: tuple[str, str]
+    evidence: Evidence, given: subjects.Given, a: all_or_nothing.Attempt, texts: tuple[str, str]
 ) -> Finding:
     """Judge a gang that was held and never bound: an expired wait for it after its room appeared is a fail."""
     required, who = texts
@@ -160,7 +164,7 @@ def _surplus(gang: Gang, gen: Generation) -> str:
 @subjects.judge
 def roles_gated(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-005."""
-    ignored = faults.roles_not_gated(evidence, given)
+    ignored = job_faults.roles_not_gated(evidence, given)
     said = "".join(f"; diagnosed: {fault.observed}" for fault in ignored[:2])
     below = {fault.uid for fault in ignored if fault.uid}
     judged = [
@@ -181,7 +185,7 @@ def roles_gated(evidence: Evidence, given: subjects.Given) -> Finding:
     tried = [
         found
         for gang, least in judged
-        for a in scarce.attempts(evidence, [gang])
+        for a in all_or_nothing.attempts(evidence, [gang])
         if a.reading.scheduler.whole and (found := _role_lacks(evidence, given, a, (least, said))) is not None
     ]
     if tried:
@@ -196,7 +200,7 @@ def _role_minimums(gang: Gang, given: subjects.Given) -> dict[str, int]:
     told = fields.sub(given, "role_minimums")
     stated: Mapping[str, object] = told
     if not stated and gang.job is not None and gang.job.kind == names.VC_JOB:
-        stated = faults.role_minimums(fields.sub(gang.job.last, "spec"))
+        stated = job_faults.role_minimums(fields.sub(gang.job.last, "spec"))
     if not stated and gang.groups:
         stated = fields.sub(gang.groups[-1].last, "spec", "minTaskMember")
     return {str(role): least for role in stated if (least := fields.number(stated, role)) is not None}
@@ -220,7 +224,7 @@ def _role_short(
     evidence: Evidence, given: subjects.Given, gang: Gang, least: Mapping[str, int]
 ) -> Finding | None:
     found = half_placement.short_role(evidence, gang, least)
-    shown = [*half.lasting(evidence, given, found), *half.retreats(evidence, found)]
+    shown = [*lasting(evidence, given, found), *retreats(evidence, found)]
     if shown:
         worst = max(shown, key=lambda one: one.seconds)
         held = {role: sum(p.task == role for p in worst.members) for role in least}
@@ -247,7 +251,7 @@ def _role_short(
 
 
 def _role_lacks(
-    evidence: Evidence, given: subjects.Given, a: scarce.Attempt, what: tuple[Mapping[str, int], str]
+    evidence: Evidence, given: subjects.Given, a: all_or_nothing.Attempt, what: tuple[Mapping[str, int], str]
 ) -> Finding | None:
     """Return the finding on an attempt of which enough members would have fitted, but too few of one task."""
     least, said = what
@@ -289,9 +293,9 @@ def minimum_defaulted(evidence: Evidence, given: subjects.Given) -> Finding:
 
 def _defaulted(gang: Gang, given: subjects.Given, *, omitted: bool) -> Finding:
     spec = fields.sub(gang.job.last, "spec") if gang.job is not None else {}
-    got, total = fields.number(spec, "minAvailable") or 0, sum(faults.role_minimums(spec).values())
+    got, total = fields.number(spec, "minAvailable") or 0, sum(job_faults.role_minimums(spec).values())
     wanted = (subjects.count(given, "min_member") or total) if omitted else total
-    listed = " + ".join(f"{count} {role}" for role, count in faults.role_minimums(spec).items())
+    listed = " + ".join(f"{count} {role}" for role, count in job_faults.role_minimums(spec).items())
     keys = tuple(key for key in (gang.job.key if gang.job else "",) if key)
 
     def found(verdict: Verdict, text: str, causes: tuple[Cause, ...] = ()) -> Finding:
@@ -321,7 +325,7 @@ def _defaulted(gang: Gang, given: subjects.Given, *, omitted: bool) -> Finding:
     if not gang.groups:
         text = f"{gang.title} got minAvailable {got} ({listed}); no PodGroup of it was seen"
         return found(Verdict.INCONCLUSIVE, text)
-    left = carried.departed(gang, wanted)
+    left = stated_minimum.departed(gang, wanted)
     if left is not None:
         group, said = left
         verb = "has" if said is group.minimums[-1] else f"had, from t={said.t:.2f} s,"

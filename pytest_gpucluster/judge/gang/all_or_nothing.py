@@ -8,7 +8,8 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import half, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.gang import half_placement
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -90,7 +91,7 @@ def all_or_nothing(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence, "gang of two or more members")
         )
-    bad = half.half_placed(evidence, given, gangs, REQUIRED)
+    bad = half_placement.half_placed(evidence, given, gangs, REQUIRED)
     if bad is not None:
         return bad
     tried = [a for a in attempts(evidence, gangs) if a.reading.held is not None and a.reading.scheduler.whole]

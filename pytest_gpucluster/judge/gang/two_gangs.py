@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import half_placement
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import controls, half, scarce, subjects, wording
-from pytest_gpucluster.judge.scarce import Attempt
+from pytest_gpucluster.judge import controls, subjects, wording
+from pytest_gpucluster.judge.gang import all_or_nothing
+from pytest_gpucluster.judge.gang.all_or_nothing import Attempt
+from pytest_gpucluster.judge.gang.half_placement import half_placed, halves, lasting
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "one gang runs whole, the other holds nothing meanwhile and runs after it"
@@ -35,12 +37,12 @@ def two_gangs(evidence: Evidence, given: subjects.Given) -> Finding:
     starving = _starving(evidence, given, gangs)
     if starving is not None:
         return starving
-    bad = half.half_placed(evidence, given, gangs, REQUIRED)
+    bad = half_placed(evidence, given, gangs, REQUIRED)
     if bad is not None:
         return bad
     findings = [
         found
-        for one, other in itertools.permutations(scarce.attempts(evidence, gangs), 2)
+        for one, other in itertools.permutations(all_or_nothing.attempts(evidence, gangs), 2)
         if one.gang is not other.gang and (found := _after(evidence, given, one, other)) is not None
     ]
     if findings:
@@ -51,7 +53,7 @@ def two_gangs(evidence: Evidence, given: subjects.Given) -> Finding:
 def _starving(evidence: Evidence, given: subjects.Given, gangs: Sequence[Gang]) -> Finding | None:
     """Return the finding on two gangs that are half placed at the same time."""
     limits = subjects.of(evidence, given)
-    found = half.lasting(evidence, given, half.halves(evidence, gangs))
+    found = lasting(evidence, given, halves(evidence, gangs))
     for one, other in itertools.combinations(found, 2):
         if one.gang is other.gang or min(one.end, other.end) <= max(one.start, other.start):
             continue
@@ -95,7 +97,7 @@ def _after(evidence: Evidence, given: subjects.Given, winner: Attempt, loser: At
         return wording.finding(
             verdict, REQUIRED, f"{text}{more}", loser.gang, causes=causes,
             where=wording.places((*winner.gen.members, *loser.gen.members)),
-            evidence=(held.said.key if held.said else "", *scarce.part_would_fit(evidence, loser)[:3]),
+            evidence=(held.said.key if held.said else "", *all_or_nothing.part_would_fit(evidence, loser)[:3]),
             numbers=(Number("loser held", held.seconds, "s", limits.window, "three scheduler periods or the window"),),
             currency=subjects.currency(evidence, given, loser.gang),
             repeat=(*wording.repeat(winner.gang), *wording.repeat(loser.gang)),
@@ -106,9 +108,9 @@ def _after(evidence: Evidence, given: subjects.Given, winner: Attempt, loser: At
     )
     if gaps:
         return found(Verdict.INCONCLUSIVE, "; the watch of pods has a gap there")
-    if scarce.watched(evidence, held) < limits.window - scarce.EPSILON:
+    if all_or_nothing.watched(evidence, held) < limits.window - all_or_nothing.EPSILON:
         return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
-    if not scarce.part_would_fit(evidence, loser):
+    if not all_or_nothing.part_would_fit(evidence, loser):
         more = "; nothing shows that a part of it would have fitted, so that no gang rule was needed: weak evidence"
         return found(Verdict.INCONCLUSIVE, more)
     if loser.gen.whole is None:
@@ -149,7 +151,7 @@ def _let_go(winner: Attempt) -> float:
 
 def _never_met(evidence: Evidence, gangs: Sequence[Gang]) -> Finding:
     """Say why no pair came to the gang gate together."""
-    tried = scarce.attempts(evidence, gangs)
+    tried = all_or_nothing.attempts(evidence, gangs)
     refused = next((a for a in tried if a.reading.enqueue), None)
     if refused is not None:
         said = refused.reading.enqueue[0]
