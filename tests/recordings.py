@@ -10,7 +10,6 @@ from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import (
-    access,
     aligned,
     arguments,
     configuration,
@@ -76,6 +75,7 @@ from pytest_gpucluster.judge.fabric import (
     transport,
 )
 from pytest_gpucluster.judge.gang import lost_member, min_available, runs_whole, scheduler_name, spread
+from pytest_gpucluster.judge.health import device_isolation
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -181,7 +181,7 @@ JUDGES = {
     "NUMA-006": aligned.topology_reported,
     "NUMA-007": guaranteed.holds_for_training_pods,
     "NUMA-008": rejected_member.ends_or_restarts,
-    "HLT-004": access.sees_its_own,
+    "HLT-004": device_isolation.sees_its_own,
     "NUMA-004": sharing.one_numa_node,
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import access as judge
+from pytest_gpucluster.judge.health import device_isolation as judge
 
 from ..scenarios.access import access
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import access as judge
+from pytest_gpucluster.judge.health import device_isolation as judge
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import amount

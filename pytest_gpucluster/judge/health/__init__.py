@@ -1,0 +1,1 @@
+"""Judges of what containers reach of their node."""
