@@ -12,8 +12,6 @@ from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import (
     aligned,
     arguments,
-    configuration,
-    defaults,
     dns_wait,
     endings,
     fair,
@@ -22,7 +20,6 @@ from pytest_gpucluster.judge import (
     identity,
     in_place,
     indexed,
-    inventory,
     kubelets,
     kueue,
     lifecycle,
@@ -32,14 +29,12 @@ from pytest_gpucluster.judge import (
     mfu_smoke,
     mfu_training,
     network_wait,
-    nodes,
     phases,
     plugins,
     policies,
     ports,
     preempted,
     priorities,
-    queue,
     reach,
     reboot,
     refusal,
@@ -49,9 +44,7 @@ from pytest_gpucluster.judge import (
     restarts,
     secondary,
     sharing,
-    siblings,
     stalls,
-    support,
     suspended,
     topology,
     trainer,
@@ -76,6 +69,15 @@ from pytest_gpucluster.judge.fabric import (
 )
 from pytest_gpucluster.judge.gang import lost_member, min_available, runs_whole, scheduler_name, spread
 from pytest_gpucluster.judge.health import device_isolation
+from pytest_gpucluster.judge.inventory import (
+    gpu_count,
+    job_defaults,
+    node_pool,
+    scheduler_config,
+    scheduler_parts,
+    training_queue,
+    versions,
+)
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -85,13 +87,13 @@ KUEUE = FOLDER / "kueue" / "v0.17.0"
 KUBELET = FOLDER / "kubelet"
 
 JUDGES = {
-    "INV-001": inventory.scheduler_answers,
-    "INV-002": nodes.gpus_as_declared,
-    "INV-005": queue.queue_fits,
-    "INV-006": support.versions_supported,
-    "INV-008": siblings.nodes_alike,
-    "INV-009": configuration.configured,
-    "INV-010": defaults.documented_defaults,
+    "INV-001": scheduler_parts.scheduler_answers,
+    "INV-002": gpu_count.gpus_as_declared,
+    "INV-005": training_queue.queue_fits,
+    "INV-006": versions.versions_supported,
+    "INV-008": node_pool.nodes_alike,
+    "INV-009": scheduler_config.configured,
+    "INV-010": job_defaults.documented_defaults,
     "GANG-001": runs_whole.runs_whole,
     "GANG-002": runs_whole.all_or_nothing,
     "GANG-003": min_available.never_below_minimum,

@@ -8,16 +8,8 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects import pods as stories
 from pytest_gpucluster.evidence.scheduling import gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import (
-    between,
-    inventory,
-    names_resolve,
-    plugins,
-    reach,
-    refusal,
-    subjects,
-    wording,
-)
+from pytest_gpucluster.judge import between, names_resolve, plugins, reach, refusal, subjects, wording
+from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
 
 UNRESOLVED = re.compile(
@@ -274,7 +266,7 @@ def no_interception(evidence: Evidence, given: subjects.Given) -> Presupposed:
 def scheduler_answers(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the gang scheduler looked at what was submitted."""
     name = "the gang scheduler answers"
-    phase = inventory.phase_given(evidence, given)
+    phase = scheduler_parts.phase_given(evidence, given)
     held = {Verdict.PASS: True, Verdict.FAIL: False}.get(phase.verdict)
     return wording.presupposed(
         name, held=held, observed=phase.observed, causes=phase.causes, evidence=phase.evidence

@@ -3,7 +3,14 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import configuration, defaults, nodes, queue, siblings, support
+from pytest_gpucluster.judge.inventory import (
+    gpu_count,
+    job_defaults,
+    node_pool,
+    scheduler_config,
+    training_queue,
+    versions,
+)
 
 from ..scenarios.inventory import inventory
 
@@ -13,8 +20,8 @@ from ..scenarios.inventory import inventory
     level="must",
     documents="J P",
     scenario=inventory,
-    judge=nodes.gpus_as_declared,
-    presupposes=[nodes.nodes_listed, nodes.gpu_nodes_report],
+    judge=gpu_count.gpus_as_declared,
+    presupposes=[gpu_count.nodes_listed, gpu_count.gpu_nodes_report],
     defects=["node.device-unhealthy", "node.short-one-gpu", "inventory.plugin-gone", "inventory.gpus-shared"],
 )
 def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], None]) -> None:
@@ -31,8 +38,8 @@ def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], 
     level="must",
     documents="J P",
     scenario=inventory,
-    judge=queue.queue_fits,
-    presupposes=[nodes.nodes_listed, queue.nodes_in_service],
+    judge=training_queue.queue_fits,
+    presupposes=[gpu_count.nodes_listed, training_queue.nodes_in_service],
     defects=[
         "inventory.queue-closed",
         "inventory.queue-gone",
@@ -54,8 +61,8 @@ def test_the_training_queue_is_open_and_its_quota_fits(settle: Callable[[], None
     level="should",
     documents="P",
     scenario=inventory,
-    judge=support.versions_supported,
-    presupposes=[support.deployments_readable],
+    judge=versions.versions_supported,
+    presupposes=[versions.deployments_readable],
     defects=["inventory.version-outside", "inventory.version-untold"],
 )
 def test_component_versions_are_recorded_and_supported(settle: Callable[[], None]) -> None:
@@ -72,8 +79,8 @@ def test_component_versions_are_recorded_and_supported(settle: Callable[[], None
     level="must",
     documents="+",
     scenario=inventory,
-    judge=siblings.nodes_alike,
-    presupposes=[nodes.nodes_listed, siblings.siblings],
+    judge=node_pool.nodes_alike,
+    presupposes=[gpu_count.nodes_listed, node_pool.siblings],
     defects=["node.device-unhealthy", "inventory.odd-kernel", "inventory.one-node"],
 )
 def test_the_nodes_of_one_pool_are_alike(settle: Callable[[], None]) -> None:
@@ -91,8 +98,8 @@ def test_the_nodes_of_one_pool_are_alike(settle: Callable[[], None]) -> None:
     documents="R J",
     schedulers=["volcano"],
     scenario=inventory,
-    judge=configuration.configured,
-    presupposes=[configuration.readable],
+    judge=scheduler_config.configured,
+    presupposes=[scheduler_config.readable],
     defects=[
         "inventory.no-gang-plugin",
         "inventory.no-allocate",
@@ -115,8 +122,8 @@ def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> No
     documents="J",
     schedulers=["volcano"],
     scenario=inventory,
-    judge=defaults.documented_defaults,
-    presupposes=[defaults.dry_run_allowed],
+    judge=job_defaults.documented_defaults,
+    presupposes=[job_defaults.dry_run_allowed],
     defects=[
         "admission.down",
         "admission.other-task-names",

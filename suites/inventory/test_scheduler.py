@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import inventory
+from pytest_gpucluster.judge.inventory import scheduler_parts
 
 from ..scenarios.probe import probe
 
@@ -13,8 +13,8 @@ from ..scenarios.probe import probe
     level="must",
     documents="R J",
     scenario=probe,
-    judge=inventory.scheduler_answers,
-    presupposes=[inventory.queue_takes_jobs],
+    judge=scheduler_parts.scheduler_answers,
+    presupposes=[scheduler_parts.queue_takes_jobs],
     smoke=True,
     defects=["admission.down", "controllers.down", "scheduler.down"],
 )

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import priorities, taking
+from pytest_gpucluster.judge import priorities
+from pytest_gpucluster.judge.inventory import scheduler_actions
 
 from ..scenarios.contention import priorities as by_priority
 
@@ -33,7 +34,7 @@ def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=by_priority,
     judge=priorities.makes_room,
-    presupposes=[taking.preempt_configured],
+    presupposes=[scheduler_actions.preempt_configured],
     defects=[
         "preemption.never-takes",
         "queue.ignores-priority",

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import fair, preempted, taking
+from pytest_gpucluster.judge import fair, preempted
+from pytest_gpucluster.judge.inventory import scheduler_actions
 
 from ..scenarios.contention import fair_share, priorities
 
@@ -15,7 +16,7 @@ from ..scenarios.contention import fair_share, priorities
     schedulers=["volcano"],
     scenario=priorities,
     judge=preempted.whole_or_surplus,
-    presupposes=[taking.preempt_configured],
+    presupposes=[scheduler_actions.preempt_configured],
     defects=["preemption.ignores-minimum", "refusal.take-below-minimum", "refusal.take-nobody"],
 )
 def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None:
@@ -34,7 +35,7 @@ def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None
     schedulers=["volcano"],
     scenario=fair_share,
     judge=fair.shares_by_weight,
-    presupposes=[taking.reclaim_configured],
+    presupposes=[scheduler_actions.reclaim_configured],
     defects=["preemption.never-gives-back", "refusal.give-nothing-back", "refusal.equal-weights"],
 )
 def test_queues_share_by_weight(settle: Callable[[], None]) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.scheduling import gangs, gates
-from pytest_gpucluster.judge import inventory, presuppositions, refusal
+from pytest_gpucluster.judge import presuppositions, refusal
 from pytest_gpucluster.judge.gang import runs_whole
+from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -152,6 +153,8 @@ def test_the_parts_of_kueue_answer(suspend, code, verdict, told):
         for line in stream("k1-admitted").lines
         if line.kind
     ]
-    found = inventory.scheduler_answers(recordings.evidence_of([*lines, answer]), {"scheduler": "kueue"})
+    found = scheduler_parts.scheduler_answers(
+        recordings.evidence_of([*lines, answer]), {"scheduler": "kueue"}
+    )
     assert found.verdict == verdict, found.observed
     assert told in found.observed

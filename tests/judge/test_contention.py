@@ -8,7 +8,8 @@ from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling import evictions, queue_shares
-from pytest_gpucluster.judge import fair, preempted, priorities, taking
+from pytest_gpucluster.judge import fair, preempted, priorities
+from pytest_gpucluster.judge.inventory import scheduler_actions
 from tests.recordings import FOLDER, embedded, evidence_of, stream
 
 G3, G4, G5 = "g3-priority-order", "g4-preempt-action", "g5-preempt-elastic-victim"
@@ -261,15 +262,15 @@ def configured(text, code=200):
 def test_the_action_is_presupposed(text, code, preempt, reclaim):
     """Missing in the configuration: not so; not readable: not known; never assumed."""
     evidence = configured(text, code)
-    found = taking.preempt_configured(evidence, {})
+    found = scheduler_actions.preempt_configured(evidence, {})
     assert found.held is preempt
-    assert taking.reclaim_configured(evidence, {}).held is reclaim
+    assert scheduler_actions.reclaim_configured(evidence, {}).held is reclaim
     if preempt is False:
         assert "add preempt to `actions`" in found.causes[0].fix
 
 
 def test_an_action_that_acted_is_configured():
     """Who was taken says which action took."""
-    assert taking.preempt_configured(stream(G5), {}).held is True
-    assert taking.reclaim_configured(stream(G5), {}).held is None
+    assert scheduler_actions.preempt_configured(stream(G5), {}).held is True
+    assert scheduler_actions.reclaim_configured(stream(G5), {}).held is None
     assert {one.why for one in evictions.taken(stream(G5))} == {"preempt"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.judge import flavors, nodes, queue
+from pytest_gpucluster.judge.inventory import flavors, gpu_count, training_queue
 from tests.judge.inventory import GPU, decide, evidence, node, queue_of
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -36,7 +36,9 @@ def fits(*objects, **told):
     """Return the finding of INV-005 behind Kueue."""
     seen = evidence(*objects)
     given = {"scheduler": "kueue", "kueue": {"cluster_queue": "cq"}, **told}
-    return decide(queue.queue_fits, seen, nodes.nodes_listed, queue.nodes_in_service, **given)
+    return decide(
+        training_queue.queue_fits, seen, gpu_count.nodes_listed, training_queue.nodes_in_service, **given
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,5 +139,5 @@ def test_a_cohort_that_lends():
 def test_a_queue_of_volcano_that_may_use_nothing(capability, verdict):
     """Open, with a capability of zero."""
     seen = evidence(queue_of(capability=capability), machine("a"))
-    finding = decide(queue.queue_fits, seen, nodes.nodes_listed, queue.nodes_in_service)
+    finding = decide(training_queue.queue_fits, seen, gpu_count.nodes_listed, training_queue.nodes_in_service)
     assert finding.verdict == verdict

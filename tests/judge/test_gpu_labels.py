@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
-from pytest_gpucluster.judge import nodes
+from pytest_gpucluster.judge.inventory import gpu_count
 from tests import recordings
 from tests.judge.inventory import GPU, TOLD, decide, evidence, node
 
@@ -24,7 +24,11 @@ def labels(count=None, replicas=None, product=None, **more):
 def judged(*found, **told):
     """Return the finding of INV-002 of nodes that were listed."""
     return decide(
-        nodes.gpus_as_declared, evidence(*found), nodes.nodes_listed, nodes.gpu_nodes_report, **told
+        gpu_count.gpus_as_declared,
+        evidence(*found),
+        gpu_count.nodes_listed,
+        gpu_count.gpu_nodes_report,
+        **told,
     )
 
 
@@ -120,7 +124,7 @@ def test_what_kubectl_printed_of_shared_gpus(tmp_path):
     path.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [{**shared, "apiVersion": "v1"}]})
     )
-    finding = nodes.gpus_as_declared(read(path), {})
+    finding = gpu_count.gpus_as_declared(read(path), {})
     assert finding.verdict == "fail"
     assert "ts-1 offers 40 of 4" in finding.observed
 
@@ -140,7 +144,7 @@ def life(*states, events=(), end=400.0):
         body |= {"reason": reason, "type": "Normal", "message": "", "source": {"component": "kubelet"}}
         lines.append({"t": t, "type": "ADDED", "kind": "Event", "object": body})
     seen = recordings.evidence_of([*lines, {"t": end, "type": "NOTE", "note": "end"}], header={"given": TOLD})
-    return decide(nodes.gpus_as_declared, seen, nodes.nodes_listed, nodes.gpu_nodes_report)
+    return decide(gpu_count.gpus_as_declared, seen, gpu_count.nodes_listed, gpu_count.gpu_nodes_report)
 
 
 def booted(boot, *args, **more):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pytest_gpucluster.evidence import Span
-from pytest_gpucluster.judge import nodes, siblings
+from pytest_gpucluster.judge.inventory import gpu_count, node_pool
 from tests import recordings
 from tests.judge.inventory import GPU, TOLD, decide, evidence, node
 
@@ -14,7 +14,11 @@ from tests.judge.inventory import GPU, TOLD, decide, evidence, node
 def gpus(*found, **told):
     """Return the finding of INV-002."""
     return decide(
-        nodes.gpus_as_declared, evidence(*found), nodes.nodes_listed, nodes.gpu_nodes_report, **told
+        gpu_count.gpus_as_declared,
+        evidence(*found),
+        gpu_count.nodes_listed,
+        gpu_count.gpu_nodes_report,
+        **told,
     )
 
 
@@ -94,12 +98,12 @@ def test_a_device_that_was_unhealthy_for_a_time():
         for t, obj in enumerate((now, before, now))
     ]
     seen = recordings.evidence_of([*lines, {"t": 3.0, "type": "NOTE", "note": "end"}], header={"given": TOLD})
-    finding = decide(nodes.gpus_as_declared, seen, nodes.nodes_listed)
+    finding = decide(gpu_count.gpus_as_declared, seen, gpu_count.nodes_listed)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "for a time 1 GPU node did not: a offers 7 of 8" in finding.observed
     lines[1]["object"] = {**now, "status": {}}
     seen = recordings.evidence_of([*lines, {"t": 3.0, "type": "NOTE", "note": "end"}], header={"given": TOLD})
-    assert decide(nodes.gpus_as_declared, seen, nodes.nodes_listed).verdict == "pass"
+    assert decide(gpu_count.gpus_as_declared, seen, gpu_count.nodes_listed).verdict == "pass"
 
 
 def test_zero_that_stayed_behind_is_none():
@@ -113,9 +117,9 @@ def test_a_declared_zero_is_not_applicable_and_an_unwatched_list_decides_nothing
     """No GPUs declared: nothing to judge. A watch that was never in sync: what was seen may not be all."""
     assert gpus(node("a", None), gpus_per_node=0).verdict == "not_applicable"
     blind = evidence(node("a"), spans=(Span("Queue", 0.0, 2.0),))
-    assert decide(nodes.gpus_as_declared, blind, nodes.nodes_listed).verdict == "inconclusive"
+    assert decide(gpu_count.gpus_as_declared, blind, gpu_count.nodes_listed).verdict == "inconclusive"
     ended = evidence(node("a"), spans=(Span("Node", 0.0, 1.0),))
-    assert decide(nodes.gpus_as_declared, ended, nodes.nodes_listed).verdict == "inconclusive"
+    assert decide(gpu_count.gpus_as_declared, ended, gpu_count.nodes_listed).verdict == "inconclusive"
 
 
 def test_what_kubectl_printed_is_judged(tmp_path):
@@ -126,10 +130,10 @@ def test_what_kubectl_printed_is_judged(tmp_path):
     path = tmp_path / "nodes.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
     seen = read(path)
-    assert decide(nodes.gpus_as_declared, seen, nodes.nodes_listed).verdict == "fail"
-    assert decide(siblings.nodes_alike, seen, nodes.nodes_listed, siblings.siblings).verdict == "fail"
+    assert decide(gpu_count.gpus_as_declared, seen, gpu_count.nodes_listed).verdict == "fail"
+    assert decide(node_pool.nodes_alike, seen, gpu_count.nodes_listed, node_pool.siblings).verdict == "fail"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items[:2]}, indent=1))
-    assert decide(nodes.gpus_as_declared, read(path), nodes.nodes_listed).verdict == "pass"
+    assert decide(gpu_count.gpus_as_declared, read(path), gpu_count.nodes_listed).verdict == "pass"
 
 
 def test_five_thousand_nodes_name_the_short_ones():
@@ -138,12 +142,12 @@ def test_five_thousand_nodes_name_the_short_ones():
     for n in (17, 4242):
         many[n] = node(f"n{n:04d}", 8, 6, labels=many[n]["metadata"]["labels"])
     seen = evidence(*many)
-    finding = decide(nodes.gpus_as_declared, seen, nodes.nodes_listed, nodes.gpu_nodes_report)
+    finding = decide(gpu_count.gpus_as_declared, seen, gpu_count.nodes_listed, gpu_count.gpu_nodes_report)
     assert (
         finding.observed
         == "2 of 5000 GPU nodes do not: n0017 offers 6 of 8 (capacity 8), n4242 offers 6 of 8 (capacity 8)"
     )
-    odd = decide(siblings.nodes_alike, seen, siblings.siblings)
+    odd = decide(node_pool.nodes_alike, seen, node_pool.siblings)
     assert odd.verdict == "fail"
     assert {where.partition(":")[0] for where in odd.where} == {"Node/n0017", "Node/n4242"}
 
@@ -153,7 +157,7 @@ def test_five_thousand_nodes_name_the_short_ones():
 
 def alike(*found, **told):
     """Return the finding of INV-008."""
-    return decide(siblings.nodes_alike, evidence(*found), nodes.nodes_listed, siblings.siblings, **told)
+    return decide(node_pool.nodes_alike, evidence(*found), gpu_count.nodes_listed, node_pool.siblings, **told)
 
 
 def changed(base, path, value):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.judge import nodes, queue
+from pytest_gpucluster.judge.inventory import gpu_count, training_queue
 from tests.judge.inventory import GPU, decide, evidence, node, queue_of
 
 FLAVORS = tuple(
@@ -14,7 +14,9 @@ FLAVORS = tuple(
 def fits(*objects, **told):
     """Return the finding of INV-005; each quota's flavors stand for every node."""
     seen = evidence(*objects, *FLAVORS)
-    return decide(queue.queue_fits, seen, nodes.nodes_listed, queue.nodes_in_service, **told)
+    return decide(
+        training_queue.queue_fits, seen, gpu_count.nodes_listed, training_queue.nodes_in_service, **told
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,6 @@ def test_no_queue_is_needed_where_the_scheduler_has_none():
     """The default scheduler knows no queues; Volcano declared and its API absent is a fail."""
     assert fits(node("a"), scheduler="default-scheduler").verdict == "not_applicable"
     seen = evidence(node("a"), answers=[("api:Queue", 404, {})])
-    finding = decide(queue.queue_fits, seen, nodes.nodes_listed)
+    finding = decide(training_queue.queue_fits, seen, gpu_count.nodes_listed)
     assert finding.verdict == "fail"
     assert "serves no queues" in finding.observed

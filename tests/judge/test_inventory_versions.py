@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.judge import configuration, defaults, support
+from pytest_gpucluster.judge.inventory import job_defaults, scheduler_config, versions
 from tests import recordings
 from tests.judge.inventory import decide, evidence, node
 
@@ -28,7 +28,7 @@ def versions_of(*images, told=None, code=200, labels=None):
     ]
     seen = evidence(node("a", labels={"nvidia.com/cuda.driver-version.full": "570.172.08"}), answers=found)
     matrix = {"volcano": ["1.14"]} if told is None else told
-    return decide(support.versions_supported, seen, support.deployments_readable, versions=matrix)
+    return decide(versions.versions_supported, seen, versions.deployments_readable, versions=matrix)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def config(
         else {"status": {"message": "no"}}
     )
     seen = evidence(answers=[("read:scheduler-config", code, {**more, "request": request})])
-    return decide(configuration.configured, seen, configuration.readable, **told)
+    return decide(scheduler_config.configured, seen, scheduler_config.readable, **told)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,9 @@ def test_a_configuration_that_cannot_be_read():
     assert "get on configmaps in volcano-system" in denied.observed
     assert config(code=404).verdict == "inconclusive"
     assert config(key="other.txt").verdict == "inconclusive"
-    assert decide(configuration.configured, evidence(), configuration.readable).verdict == "inconclusive"
+    assert (
+        decide(scheduler_config.configured, evidence(), scheduler_config.readable).verdict == "inconclusive"
+    )
     assert config(scheduler="default-scheduler").verdict == "not_applicable"
 
 
@@ -148,7 +150,9 @@ def completed(code=201, case="defaults", owned=OWNED, message="", **changes):
 
 def default_of(*answers, **told):
     """Return the finding of INV-010."""
-    return decide(defaults.documented_defaults, evidence(answers=answers), defaults.dry_run_allowed, **told)
+    return decide(
+        job_defaults.documented_defaults, evidence(answers=answers), job_defaults.dry_run_allowed, **told
+    )
 
 
 def test_each_default_says_who_filled_it_in():
@@ -211,7 +215,7 @@ def test_a_dry_run_that_may_not_be_sent():
 
 def test_recorded_answers_of_real_admission_are_right():
     """Volcano v1.14.4 filled in what the recorded Jobs left out; task names were never left out there."""
-    finding = defaults.documented_defaults(recordings.stream("d-refusals"), {})
+    finding = job_defaults.documented_defaults(recordings.stream("d-refusals"), {})
     assert finding.verdict == "inconclusive"
     assert "not seen: task names" in finding.observed
     assert "schedulerName volcano" in finding.observed

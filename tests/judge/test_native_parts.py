@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.judge import inventory
+from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.plain import names
 from tests import recordings
 
@@ -64,7 +64,7 @@ def silent(kind, obj):
 def test_each_part_is_named(more, verdict, told, fix):
     """The finding says what came back wrong and which gate to switch on."""
     evidence = recordings.evidence_of(lines(**more))
-    found = inventory.scheduler_answers(evidence, GIVEN)
+    found = scheduler_parts.scheduler_answers(evidence, GIVEN)
     assert found.verdict == verdict, found.observed
     assert told in found.observed
     assert fix in "".join(cause.fix for cause in found.causes)
@@ -80,7 +80,7 @@ def test_a_scheduler_that_never_answers_fails():
         "what": "the scheduler says what it thinks",
         "seconds": 5,
     }
-    found = inventory.scheduler_answers(recordings.evidence_of([*lines(change=silent), note]), GIVEN)
+    found = scheduler_parts.scheduler_answers(recordings.evidence_of([*lines(change=silent), note]), GIVEN)
     assert found.verdict == "fail"
     assert "GenericWorkload" in found.causes[0].text
 
@@ -94,6 +94,6 @@ def test_a_job_whose_pods_come_without_a_group_fails():
         return {**obj, "spec": {key: value for key, value in obj["spec"].items() if key != "schedulingGroup"}}
 
     evidence = recordings.evidence_of(lines(without=(names.NATIVE_POD_GROUP,), change=alone))
-    found = inventory.scheduler_answers(evidence, GIVEN)
+    found = scheduler_parts.scheduler_answers(evidence, GIVEN)
     assert found.verdict == "fail"
     assert "WorkloadWithJob" in found.causes[0].fix

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from pytest_gpucluster.evidence.hardware import gpu_names
-from pytest_gpucluster.judge import nodes, queue, siblings
+from pytest_gpucluster.judge.inventory import gpu_count, node_pool, training_queue
 from tests import recordings
 from tests.judge.inventory import GPU, TOLD, decide, evidence, node, queue_of
 
@@ -18,12 +18,14 @@ def watched(*seen, end=300.0):
 
 def gpus(seen, **told):
     """Return the finding of INV-002."""
-    return decide(nodes.gpus_as_declared, seen, nodes.nodes_listed, nodes.gpu_nodes_report, **told)
+    return decide(
+        gpu_count.gpus_as_declared, seen, gpu_count.nodes_listed, gpu_count.gpu_nodes_report, **told
+    )
 
 
 def alike(seen):
     """Return the finding of INV-008."""
-    return decide(siblings.nodes_alike, seen, nodes.nodes_listed, siblings.siblings)
+    return decide(node_pool.nodes_alike, seen, gpu_count.nodes_listed, node_pool.siblings)
 
 
 def told(base, amounts, *parts):
@@ -177,7 +179,7 @@ def test_a_machine_of_which_the_cloud_deletes_the_node_while_it_is_off():
 
 def quota(*seen):
     """Return the finding of INV-005."""
-    return decide(queue.queue_fits, watched((0.0, "ADDED", node("a")), *seen))
+    return decide(training_queue.queue_fits, watched((0.0, "ADDED", node("a")), *seen))
 
 
 def test_a_queue_that_was_shut_for_a_time():

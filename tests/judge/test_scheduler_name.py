@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from pytest_gpucluster.judge import inventory, unserved
+from pytest_gpucluster.judge import unserved
+from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
@@ -122,7 +123,7 @@ def looked(scheduler="volcano"):
 @pytest.mark.parametrize("how", ["bound", "condition", "event"])
 def test_a_pod_that_is_looked_at(how):
     """A node, a condition or an event: somebody serves the name."""
-    finding = inventory.scheduler_answers(evidence(answers(), gang(), looked()[how]))
+    finding = scheduler_parts.scheduler_answers(evidence(answers(), gang(), looked()[how]))
     assert finding.verdict == PASS, finding.observed
     assert "a scheduler looked at probe-0, which names volcano" in finding.observed
 
@@ -131,7 +132,7 @@ def test_a_pod_that_is_looked_at(how):
 def test_a_phase_without_a_look_at_any_pod(by):
     """Whoever gave the phase: pods that nobody looks at are not served; who spoke of the PodGroup is named."""
     said = [event(1.4, GROUP, "pg-probe", "Unschedulable", by)] if by else []
-    finding = inventory.scheduler_answers(evidence(answers(), gang(), said))
+    finding = scheduler_parts.scheduler_answers(evidence(answers(), gang(), said))
     assert (finding.verdict, finding.violation) == (FAIL, True)
     assert "nobody looked at probe-0, which names schedulerName volcano" in finding.observed
     assert by in finding.observed
@@ -154,7 +155,7 @@ def test_a_phase_without_a_look_at_any_pod(by):
 )
 def test_evidence_that_is_too_short_for_a_pod(lines, verdict):
     """What was not seen at a pod is not assumed."""
-    finding = inventory.scheduler_answers(evidence(answers(), *lines, end=2.5))
+    finding = scheduler_parts.scheduler_answers(evidence(answers(), *lines, end=2.5))
     assert finding.verdict == verdict, finding.observed
 
 
@@ -165,15 +166,15 @@ OWN = 'admission webhook "validatejob.volcano.sh" denied the request: {}'
     ("code", "message", "verdict", "cause"),
     [
         (400, OWN.format("can only submit job to queue with state `Open`, queue `default` status is `Closing`;"),
-         ENVIRONMENT, inventory.QUEUE),
+         ENVIRONMENT, scheduler_parts.QUEUE),
         (400, OWN.format('unable to find job queue: queues.scheduling.volcano.sh "tran" not found'), ENVIRONMENT,
-         inventory.QUEUE),
-        (403, OWN.format("queue `default` status is `Closed`"), ENVIRONMENT, inventory.QUEUE),
-        (400, OWN.format("job 'minAvailable' must be >= 0"), FAIL, inventory.ADMISSION),
-        (400, 'admission webhook "deny.kyverno.svc" denied the request: image', NO, inventory.FOREIGN),
-        (403, "jobs.batch.volcano.sh is forbidden: User cannot create", NO, inventory.NOT_TAKEN),
-        (500, 'Internal error: failed calling webhook "mutatejob.volcano.sh": no endpoints', FAIL, inventory.SILENT),
-        (503, "the server is currently unable to handle the request", NO, inventory.NOT_TAKEN),
+         scheduler_parts.QUEUE),
+        (403, OWN.format("queue `default` status is `Closed`"), ENVIRONMENT, scheduler_parts.QUEUE),
+        (400, OWN.format("job 'minAvailable' must be >= 0"), FAIL, scheduler_parts.ADMISSION),
+        (400, 'admission webhook "deny.kyverno.svc" denied the request: image', NO, scheduler_parts.FOREIGN),
+        (403, "jobs.batch.volcano.sh is forbidden: User cannot create", NO, scheduler_parts.NOT_TAKEN),
+        (500, 'Internal error: failed calling webhook "mutatejob.volcano.sh": no endpoints', FAIL, scheduler_parts.SILENT),
+        (503, "the server is currently unable to handle the request", NO, scheduler_parts.NOT_TAKEN),
     ],
 )  # fmt: skip
 def test_who_refused_the_dry_run(code, message, verdict, cause):
@@ -192,7 +193,7 @@ def test_a_queue_that_is_closing_and_no_job():
         "kind": "Queue",
         "object": obj("Queue", "default", {"state": "Closing"}),
     }
-    state = inventory.queue_takes_jobs(evidence(closing, answers()[:2]), GIVEN)
+    state = scheduler_parts.queue_takes_jobs(evidence(closing, answers()[:2]), GIVEN)
     assert state.held is False
     assert "Queue/default is Closing" in state.observed
 

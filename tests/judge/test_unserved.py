@@ -6,7 +6,8 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.log.model import WATCH_TYPES
-from pytest_gpucluster.judge import inventory, unserved
+from pytest_gpucluster.judge import unserved
+from pytest_gpucluster.judge.inventory import scheduler_parts
 from tests import recordings
 
 GIVEN = {"scheduler": "default-scheduler", "window": 0.5, "scheduler_period": 0.05}
@@ -120,7 +121,7 @@ def test_silence_in_what_kubectl_printed_ends_with_the_last_line_of_the_kind(
 )
 def test_a_scheduler_is_not_called_silent_for_time_that_nobody_watched(tmp_path, later, verdict):
     """INV-001 on a dump: what kubectl printed later of another kind does not lengthen the wait for a phase."""
-    finding = inventory.phase_given(printed(tmp_path / "dump.json", later=later), {})
+    finding = scheduler_parts.phase_given(printed(tmp_path / "dump.json", later=later), {})
     assert finding.verdict == verdict, finding.observed
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.judge import attribution, inventory, subjects, wording
+from pytest_gpucluster.judge import attribution, subjects, wording
+from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
 REQUIRED = (
@@ -20,7 +21,7 @@ CASE = "defaults"
 LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     CASE: ("schedulerName", "queue", "maxRetry", "task names"),
     f"{CASE}:queue-named": ("schedulerName", "maxRetry", "task names"),
-    inventory.DRY_RUN_CASE: ("schedulerName", "maxRetry", "task names"),
+    scheduler_parts.DRY_RUN_CASE: ("schedulerName", "maxRetry", "task names"),
     "missing-scheduler-name": ("schedulerName", "maxRetry"),
     "missing-queue": ("queue", "maxRetry"),
     "missing-min-available": ("maxRetry",),
@@ -156,7 +157,7 @@ def _wrong(wrong: Sequence[Default], every: Sequence[Default]) -> Finding:
         if one not in lost:
             causes[OTHER_VALUE] = None
         elif one.field in BY_ADMISSION:
-            causes[inventory.ADMISSION] = None
+            causes[scheduler_parts.ADMISSION] = None
         else:
             causes[OLD_CRD] = None
     right = [f"{one.field} {_show(one.value)} (by {one.who})" for one in every if one.right]

@@ -2,7 +2,8 @@
 
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import evictions
-from pytest_gpucluster.judge import configuration, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.inventory import scheduler_config
 from pytest_gpucluster.requirement import Cause, Presupposed
 
 
@@ -25,7 +26,7 @@ def _configured(evidence: Evidence, given: subjects.Given, action: str) -> Presu
         return wording.presupposed(
             name, held=True, observed=f"it took {acted.pod.name}", evidence=(acted.key,)
         )
-    found = configuration.read(evidence)
+    found = scheduler_config.read(evidence)
     if isinstance(found, str):
         return wording.presupposed(name, held=None, observed=f"unknown: {found}")
     listed = f"actions {', '.join(found.actions)}"

@@ -6,7 +6,8 @@ from fractions import Fraction
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import node_status
-from pytest_gpucluster.judge import flavors, promises, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.inventory import flavors, queue_promises
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -175,12 +176,12 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
     if before is not None:
         return _shut_for_a_time(title, before, line, repeat)
     found = node_status.machines(evidence)
-    promised = list(promises.promises(line))
+    promised = list(queue_promises.promises(line))
     keys = (line.key, *(m.line.key for m in found[:4]))
     if not found or not node_status.listed(evidence, "Node"):
         text = f"{title} is {state}; what the nodes have was not seen"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
-    unread = promises.unread(line, promised, found)
+    unread = queue_promises.unread(line, promised, found)
     if unread:
         text = f"{title} is {state}; not to be read as an amount: {wording.listed(unread, 4)}"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, repeat=repeat)
@@ -295,7 +296,7 @@ def nodes_in_service(evidence: Evidence, given: subjects.Given) -> Presupposed:
     serving = [m for m in found if m.ready is not False and not m.cordoned]
     out = [f"{m.name} ({m.state})" for m in found if m.state]
     for line in _chosen(evidence, given):
-        for promise in promises.promises(line):
+        for promise in queue_promises.promises(line):
             now = node_status.total(serving, promise.resource)
             if promise.amount > now:
                 text = (

@@ -7,8 +7,9 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
 from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.evidence.objects.outages import Outage
-from pytest_gpucluster.judge import gpu_labels, offered, subjects, wording
-from pytest_gpucluster.judge.gpu_labels import Odd
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.inventory import gpu_labels, offer_history
+from pytest_gpucluster.judge.inventory.gpu_labels import Odd
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -73,16 +74,20 @@ def gpus_as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(Verdict.INCONCLUSIVE, required, "no node was seen")
     few = [m for m in reported if m.offers(declared) != (wanted, wanted) and not m.untold(declared)]
     away = {
-        m.name: out for m in few if (out := offered.restarting(evidence, m, declared, wanted)) is not None
+        m.name: out
+        for m in few
+        if (out := offer_history.restarting(evidence, m, declared, wanted)) is not None
     }
     short = [m for m in few if m.name not in away]
     stated = wanted if origin == DECLARED else None
     if short:
         return _short(required, short, len(reported), (declared, stated), (wanted, origin))
-    odd = offered.at_any_time(evidence, reported, lambda m: gpu_labels.contradiction(m, declared, stated))
+    odd = offer_history.at_any_time(
+        evidence, reported, lambda m: gpu_labels.contradiction(m, declared, stated)
+    )
     if odd:
         return _contradicted(required, odd, len(reported), declared)
-    dips = offered.dips(evidence, declared, wanted)
+    dips = offer_history.dips(evidence, declared, wanted)
     if dips:
         return _flapping(required, dips, declared, (wanted, origin))
     open_ = _undecided(evidence, required, (declared, stated, wanted), away, reported)
@@ -112,7 +117,7 @@ def _undecided(
     """Return why nothing can be said: a node is not back, says nothing, left, or offers what nobody understands."""
     declared, stated, wanted = told
     if away:
-        text = f"still restarting: {wording.listed([offered.away(out) for out in away.values()])}"
+        text = f"still restarting: {wording.listed([offer_history.away(out) for out in away.values()])}"
         found = [m for m in reported if m.name in away]
         return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=_keys(found))
     silent = [m for m in node_status.machines(evidence) if not m.reported]
@@ -133,9 +138,9 @@ def _undecided(
         return gpu_labels.beside(machine, declared, stated)
 
     doubts = [
-        *((*one, UNREADABLE) for one in offered.at_any_time(evidence, reported, untold)),
-        *((*one, BESIDE) for one in offered.at_any_time(evidence, reported, beside)),
-        *((one.last, offered.gone(one), LEFT) for one in offered.unexplained(evidence, declared)),
+        *((*one, UNREADABLE) for one in offer_history.at_any_time(evidence, reported, untold)),
+        *((*one, BESIDE) for one in offer_history.at_any_time(evidence, reported, beside)),
+        *((one.last, offer_history.gone(one), LEFT) for one in offer_history.unexplained(evidence, declared)),
     ]
     if not doubts:
         return None
@@ -238,7 +243,7 @@ def _flapping(required: str, dips: list[Machine], declared: str, number: tuple[i
         f"for a time {_count(dips, 'GPU node')} did not: {wording.listed([_told(m, declared, wanted) for m in dips])}",
         violation=True,
         where=_where(dips, declared),
-        causes=(offered.FLAPS, *_causes(worst, declared, wanted)),
+        causes=(offer_history.FLAPS, *_causes(worst, declared, wanted)),
         evidence=_keys(dips),
         numbers=(Number(f"GPUs of {worst.name}", worst.offers(declared)[1], declared, wanted, origin),),
         repeat=(f"kubectl get node {worst.name} -w -o yaml",),
@@ -304,7 +309,10 @@ def _remarks(evidence: Evidence, found: list[Machine], declared: str, wanted: in
     shared = [m.name for m in found if labelled_gpus.discovered(m).sharing]
     if shared:
         remarks.append(f"labels say that a GPU is shared on {wording.listed(shared, 4)}")
-    back = [*offered.restarts(evidence, found, declared, wanted), *offered.explained(evidence, declared)]
+    back = [
+        *offer_history.restarts(evidence, found, declared, wanted),
+        *offer_history.explained(evidence, declared),
+    ]
     if back:
         remarks.append(wording.listed(back, 4))
     return f"; {'; '.join(remarks)}" if remarks else ""

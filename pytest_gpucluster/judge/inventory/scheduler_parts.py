@@ -7,7 +7,8 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import attribution, kueue_parts, native_parts, subjects, unserved, wording
+from pytest_gpucluster.judge import attribution, subjects, unserved, wording
+from pytest_gpucluster.judge.inventory import kueue_parts, native_parts
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 

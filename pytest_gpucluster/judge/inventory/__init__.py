@@ -1,0 +1,1 @@
+"""Judges of what is installed and offered: components, nodes, queues, versions, configuration."""
