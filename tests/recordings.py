@@ -21,7 +21,6 @@ from pytest_gpucluster.judge import (
     in_place,
     indexed,
     kubelets,
-    kueue,
     lifecycle,
     mfu_baseline,
     mfu_figures,
@@ -78,6 +77,7 @@ from pytest_gpucluster.judge.inventory import (
     training_queue,
     versions,
 )
+from pytest_gpucluster.judge.kueue import rows
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -169,13 +169,13 @@ JUDGES = {
     "LIFE-013": priorities.orders_the_queue,
     "LIFE-014": priorities.makes_room,
     "TRN-003": trainer.further_hold,
-    "KUE-001": kueue.runs_once_admitted,
-    "KUE-002": kueue.over_quota_held,
-    "KUE-003": kueue.take_turns,
-    "KUE-004": kueue.evicts_what_is_not_ready,
-    "KUE-005": kueue.status_and_pods_agree,
-    "KUE-008": kueue.label_decides,
-    "KUE-009": kueue.half_placed_by_quota_control,
+    "KUE-001": rows.runs_once_admitted,
+    "KUE-002": rows.over_quota_held,
+    "KUE-003": rows.take_turns,
+    "KUE-004": rows.evicts_what_is_not_ready,
+    "KUE-005": rows.status_and_pods_agree,
+    "KUE-008": rows.label_decides,
+    "KUE-009": rows.half_placed_by_quota_control,
     "NUMA-001": kubelets.policy_set,
     "NUMA-002": aligned.misfit_rejected,
     "NUMA-003": aligned.on_one_numa_node,

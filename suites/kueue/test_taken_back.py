@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import kueue
+from pytest_gpucluster.judge.kueue import rows
 
 from ..scenarios.kueue import drained, promised
 
@@ -13,8 +13,8 @@ from ..scenarios.kueue import drained, promised
     level="must",
     documents="P",
     scenario=promised,
-    judge=kueue.evicts_what_is_not_ready,
-    presupposes=[kueue.pods_can_run],
+    judge=rows.evicts_what_is_not_ready,
+    presupposes=[rows.pods_can_run],
     defects=[
         "kueue.never-evicts",
         "kueue.keeps-evicted-quota",
@@ -36,8 +36,8 @@ def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None
     level="must",
     documents="+",
     scenario=drained,
-    judge=kueue.status_and_pods_agree,
-    presupposes=[kueue.pods_can_run],
+    judge=rows.status_and_pods_agree,
+    presupposes=[rows.pods_can_run],
     defects=[
         "kueue.keeps-evicted-quota",
         "kueue.ignores-stop",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import Span
 from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.judge import kueue as judges
+from pytest_gpucluster.judge.kueue import rows as judges
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests import amount, recordings
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_gpucluster.judge import kueue, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.kueue import rows
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
@@ -38,7 +39,7 @@ PRESUPPOSED = {
     "RDZV-001": presuppositions.master_name_resolves,
     "RDZV-004": presuppositions.no_interception,
     "GANG-003": presuppositions.members_made,
-    "KUE-001": kueue.quota_within_capacity,
+    "KUE-001": rows.quota_within_capacity,
 }
 """Row -> what it presupposes and a case may show to be false."""
 

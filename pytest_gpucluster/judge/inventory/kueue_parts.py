@@ -5,7 +5,8 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.judge import attribution, kueue_terms, subjects, wording
+from pytest_gpucluster.judge import attribution, subjects, wording
+from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -16,7 +17,7 @@ REQUIRED = (
 
 def answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     """Return the finding on each part."""
-    absent = kueue_terms.unusable(evidence, given, REQUIRED)
+    absent = shared.unusable(evidence, given, REQUIRED)
     if absent is not None:
         return (absent,)
     return (_api(evidence), _suspends(evidence), *_answers(evidence, given))
@@ -45,20 +46,20 @@ def _suspends(evidence: Evidence) -> Finding:
         text = (
             f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
         )
-        return _part(Verdict.FAIL, text, line.key, kueue_terms.MANAGER_DOWN)
+        return _part(Verdict.FAIL, text, line.key, shared.MANAGER_DOWN)
     spec = fields.sub(line.data, "object", "spec")
     if not spec:
         return _part(Verdict.INCONCLUSIVE, "the answer to the dry-run Job carries no object", line.key)
     if spec.get("suspend") is not True:
         text = "the dry-run Job that names a queue came back unsuspended"
-        return _part(Verdict.FAIL, text, line.key, kueue_terms.NO_WEBHOOK, violation=True)
+        return _part(Verdict.FAIL, text, line.key, shared.NO_WEBHOOK, violation=True)
     return _part(Verdict.PASS, "admission suspends a Job that names a queue", line.key)
 
 
 def _answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     """Judge whether the manager made a Workload and said whether there is quota."""
-    named = kueue_terms.named(evidence, given, "subject", "probe")
-    jobs = named if named is not None else kueue_terms.labelled(evidence)
+    named = shared.named(evidence, given, "subject", "probe")
+    jobs = named if named is not None else shared.labelled(evidence)
     if not jobs:
         return (_part(Verdict.INCONCLUSIVE, "no Job was submitted to see whether the manager answers"),)
     job = jobs[0]
@@ -79,6 +80,6 @@ def _answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     text = f"{job.gang.title}: {what} in {waited:.1f} s"
     gaps = evidence.gaps(kueue.WORKLOAD, job.created, end)
     if subjects.silent(evidence, given, job.created, end) and not gaps:
-        causes = kueue_terms.silence(job)
+        causes = shared.silence(job)
         return (_part(Verdict.FAIL, text, key, *causes, violation=True, numbers=(number,)),)
     return (_part(Verdict.INCONCLUSIVE, text, key, numbers=(number,)),)

@@ -9,7 +9,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.kueue import SKEW, Held, Workload
-from pytest_gpucluster.judge import kueue_started, kueue_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.kueue import shared, started
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -42,7 +43,7 @@ TOO_MUCH = Cause(
 @subjects.judge
 def status_and_pods_agree(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-005."""
-    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    unusable = shared.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
     limits = subjects.of(evidence, given)
@@ -54,25 +55,25 @@ def status_and_pods_agree(evidence: Evidence, given: subjects.Given) -> Finding:
         *_kept(evidence, GRACE + limits.grain),
     ):
         return finding
-    idle = kueue_started.kept(evidence, GRACE + limits.grain)
+    idle = started.kept(evidence, GRACE + limits.grain)
     if idle is not None:
-        return kueue_started.finding_of_kept(evidence, idle, REQUIRED, GRACE)
-    idle = kueue_started.never_started(evidence, given)
+        return started.finding_of_kept(evidence, idle, REQUIRED, GRACE)
+    idle = started.never_started(evidence, given)
     if idle is not None:
-        return kueue_started.finding_of_start(idle, REQUIRED)
+        return started.finding_of_start(idle, REQUIRED)
     return _all_well(evidence)
 
 
 def _all_well(evidence: Evidence) -> Finding:
-    admitted = [job for job in kueue_terms.labelled(evidence) if job.reserved]
+    admitted = [job for job in shared.labelled(evidence) if job.reserved]
     if not admitted:
-        return kueue_terms.nothing(evidence, REQUIRED, "Job for which quota was reserved")
+        return shared.nothing(evidence, REQUIRED, "Job for which quota was reserved")
     done = [
         (job, workload, told.t, held.end)
         for job in admitted
         for workload in job.workloads
         for told in workload.when("Evicted")
-        if (held := workload.holding(told.t)) is not None and held.end < kueue_terms.story_end(evidence, job)
+        if (held := workload.holding(told.t)) is not None and held.end < shared.story_end(evidence, job)
     ]
     if not done:
         names = wording.listed([job.gang.name for job in admitted], 4)
@@ -81,7 +82,7 @@ def _all_well(evidence: Evidence) -> Finding:
         )
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, admitted[0].gang)
     start, end = min(job.created for job in admitted), max(one[3] for one in done)
-    unseen = kueue_terms.gap(evidence, start, end, "Pod", kueue.WORKLOAD)
+    unseen = shared.gap(evidence, start, end, "Pod", kueue.WORKLOAD)
     bare = next((job.gang.title for job, *_ in done if not job.gang.pods), "")
     if bare:
         unseen = unseen or f"no pod of {bare} was seen, so whether pods agree with the status is not known"
@@ -94,7 +95,7 @@ def _all_well(evidence: Evidence) -> Finding:
         "later; no pod held a place without quota"
     )
     return wording.finding(
-        Verdict.PASS, REQUIRED, text, job.gang, currency="quota", repeat=kueue_terms.repeat(job),
+        Verdict.PASS, REQUIRED, text, job.gang, currency="quota", repeat=shared.repeat(job),
         evidence=(workload.key, *(one.key for one in workload.when("Evicted")[:2])),
         numbers=(Number("quota kept after eviction", released - evicted, "s", GRACE, "recorded: 0.2 to 0.5 s"),),
     )  # fmt: skip
@@ -135,12 +136,12 @@ def _orphans(evidence: Evidence, grace: float) -> Iterator[Finding]:
 
 def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
     """Yield Jobs of which pods held places while no quota was held for them."""
-    for job in kueue_terms.labelled(evidence):
+    for job in shared.labelled(evidence):
         worst = [
             (seconds, pod)
             for pod in job.gang.pods
-            if (seconds := _alone(job, pod, kueue_terms.story_end(evidence, job))) > tolerance
-            or _bound_without(job, pod, kueue_terms.story_end(evidence, job))
+            if (seconds := _alone(job, pod, shared.story_end(evidence, job))) > tolerance
+            or _bound_without(job, pod, shared.story_end(evidence, job))
         ]
         if worst:
             seconds = max(one[0] for one in worst)
@@ -190,7 +191,7 @@ def _alone(job: Held, pod: PodStory, end: float) -> float:
 def _overrun(evidence: Evidence) -> Iterator[Finding]:
     """Yield queues whose pods together asked for more than the quota."""
     by_queue: dict[str, list[Held]] = {}
-    for job in (one for one in kueue_terms.labelled(evidence) if one.gang.pods):
+    for job in (one for one in shared.labelled(evidence) if one.gang.pods):
         by_queue.setdefault(kueue_quota.cluster_queue_of(evidence, job), []).append(job)
     for name, mine in by_queue.items():
         pods = [pod for job in mine for pod in job.gang.pods]
@@ -206,7 +207,7 @@ def _overrun(evidence: Evidence) -> Iterator[Finding]:
                     yield wording.finding(
                         Verdict.FAIL, REQUIRED, f"{text}{float(most):g}", mine[-1].gang, violation=True,
                         where=wording.places(using), causes=(TOO_MUCH,), numbers=(number,), currency="quota",
-                        evidence=tuple(pod.keys["bound"] for pod in using[-6:]), repeat=kueue_terms.repeat(mine[-1]),
+                        evidence=tuple(pod.keys["bound"] for pod in using[-6:]), repeat=shared.repeat(mine[-1]),
                     )  # fmt: skip
 
 
@@ -245,5 +246,5 @@ def _fail(
         more["numbers"] = (Number("disagreed for", seconds, "s", GRACE, "recorded: 0.2 to 0.5 s"),)
     return wording.finding(
         Verdict.FAIL, REQUIRED, text, job.gang, violation=True, causes=(cause,), evidence=keys, currency="quota",
-        repeat=kueue_terms.repeat(job), **more,
+        repeat=shared.repeat(job), **more,
     )  # fmt: skip

@@ -4,8 +4,9 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import kueue_quota
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang.half_placement import halves, lasting
+from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "where the quota is above what the nodes have, plain Kueue starts part of a gang, and that is seen"
@@ -21,19 +22,17 @@ ABOVE = Cause(
 @subjects.judge
 def half_placed_by_quota_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-009."""
-    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    unusable = shared.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    named = kueue_terms.named(evidence, given, "subject")
-    jobs = [
-        job for job in (named if named is not None else kueue_terms.labelled(evidence)) if job.gang.size > 1
-    ]
+    named = shared.named(evidence, given, "subject")
+    jobs = [job for job in (named if named is not None else shared.labelled(evidence)) if job.gang.size > 1]
     admitted = [job for job in jobs if job.reserved]
     if not admitted:
-        text = f"{jobs[0].gang.title} was not admitted: {kueue_terms.refusals(jobs[0])}" if jobs else ""
+        text = f"{jobs[0].gang.title} was not admitted: {shared.refusals(jobs[0])}" if jobs else ""
         if text:
             return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
-        return kueue_terms.nothing(evidence, REQUIRED, "admitted gang")
+        return shared.nothing(evidence, REQUIRED, "admitted gang")
     found = lasting(evidence, given, halves(evidence, [job.gang for job in admitted]))
     shown = [
         (half, job)
@@ -51,7 +50,7 @@ def half_placed_by_quota_control(evidence: Evidence, given: subjects.Given) -> F
     half, job = shown[0]
     text = f"shown: {wording.describe_half(half)}; {_quota(evidence, job)}; fix: {ABOVE.fix}"
     return wording.finding(
-        Verdict.PASS, REQUIRED, text, job.gang, causes=(ABOVE,), repeat=kueue_terms.repeat(job),
+        Verdict.PASS, REQUIRED, text, job.gang, causes=(ABOVE,), repeat=shared.repeat(job),
         evidence=(job.reserved[0].key, half.key), currency="quota",
         numbers=(Number("pods bound", half.held, "pods", job.gang.size, "parallelism"),),
     )  # fmt: skip
@@ -75,8 +74,6 @@ def _quota(evidence: Evidence, job: Held) -> str:
     held = job.reserved[0]
     limit = kueue_quota.quota(evidence, held.queue, held.start)
     scarce = [resource for resource in held.amounts if "/" in resource] or list(held.amounts)
-    promised = kueue_terms.amounts(dict(held.amounts), scarce)
-    of = (
-        kueue_terms.amounts(dict(limit.nominal), scarce) if limit is not None else "a quota that was not seen"
-    )
+    promised = shared.amounts(dict(held.amounts), scarce)
+    of = shared.amounts(dict(limit.nominal), scarce) if limit is not None else "a quota that was not seen"
     return f"quota was held for all of it ({promised} of {of})"

@@ -4,7 +4,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Refusal, Verdict
 
@@ -22,17 +23,17 @@ OVERRUN = Cause(
 @subjects.judge
 def over_quota_held(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-002."""
-    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    unusable = shared.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    named = kueue_terms.named(evidence, given, "over-quota")
-    jobs = named if named is not None else kueue_terms.labelled(evidence)
-    large = [(job, short) for job in jobs if (short := kueue_terms.over(evidence, job))]
+    named = shared.named(evidence, given, "over-quota")
+    jobs = named if named is not None else shared.labelled(evidence)
+    large = [(job, short) for job in jobs if (short := shared.over(evidence, job))]
     if not large:
         if jobs and named is not None:
             text = f"{jobs[0].gang.title} fits its queue's quota, or the queue was not seen"
             return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, jobs[0].gang)
-        return kueue_terms.nothing(evidence, REQUIRED, "Job above its queue's quota")
+        return shared.nothing(evidence, REQUIRED, "Job above its queue's quota")
     return wording.gravest([_judge(evidence, given, job, short) for job, short in large])
 
 
@@ -47,14 +48,14 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, short: list[str
         return _unattributed(evidence, job, short, said)
     limits = subjects.of(evidence, given)
     since = attributed[0].t
-    watched = kueue_terms.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
+    watched = shared.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
     if watched or end - since < limits.window - limits.grain:
         why = (
             watched
             or f"it was watched for {end - since:.1f} s, less than the window of {limits.window:.2f} s"
         )
         text = f"{job.gang.title} was held ({attributed[-1].message[:120]}), but {why}"
-        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, repeat=kueue_terms.repeat(job))
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, repeat=shared.repeat(job))
     last = attributed[-1]
     text = (
         f"{job.gang.title} stayed suspended for {end - job.created:.1f} s and had no pod; {last.reason}: "
@@ -62,7 +63,7 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, short: list[str
     )
     return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, currency="quota", refusal=_refusal(evidence, job, last),
-        repeat=kueue_terms.repeat(job), evidence=(job.suspended[0][2], last.key),
+        repeat=shared.repeat(job), evidence=(job.suspended[0][2], last.key),
         numbers=(Number("pods", 0, "pods", 0, "catalogue"), *_numbers(evidence, job, short)),
     )  # fmt: skip
 
@@ -99,7 +100,7 @@ def _violated(job: Held, short: list[str]) -> Finding | None:
             f"{wording.count(len(pods), 'pod')} of it existed from t={first:.2f} s {until}, {len(ran)} of them ran"
         )
         keys += [pod.keys.get("running") or pod.keys["created"] for pod in (ran or pods)[:6]]
-    causes = (OVERRUN,) if reserved else (kueue_terms.NO_WEBHOOK, kueue_terms.NOT_MANAGED)
+    causes = (OVERRUN,) if reserved else (shared.NO_WEBHOOK, shared.NOT_MANAGED)
     return wording.finding(
         Verdict.FAIL,
         REQUIRED,
@@ -108,7 +109,7 @@ def _violated(job: Held, short: list[str]) -> Finding | None:
         violation=True,
         causes=causes,
         evidence=tuple(keys),
-        repeat=kueue_terms.repeat(job),
+        repeat=shared.repeat(job),
         currency="quota",
         numbers=(Number("pods", len(pods), "pods", 0, "catalogue"),),
     )
@@ -117,10 +118,10 @@ def _violated(job: Held, short: list[str]) -> Finding | None:
 def _unattributed(evidence: Evidence, job: Held, short: list[str], said: list[Said]) -> Finding:
     """Return what it means that no reason names the resource: another reason, or none at all."""
     expired = subjects.timed_out(evidence, job.created)
-    text = f"{job.gang.title} was held, and nothing names {wording.listed(short, 3)}: {kueue_terms.refusals(job)}"
+    text = f"{job.gang.title} was held, and nothing names {wording.listed(short, 3)}: {shared.refusals(job)}"
     verdict = Verdict.FAIL if not said and expired is not None else Verdict.INCONCLUSIVE
     return wording.finding(
-        verdict, REQUIRED, text, job.gang, causes=kueue_terms.silence(job), repeat=kueue_terms.repeat(job),
+        verdict, REQUIRED, text, job.gang, causes=shared.silence(job), repeat=shared.repeat(job),
         evidence=tuple(one.key for one in said[-2:]), currency="quota",
     )  # fmt: skip
 

@@ -4,7 +4,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.evidence.scheduling import kueue
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
@@ -30,22 +31,22 @@ MANAGES_ALL = Cause(
 @subjects.judge
 def label_decides(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-008."""
-    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    unusable = shared.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    bare = kueue_terms.named(evidence, given, "unlabelled")
-    lost = kueue_terms.named(evidence, given, "unknown-queue")
+    bare = shared.named(evidence, given, "unlabelled")
+    lost = shared.named(evidence, given, "unknown-queue")
     arranged = bare is not None
     if bare is None or lost is None:
         there = bool(kueue.workloads(evidence) or evidence.of_kind(kueue.LOCAL_QUEUE))
         bare = tuple(job for job in kueue.held(evidence) if there and not job.queue and not job.workloads)
-        lost = tuple(job for job in kueue_terms.labelled(evidence) if _unknown(evidence, job))
+        lost = tuple(job for job in shared.labelled(evidence) if _unknown(evidence, job))
     findings = [
         *(_outside(evidence, given, job) for job in bare[:1]),
         *(_held(evidence, given, job) for job in lost[:1]),
     ]
     if not findings or (arranged and len(findings) < 2):
-        return kueue_terms.nothing(evidence, REQUIRED, "Job without a queue label, or with an unknown queue")
+        return shared.nothing(evidence, REQUIRED, "Job without a queue label, or with an unknown queue")
     worst = wording.gravest(findings)
     if worst.verdict is not Verdict.PASS or len(findings) < 2:
         return worst
@@ -69,7 +70,7 @@ def _unknown(evidence: Evidence, job: Held) -> bool:
 
 def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     """Judge the Job without a label."""
-    span = kueue_terms.together(job)
+    span = shared.together(job)
     if job.workloads or job.suspended[0][1] or job.queue:
         how = f"has the label {job.queue!r} now" if job.queue else "was suspended"
         if job.workloads:
@@ -80,7 +81,7 @@ def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
         )
         return wording.finding(
             Verdict.PASS if managed else Verdict.FAIL, REQUIRED, text, job.gang, causes=(MANAGES_ALL,),
-            evidence=(job.suspended[0][2],), repeat=kueue_terms.repeat(job), currency="quota",
+            evidence=(job.suspended[0][2],), repeat=shared.repeat(job), currency="quota",
         )  # fmt: skip
     if span is None:
         expired = subjects.timed_out(evidence, job.created)
@@ -90,10 +91,10 @@ def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
         )
         verdict = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
         return wording.finding(
-            verdict, REQUIRED, text, job.gang, causes=(wording.NO_ROOM,), repeat=kueue_terms.repeat(job),
+            verdict, REQUIRED, text, job.gang, causes=(wording.NO_ROOM,), repeat=shared.repeat(job),
             evidence=(expired[1],) if expired else (),
         )  # fmt: skip
-    unseen = kueue_terms.gap(evidence, job.created, span[0], kueue.WORKLOAD, "Pod")
+    unseen = shared.gap(evidence, job.created, span[0], kueue.WORKLOAD, "Pod")
     if unseen:
         text = f"{job.gang.title} has no queue label, but {unseen}: whether Kueue managed it is not known"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang)
@@ -103,13 +104,13 @@ def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     )
     return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, causes=(NO_LABEL,), evidence=(job.suspended[0][2],),
-        repeat=kueue_terms.repeat(job), currency="quota",
+        repeat=shared.repeat(job), currency="quota",
     )  # fmt: skip
 
 
 def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     """Judge the Job that names an unknown LocalQueue."""
-    repeat = kueue_terms.repeat(job)
+    repeat = shared.repeat(job)
     pods, loose = job.gang.pods, job.loose
     if pods or loose or job.reserved:
         text = f"{job.gang.title} names the unknown LocalQueue {job.queue!r}, and yet " + (
@@ -117,7 +118,7 @@ def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
         )
         keys = (loose[2],) if loose else tuple(pod.keys["created"] for pod in pods[:6])
         return wording.finding(
-            Verdict.FAIL, REQUIRED, text, job.gang, violation=True, causes=(kueue_terms.NO_WEBHOOK,), evidence=keys,
+            Verdict.FAIL, REQUIRED, text, job.gang, violation=True, causes=(shared.NO_WEBHOOK,), evidence=keys,
             repeat=repeat, currency="quota",
         )  # fmt: skip
     said = [one for workload in job.workloads for one in workload.refusals]
@@ -128,13 +129,13 @@ def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     if not named:
         expired = subjects.timed_out(evidence, job.created)
         verdict = Verdict.FAIL if expired is not None else Verdict.INCONCLUSIVE
-        text = f"{job.gang.title} is held, and nothing says that its LocalQueue is unknown: {kueue_terms.refusals(job)}"
-        causes = kueue_terms.silence(job)
+        text = f"{job.gang.title} is held, and nothing says that its LocalQueue is unknown: {shared.refusals(job)}"
+        causes = shared.silence(job)
         return wording.finding(
             verdict, REQUIRED, text, job.gang, causes=causes, repeat=repeat, currency="quota"
         )
     last = named[-1]
-    unseen = kueue_terms.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
+    unseen = shared.gap(evidence, job.created, end, "Pod", names.BATCH_JOB)
     if unseen or end - job.created < limits.window - limits.grain:
         why = (
             unseen

@@ -5,7 +5,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held, Workload
-from pytest_gpucluster.judge import kueue_started, kueue_terms, several, subjects, wording
+from pytest_gpucluster.judge import several, subjects, wording
+from pytest_gpucluster.judge.kueue import shared, started
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -39,14 +40,14 @@ DEACTIVATED = Cause(
 @subjects.judge
 def evicts_what_is_not_ready(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-004."""
-    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    unusable = shared.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    idle = kueue_started.kept(evidence, RECONCILE + subjects.of(evidence, given).grain)
+    idle = started.kept(evidence, RECONCILE + subjects.of(evidence, given).grain)
     if idle is not None and any(one.reason == TIMEOUT for one in idle.workload.when("Evicted")):
-        return kueue_started.finding_of_kept(evidence, idle, REQUIRED, RECONCILE)
+        return started.finding_of_kept(evidence, idle, REQUIRED, RECONCILE)
     limit = subjects.seconds(given, WAIT) or subjects.seconds(fields.sub(given, "kueue"), WAIT)
-    named = kueue_terms.named(evidence, given, "subject")
+    named = shared.named(evidence, given, "subject")
     watched = any(one.type.startswith("PodsReady=") for w in kueue.workloads(evidence) for one in w.said)
     if limit is None and not watched:
         text = "waitForPodsReady is not declared (kueue.wait_for_pods_ready), and no Workload has a condition PodsReady"
@@ -54,10 +55,10 @@ def evicts_what_is_not_ready(evidence: Evidence, given: subjects.Given) -> Findi
             Verdict.NOT_APPLICABLE if kueue.workloads(evidence) or named is not None else Verdict.INCONCLUSIVE
         )
         return wording.finding(verdict, REQUIRED, text)
-    jobs = named if named is not None else kueue_terms.labelled(evidence)
-    stuck = [job for job in jobs if job.reserved and job.gang.pods and kueue_terms.together(job) is None]
+    jobs = named if named is not None else shared.labelled(evidence)
+    stuck = [job for job in jobs if job.reserved and job.gang.pods and shared.together(job) is None]
     if not stuck:
-        return kueue_terms.nothing(evidence, REQUIRED, "admitted Job of which not all pods became ready")
+        return shared.nothing(evidence, REQUIRED, "admitted Job of which not all pods became ready")
     findings = [_judge(evidence, given, job, limit) for job in stuck]
     return wording.gravest(findings)
 
@@ -84,7 +85,7 @@ def _carried_out(
     workload, first = at
     expired = subjects.timed_out(evidence, first.t)
     missing = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
-    held, stop = workload.holding(first.t), kueue_terms.story_end(evidence, job)
+    held, stop = workload.holding(first.t), shared.story_end(evidence, job)
     released = first.t if held is None else min(held.end, workload.end)
     pods = [pod for pod in job.gang.pods if pod.created <= first.t]
     stay = [pod for pod in pods if kueue_quota.leaves(pod) >= stop]
@@ -134,7 +135,7 @@ def _not_evicted(
     late = limit is not None and watched > limit + RECONCILE + grain
     if late or (limit is not None and subjects.timed_out(evidence, admitted + limit) is not None):
         text += f" in {watched:.1f} s; the timeout is {limit:g} s"
-        return _finding(Verdict.FAIL, text, job, None, causes=(NOT_CONFIGURED, kueue_terms.MANAGER_DOWN))
+        return _finding(Verdict.FAIL, text, job, None, causes=(NOT_CONFIGURED, shared.MANAGER_DOWN))
     text += f", but it was watched for {watched:.1f} s only"
     return _finding(Verdict.INCONCLUSIVE, text, job, None)
 
@@ -146,5 +147,5 @@ def _finding(
     keys = (job.reserved[0].key, *((said.key,) if said else ()))
     return wording.finding(
         verdict, REQUIRED, text, job.gang, causes=causes, numbers=numbers, evidence=keys,
-        repeat=kueue_terms.repeat(job), currency="quota",
+        repeat=shared.repeat(job), currency="quota",
     )  # fmt: skip

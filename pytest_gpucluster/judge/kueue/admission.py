@@ -3,7 +3,8 @@
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_started, kueue_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.kueue import shared, started
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -23,24 +24,22 @@ HALF = Cause(
 @subjects.judge
 def runs_once_admitted(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-001."""
-    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    unusable = shared.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    named = kueue_terms.named(evidence, given, "subject")
-    idle = kueue_started.never_started(evidence, given) if named is None else None
+    named = shared.named(evidence, given, "subject")
+    idle = started.never_started(evidence, given) if named is None else None
     if idle is not None:
-        return kueue_started.finding_of_start(idle, REQUIRED)
+        return started.finding_of_start(idle, REQUIRED)
     jobs = named if named is not None else _fitting(evidence)
     if not jobs:
-        return kueue_terms.nothing(evidence, REQUIRED, "Job with a queue whose quota has room for it")
+        return shared.nothing(evidence, REQUIRED, "Job with a queue whose quota has room for it")
     findings = [_judge(evidence, given, job, arranged=named is not None) for job in jobs]
     return wording.gravest(findings)
 
 
 def _fitting(evidence: Evidence) -> tuple[Held, ...]:
-    return tuple(
-        job for job in kueue_terms.labelled(evidence) if job.workloads and not kueue_terms.over(evidence, job)
-    )
+    return tuple(job for job in shared.labelled(evidence) if job.workloads and not shared.over(evidence, job))
 
 
 def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bool) -> Finding:
@@ -56,9 +55,9 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bo
     expired = subjects.timed_out(evidence, job.created) if arranged else None
     admitted = job.admitted
     if admitted is None:
-        text = f"{job.gang.title} was not admitted: {kueue_terms.refusals(job)}"
-        return _missed(job, text, expired, kueue_terms.silence(job))
-    span = kueue_terms.together(job)
+        text = f"{job.gang.title} was not admitted: {shared.refusals(job)}"
+        return _missed(job, text, expired, shared.silence(job))
+    span = shared.together(job)
     if span is None:
         most = max(gen.most_held for gen in job.gang.generations)
         text = (
@@ -66,7 +65,7 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bo
             f"{wording.part(most, job.gang.size)} were bound"
         )
         return _missed(job, text, expired, (HALF,) if most < job.gang.size else ())
-    unseen = kueue_terms.gap(evidence, job.created, admitted, "Pod")
+    unseen = shared.gap(evidence, job.created, admitted, "Pod")
     if unseen:
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"{unseen}, before {job.gang.title} was admitted"
@@ -76,7 +75,7 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bo
         text = f"{job.gang.title} was admitted at t={admitted:.2f} s, and its pods ran together only {late:.0f} s later"
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, job.gang, causes=(HALF,), currency="quota",
-            evidence=(job.reserved[0].key,), repeat=kueue_terms.repeat(job),
+            evidence=(job.reserved[0].key,), repeat=shared.repeat(job),
         )  # fmt: skip
     how = "stored suspended" if job.fresh else "suspended when first seen"
     text = (
@@ -84,7 +83,7 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bo
         f"together from t={span[0]:.2f} s"
     )
     return wording.finding(
-        Verdict.PASS, REQUIRED, text, job.gang, repeat=kueue_terms.repeat(job),
+        Verdict.PASS, REQUIRED, text, job.gang, repeat=shared.repeat(job),
         evidence=(job.suspended[0][2], job.reserved[0].key), currency="quota",
         numbers=(
             Number("held until admitted", admitted - job.created, "s", origin="creation to condition Admitted"),
@@ -106,8 +105,8 @@ def _early(job: Held) -> Finding | None:
     if early:
         parts.append(f"{wording.count(len(early), 'pod')} made without quota, {len(ran)} of them ran")
     return wording.finding(
-        Verdict.FAIL, REQUIRED, "; ".join(parts), job.gang, violation=True, repeat=kueue_terms.repeat(job),
-        where=wording.places(early) or (job.gang.title,), causes=(kueue_terms.NO_WEBHOOK, kueue_terms.NOT_MANAGED),
+        Verdict.FAIL, REQUIRED, "; ".join(parts), job.gang, violation=True, repeat=shared.repeat(job),
+        where=wording.places(early) or (job.gang.title,), causes=(shared.NO_WEBHOOK, shared.NOT_MANAGED),
         evidence=(*((loose[2],) if loose else ()), *(pod.keys["created"] for pod in early[:6])), currency="quota",
     )  # fmt: skip
 
@@ -124,7 +123,7 @@ def _in_part(job: Held) -> Finding | None:
         return None
     return wording.finding(
         Verdict.FAIL, REQUIRED, f"{job.gang.title} was admitted with {short.count} of {short.least} pods", job.gang,
-        violation=True, causes=(PARTIAL,), evidence=(short.key,), repeat=kueue_terms.repeat(job), currency="quota",
+        violation=True, causes=(PARTIAL,), evidence=(short.key,), repeat=shared.repeat(job), currency="quota",
     )  # fmt: skip
 
 
@@ -137,9 +136,9 @@ def _missed(job: Held, text: str, expired: tuple[str, str] | None, causes: tuple
             text,
             job.gang,
             evidence=tuple(said),
-            repeat=kueue_terms.repeat(job),
+            repeat=shared.repeat(job),
         )
     return wording.finding(
         Verdict.FAIL, REQUIRED, f"{text}; waited for {expired[0]}", job.gang, causes=causes, currency="quota",
-        evidence=(*said, expired[1]), repeat=kueue_terms.repeat(job),
+        evidence=(*said, expired[1]), repeat=shared.repeat(job),
     )  # fmt: skip

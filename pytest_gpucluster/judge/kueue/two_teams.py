@@ -8,7 +8,8 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held
-from pytest_gpucluster.judge import kueue_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -29,11 +30,11 @@ NOT_RELEASED = Cause(
 @subjects.judge
 def take_turns(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge KUE-003."""
-    unusable = kueue_terms.unusable(evidence, given, REQUIRED)
+    unusable = shared.unusable(evidence, given, REQUIRED)
     if unusable is not None:
         return unusable
-    named = kueue_terms.named(evidence, given, "left", "right")
-    pairs = _pairs(evidence, named if named is not None else kueue_terms.labelled(evidence))
+    named = shared.named(evidence, given, "left", "right")
+    pairs = _pairs(evidence, named if named is not None else shared.labelled(evidence))
     if not pairs:
         jobs = named or ()
         text = "no two Jobs whose quota has room for one of them only"
@@ -85,7 +86,7 @@ def _judge(evidence: Evidence, given: subjects.Given, one: Held, other: Held, *,
     if overlap is not None and overlap[1] - overlap[0] > limits.grain + subjects.EPSILON:
         return _overlapped(one, other, overlap)
     start = min(one.created, other.created)
-    unseen = kueue_terms.gap(evidence, start, min(evidence.end, max(_over(one), _over(other))), "Pod")
+    unseen = shared.gap(evidence, start, min(evidence.end, max(_over(one), _over(other))), "Pod")
     ran = sorted(
         ((t, job) for job in (one, other) if (t := _whole(job)) is not None), key=lambda found: found[0]
     )
@@ -119,21 +120,21 @@ def _judge(evidence: Evidence, given: subjects.Given, one: Held, other: Held, *,
             causes=(NOT_RELEASED,),
             currency="quota",
             evidence=keys,
-            repeat=kueue_terms.repeat(second),
+            repeat=shared.repeat(second),
         )
     handover = Number(
         "handed over in", start - ended, "s", origin="last pod of the first to all of the second"
     )
     return wording.finding(
         Verdict.PASS, REQUIRED, text, second.gang, numbers=(handover,), currency="quota",
-        repeat=kueue_terms.repeat(second), evidence=keys,
+        repeat=shared.repeat(second), evidence=keys,
         where=wording.places((*first.gang.pods, *second.gang.pods)),
     )  # fmt: skip
 
 
 def _whole(job: Held) -> float | None:
     """Return since when a Job ran whole: all pods seen Running at once, or all bound and the Job Complete then."""
-    span = kueue_terms.together(job)
+    span = shared.together(job)
     if span is not None:
         return span[0]
     complete = job.gang.job is not None and job.gang.job.phase == "Complete"
@@ -199,9 +200,9 @@ def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding
         one.gang,
         violation=True,
         where=wording.places(pods),
-        causes=(BOTH, kueue_terms.NO_WEBHOOK),
+        causes=(BOTH, shared.NO_WEBHOOK),
         evidence=tuple(pod.keys["created"] for pod in pods[:8]),
-        repeat=(*kueue_terms.repeat(one), *kueue_terms.repeat(other)),
+        repeat=(*shared.repeat(one), *shared.repeat(other)),
         currency="quota",
     )
 
@@ -211,12 +212,12 @@ def _not_both(evidence: Evidence, one: Held, other: Held, ran: list[Held], *, ar
     expired = subjects.timed_out(evidence, min(one.created, other.created)) if arranged else None
     text = (
         f"{wording.listed([job.gang.name for job in ran]) or 'neither Job'} ran whole; {idle.gang.name} did not: "
-        f"{kueue_terms.refusals(idle)}"
+        f"{shared.refusals(idle)}"
     )
     verdict = Verdict.INCONCLUSIVE if expired is None else Verdict.FAIL
     if expired is not None:
         text += f"; waited for {expired[0]}"
     return wording.finding(
-        verdict, REQUIRED, text, idle.gang, causes=kueue_terms.silence(idle) or (NOT_RELEASED,),
-        repeat=kueue_terms.repeat(idle), currency="quota", evidence=(expired[1],) if expired else (),
+        verdict, REQUIRED, text, idle.gang, causes=shared.silence(idle) or (NOT_RELEASED,),
+        repeat=shared.repeat(idle), currency="quota", evidence=(expired[1],) if expired else (),
     )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Judges of Kueue: admission, quota, teams."""
