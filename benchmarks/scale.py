@@ -276,8 +276,8 @@ def session(url: str) -> Any:
 def measure_gang(path: str) -> dict[str, Any]:
     """Judge a gang of many recorded members, as its file is read."""
     from pytest_gpucluster.evidence import read
-    from pytest_gpucluster.judge import lifecycle
     from pytest_gpucluster.judge.gang import runs_whole
+    from pytest_gpucluster.judge.lifecycle import completion
 
     began = time.monotonic()
     evidence = read(path)
@@ -285,7 +285,7 @@ def measure_gang(path: str) -> dict[str, Any]:
     judges = {
         "GANG-001": runs_whole.runs_whole,
         "GANG-002": runs_whole.all_or_nothing,
-        "LIFE-001": lifecycle.completes_with_policy,
+        "LIFE-001": completion.completes_with_policy,
     }
     began = time.monotonic()
     verdicts = {row: str(judge(evidence, evidence.given).verdict) for row, judge in judges.items()}

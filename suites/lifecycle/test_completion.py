@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import lifecycle, phases, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.lifecycle import completion, phases
 
 from ..scenarios.healthy import healthy, lingering
 
@@ -13,7 +14,7 @@ from ..scenarios.healthy import healthy, lingering
     level="must",
     documents="R J",
     scenario=healthy,
-    judge=lifecycle.completes_with_policy,
+    judge=completion.completes_with_policy,
     presupposes=[presuppositions.pods_ran],
     smoke=True,
     defects=["lifecycle.complete-job-keeps-workers"],
@@ -32,7 +33,7 @@ def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> N
     level="control",
     documents="J",
     scenario=lingering,
-    judge=lifecycle.lingers_without_policy_control,
+    judge=completion.lingers_without_policy_control,
     presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.completes-without-policy"],
 )

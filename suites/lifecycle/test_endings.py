@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import endings as judges
-from pytest_gpucluster.judge import in_place, policies, presuppositions, restarts
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.lifecycle import container_restarts, policies, restarts
+from pytest_gpucluster.judge.lifecycle import min_success_and_ttl as judges
 
 from ..scenarios.endings import endings
 
@@ -94,7 +95,7 @@ def test_failure_policies_act(settle: Callable[[], None]) -> None:
     documents="R J",
     schedulers=["volcano"],
     scenario=endings,
-    judge=in_place.restarts_in_place_control,
+    judge=container_restarts.restarts_in_place_control,
     presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.no-restart-in-place", "node.never-restarts"],
 )

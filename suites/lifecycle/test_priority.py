@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import priorities
 from pytest_gpucluster.judge.inventory import scheduler_actions
+from pytest_gpucluster.judge.lifecycle import priority
 
 from ..scenarios.contention import priorities as by_priority
 
@@ -15,7 +15,7 @@ from ..scenarios.contention import priorities as by_priority
     documents="J",
     schedulers=["volcano"],
     scenario=by_priority,
-    judge=priorities.orders_the_queue,
+    judge=priority.orders_the_queue,
     defects=["queue.ignores-priority", "lifecycle.high-never-placed", "lifecycle.priorities-reversed"],
 )
 def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
     documents="J",
     schedulers=["volcano"],
     scenario=by_priority,
-    judge=priorities.makes_room,
+    judge=priority.makes_room,
     presupposes=[scheduler_actions.preempt_configured],
     defects=[
         "preemption.never-takes",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import reboot as judge
+from pytest_gpucluster.judge.lifecycle import node_reboot as judge
 
 from ..scenarios.reboot import reboot
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions, rerun, restarts, suspended
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.lifecycle import finished_members, restarts, suspend_resume
 
 from ..scenarios.removals import removals
 
@@ -33,7 +34,7 @@ def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> Non
     documents="J",
     schedulers=["volcano"],
     scenario=removals,
-    judge=suspended.suspend_and_resume,
+    judge=suspend_resume.suspend_and_resume,
     presupposes=[presuppositions.pods_ran, presuppositions.commands_permitted],
     defects=["lifecycle.resume-ignored", "lifecycle.stays-suspended", "lifecycle.resume-is-free"],
 )
@@ -51,7 +52,7 @@ def test_suspend_and_resume(settle: Callable[[], None]) -> None:
     level="should",
     documents="+",
     scenario=removals,
-    judge=rerun.not_run_again,
+    judge=finished_members.not_run_again,
     presupposes=[presuppositions.pods_ran],
     defects=["lifecycle.job-forgets-finished", "lifecycle.finished-member-returns"],
 )

@@ -8,8 +8,9 @@ from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling import evictions, queue_shares
-from pytest_gpucluster.judge import fair, preempted, priorities
+from pytest_gpucluster.judge import fair, preempted
 from pytest_gpucluster.judge.inventory import scheduler_actions
+from pytest_gpucluster.judge.lifecycle import priority
 from tests.recordings import FOLDER, embedded, evidence_of, stream
 
 G3, G4, G5 = "g3-priority-order", "g4-preempt-action", "g5-preempt-elastic-victim"
@@ -112,7 +113,7 @@ def test_a_gang_that_is_taken_whole_is_not_halved():
 
 def test_nobody_taken_is_not_a_pass():
     """g4: the urgent gang is refused at enqueue; the finding says so and what to do."""
-    for judge in (preempted.whole_or_surplus, priorities.makes_room):
+    for judge in (preempted.whole_or_surplus, priority.makes_room):
         finding = judge(stream(G4), {})
         assert str(finding.verdict) == "inconclusive"
         assert "refused at enqueue" in finding.observed
@@ -147,7 +148,7 @@ def test_our_own_run_must_have_tempted():
 )
 def test_who_is_placed_first_decides(values, wanted):
     """g3: high1 came later and was placed first."""
-    assert verdict(priorities.orders_the_queue, with_priorities(G3, **values), {}) == wanted
+    assert verdict(priority.orders_the_queue, with_priorities(G3, **values), {}) == wanted
 
 
 def test_a_larger_gang_of_priority_may_have_to_wait():
@@ -161,7 +162,7 @@ def test_a_larger_gang_of_priority_may_have_to_wait():
         for part in obj["spec"]["containers"][0]["resources"].values():
             part["nvidia.com/gpu"] = "8"
 
-    assert verdict(priorities.orders_the_queue, mutants.each(evidence, grow, change), {}) == "inconclusive"
+    assert verdict(priority.orders_the_queue, mutants.each(evidence, grow, change), {}) == "inconclusive"
 
 
 # -- LIFE-014 ----------------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ def test_a_larger_gang_of_priority_may_have_to_wait():
 )
 def test_only_lower_priorities_give_way(values, wanted):
     """g5: victim (10) gives way to urgent (1000); it must not where it is of the same priority or a higher one."""
-    assert verdict(priorities.makes_room, with_priorities(G5, **values), {}) == wanted
+    assert verdict(priority.makes_room, with_priorities(G5, **values), {}) == wanted
 
 
 def test_nothing_taken_is_a_fail_where_there_was_something():
@@ -191,9 +192,9 @@ def test_nothing_taken_is_a_fail_where_there_was_something():
 
     waits = mutants.each(spared, lambda line: line.kind == "Pod" and line.name.startswith(urgent), unbind)
     short = Evidence([line for line in waits.lines if line.t <= stop], header=waits.header, spans=waits.spans)
-    finding = priorities.makes_room(short, {**short.given, "window": 0.3})
+    finding = priority.makes_room(short, {**short.given, "window": 0.3})
     assert str(finding.verdict) == "fail"
-    assert finding.causes == (priorities.NOT_TAKEN,)
+    assert finding.causes == (priority.NOT_TAKEN,)
 
 
 # -- REF-009 -----------------------------------------------------------------------------------------------------------

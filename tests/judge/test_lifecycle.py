@@ -7,15 +7,15 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, Span
-from pytest_gpucluster.judge import (
-    endings,
-    in_place,
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.lifecycle import (
+    container_restarts,
+    finished_members,
+    min_success_and_ttl,
     phases,
     policies,
-    presuppositions,
-    rerun,
     restarts,
-    suspended,
+    suspend_resume,
 )
 from pytest_gpucluster.requirement import Finding
 from tests import recordings
@@ -208,15 +208,15 @@ def test_restarts_in_place_are_no_control_when_something_acted():
         pod(1, "master", "Running", "ADDED", restartPolicy="OnFailure"),
         pod(2, "master", "Running", restartPolicy="OnFailure", status={"containerStatuses": [again]}),
     ]  # fmt: skip
-    shown = in_place.restarts_in_place_control(recordings.evidence_of([*base, note(30, "end")]), {})
+    shown = container_restarts.restarts_in_place_control(recordings.evidence_of([*base, note(30, "end")]), {})
     assert shown.verdict == "pass"
     assert "2 times, last exit 1" in shown.observed
-    short = in_place.restarts_in_place_control(recordings.evidence_of([*base, note(3, "end")]), {})
+    short = container_restarts.restarts_in_place_control(recordings.evidence_of([*base, note(3, "end")]), {})
     assert short.verdict == "inconclusive"
     acted = [*base, job(5, "Aborting", policies=policy), note(30, "end")]
-    assert in_place.restarts_in_place_control(recordings.evidence_of(acted), {}).observed.startswith(
-        "not shown"
-    )
+    assert container_restarts.restarts_in_place_control(
+        recordings.evidence_of(acted), {}
+    ).observed.startswith("not shown")
 
 
 # -- ends by numbers -------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_restarts_in_place_are_no_control_when_something_acted():
 def test_a_job_that_we_delete_shows_nothing_about_its_time_to_live():
     """Our own deletion is no removal after the time to live."""
     ours = recordings.added(F5, [note(5.6, "deleted-by-us", kind=VC, name="ttl", uid=uid(F5))])
-    assert endings.removed_after_ttl(ours, {}).verdict == "inconclusive"
+    assert min_success_and_ttl.removed_after_ttl(ours, {}).verdict == "inconclusive"
 
 
 def test_removal_at_once_is_too_early():
@@ -234,7 +234,7 @@ def test_removal_at_once_is_too_early():
     def longer(obj: dict[str, Any]) -> None:
         obj["spec"]["ttlSecondsAfterFinished"] = 60
 
-    finding = endings.removed_after_ttl(changed(F5, longer, VC), {})
+    finding = min_success_and_ttl.removed_after_ttl(changed(F5, longer, VC), {})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "too early" in finding.observed
 
@@ -243,7 +243,7 @@ def test_an_aborted_job_has_no_time_to_live():
     """Volcano never removes an Aborted Job: said with its cause, not called a failure."""
     spec = {"ttlSecondsAfterFinished": 60}
     lines = [job(0, kind="ADDED", **spec), job(2, "Aborted", **spec), note(600, "end")]
-    finding = endings.removed_after_ttl(recordings.evidence_of(lines), {})
+    finding = min_success_and_ttl.removed_after_ttl(recordings.evidence_of(lines), {})
     assert finding.verdict == "inconclusive"
     assert "never an Aborted one" in told(finding)
 
@@ -255,7 +255,7 @@ def test_successes_are_counted_by_pods():
         for field in ("succeeded", "failed", "running", "taskStatusCount"):
             obj.get("status", {}).pop(field, None)
 
-    assert endings.min_success_decides(changed(F7, without_numbers, VC), {}).verdict == "pass"
+    assert min_success_and_ttl.min_success_decides(changed(F7, without_numbers, VC), {}).verdict == "pass"
 
 
 def test_enough_successes_without_an_end_fail_when_the_time_is_over():
@@ -265,8 +265,8 @@ def test_enough_successes_without_an_end_fail_when_the_time_is_over():
         job(0, kind="ADDED", **spec), job(1, "Running", **spec), pod(1, "master", "Running", "ADDED"),
         pod(1, "worker", "Running", "ADDED"), pod(2, "master", "Succeeded", codes=[("main", 0)]),
     ]  # fmt: skip
-    early = endings.min_success_decides(recordings.evidence_of([*lines, note(4, "end")]), {})
-    late = endings.min_success_decides(recordings.evidence_of([*lines, note(60, "end")]), {})
+    early = min_success_and_ttl.min_success_decides(recordings.evidence_of([*lines, note(4, "end")]), {})
+    late = min_success_and_ttl.min_success_decides(recordings.evidence_of([*lines, note(60, "end")]), {})
     assert (early.verdict, late.verdict) == ("inconclusive", "fail")
 
 
@@ -315,7 +315,7 @@ def test_a_pod_that_is_made_while_suspended_fails():
     early = copy.deepcopy(first)
     early["t"] = 4.5
     early["object"]["metadata"]["uid"] = "made-early"
-    finding = suspended.suspend_and_resume(recordings.added(F4, [early]), {})
+    finding = suspend_resume.suspend_and_resume(recordings.added(F4, [early]), {})
     assert finding.verdict == "fail"
     assert "susp-worker-0" in finding.observed
 
@@ -327,11 +327,14 @@ def test_a_suspend_that_nobody_carries_out_fails():
         note(2, "commanded", action="AbortJob", kind=VC, name="run", uid="u-job"),
     ]  # fmt: skip
     waiting = recordings.evidence_of([*lines, note(3, "end")])
-    assert suspended.suspend_and_resume(waiting, {}).verdict == "inconclusive"
+    assert suspend_resume.suspend_and_resume(waiting, {}).verdict == "inconclusive"
     other = note(6, "timed-out", what="runner is suspended", seconds=4)
-    assert suspended.suspend_and_resume(recordings.evidence_of([*lines, other]), {}).verdict == "inconclusive"
+    assert (
+        suspend_resume.suspend_and_resume(recordings.evidence_of([*lines, other]), {}).verdict
+        == "inconclusive"
+    )
     vain = note(6, "timed-out", what="run is suspended", seconds=4)
-    finding = suspended.suspend_and_resume(recordings.evidence_of([*lines, vain]), {})
+    finding = suspend_resume.suspend_and_resume(recordings.evidence_of([*lines, vain]), {})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "run-worker-0" in finding.observed
 
@@ -345,7 +348,7 @@ def test_a_resume_that_uses_up_the_attempts_is_explained():
         note(6, "commanded", action="ResumeJob", kind=VC, name="run", uid="u-job"),
         job(7, "Restarting", status={"retryCount": 3}), job(8, "Failed", status={"retryCount": 3}), note(60, "end"),
     ]  # fmt: skip
-    finding = suspended.suspend_and_resume(recordings.evidence_of(lines), {})
+    finding = suspend_resume.suspend_and_resume(recordings.evidence_of(lines), {})
     assert finding.verdict == "inconclusive"
     assert "attempt 3 of 3" in finding.observed
     assert "high maxRetry" in told(finding)
@@ -357,7 +360,7 @@ def test_a_resume_that_uses_up_the_attempts_is_explained():
 def test_a_batch_job_decides_and_volcano_is_reported():
     """Beside a batch Job that keeps its word, Volcano's second run is told with its cause and does not decide."""
     evidence = recordings.embedded("removals")
-    finding = rerun.not_run_again(evidence, evidence.given)
+    finding = finished_members.not_run_again(evidence, evidence.given)
     assert finding.verdict == "pass"
     assert "reported: removals-volcano-second-0" in finding.observed
     assert "no memory" in told(finding)
@@ -366,7 +369,7 @@ def test_a_batch_job_decides_and_volcano_is_reported():
 
 def test_volcano_alone_fails():
     """Where nothing but a Volcano Job is judged, that it runs a finished member again is a fail with its cause."""
-    finding = rerun.not_run_again(recordings.stream(F11), {})
+    finding = finished_members.not_run_again(recordings.stream(F11), {})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "batch Job" in told(finding)
 
@@ -378,10 +381,10 @@ def test_a_finished_member_has_to_stay_away_for_a_window():
         pod(1, "master", "Running", "ADDED"), pod(2, "master", "Succeeded"), pod(3, "master", "Succeeded", "DELETED"),
     ]  # fmt: skip
     for end, verdict in ((4, "inconclusive"), (30, "pass")):
-        finding = rerun.not_run_again(recordings.evidence_of([*lines, note(end, "end")]), {})
+        finding = finished_members.not_run_again(recordings.evidence_of([*lines, note(end, "end")]), {})
         assert finding.verdict == verdict, finding.observed
 
 
 def test_finished_members_go_with_a_restart_of_the_job():
     """What the controller removes itself, to restart the Job, is not a finished member taken away."""
-    assert rerun.not_run_again(recordings.stream(F2), {}).verdict == "inconclusive"
+    assert finished_members.not_run_again(recordings.stream(F2), {}).verdict == "inconclusive"

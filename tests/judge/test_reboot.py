@@ -1,6 +1,6 @@
 """LIFE-011 on the suite's own evidence and on what a kubelet on a kind node did."""
 
-from pytest_gpucluster.judge import reboot
+from pytest_gpucluster.judge.lifecycle import node_reboot
 from tests import recordings
 
 GPU = "nvidia.com/gpu"
@@ -57,7 +57,7 @@ LOST = pod(
 
 def decide(seen):
     """Return the finding."""
-    return reboot.replaced_once(seen, seen.given)
+    return node_reboot.replaced_once(seen, seen.given)
 
 
 def test_a_member_is_replaced_once():
@@ -74,7 +74,7 @@ def test_a_rejected_replacement_is_the_late_plugins():
         last = pod("train-0-c", 0, 32.0, (0.1, "Pending", ""), (1.0, "Running", ""))
         finding = decide(evidence(LOST, odd, last))
         assert (finding.verdict, finding.violation) == ("fail", True)
-        assert finding.causes == (reboot.LATE_PLUGIN,)
+        assert finding.causes == (node_reboot.LATE_PLUGIN,)
 
 
 def test_replaced_twice():
@@ -132,5 +132,5 @@ def test_containers_that_survive_show_nothing():
 def test_the_suites_own_evidence():
     """Both members were lost and replaced."""
     seen = recordings.embedded("reboot")
-    finding = reboot.replaced_once(seen, seen.given)
+    finding = node_reboot.replaced_once(seen, seen.given)
     assert (finding.verdict, finding.facts["lost"]) == ("pass", 2)

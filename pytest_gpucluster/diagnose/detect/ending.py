@@ -11,7 +11,8 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import lifecycle, several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import completion, job_cases
 from pytest_gpucluster.requirement import Cause
 
 ACTION = re.compile(r"execute action (?P<action>\w+)")
@@ -195,7 +196,7 @@ def left_running(s: Situation) -> Iterator[Suspect]:
         return
     since = s.now - (job.phases[-1][0] if job.phases else s.now)
     left = [p for p in s.bound if p.deleting is None and p.phase == "Running"]
-    if not left or since <= lifecycle.ACT_WITHIN:
+    if not left or since <= completion.ACT_WITHIN:
         return
     cause = Cause(
         f"the job is {s.phase} and its controller did not end {wording.listed([p.name for p in left], 4)}",
@@ -217,7 +218,7 @@ def stuck_between(s: Situation) -> Iterator[Suspect]:
         return
     since = s.now - job.phases[-1][0]
     grace = max((p.grace for p in s.pods), default=0.0)
-    if since <= grace + several.GONE_SLACK or any(p.deleting is not None for p in s.bound):
+    if since <= grace + job_cases.GONE_SLACK or any(p.deleting is not None for p in s.bound):
         return
     cause = Cause(
         f"the job has been {s.phase} for {since:.0f} s and its controller does not bring that to an end",
@@ -235,7 +236,7 @@ def lingers(s: Situation) -> Iterator[Suspect]:
     if s.gang is None or s.vcjob is None or s.phase in FINAL + GOING:
         return
     window = subjects.of(s.evidence, {}).window
-    ended = [one for one in lifecycle.ended_tasks(s.gang) if one.policy is not None]
+    ended = [one for one in completion.ended_tasks(s.gang) if one.policy is not None]
     for one in ended:
         left = [p for p in one.others if p.deleted is None and p.deleting is None and p.phase == "Running"]
         stay = s.now - one.t
@@ -248,17 +249,17 @@ def lingers(s: Situation) -> Iterator[Suspect]:
             "evidence": tuple(p.keys["finished"] for p in one.pods[:2]),
         }  # fmt: skip
         if one.policy:
-            yield fault("policy-not-acted", Stage.END, lifecycle.CONTROLLERS, seen, **more)
+            yield fault("policy-not-acted", Stage.END, completion.CONTROLLERS, seen, **more)
         else:
-            yield fault("no-complete-policy", Stage.END, lifecycle.POLICY, seen, LIKELY, **more)
+            yield fault("no-complete-policy", Stage.END, completion.POLICY, seen, LIKELY, **more)
         return
     if (
         not ended
         and len(s.vcjob.tasks) > 1
-        and not any(lifecycle.policy_of(s.gang, str(t.get("name"))) for t in s.vcjob.tasks)
+        and not any(completion.policy_of(s.gang, str(t.get("name"))) for t in s.vcjob.tasks)
     ):
         seen = f"{len(s.vcjob.tasks)} tasks, none with TaskCompleted -> CompleteJob"
-        yield note("no-complete-policy", Stage.END, lifecycle.POLICY, seen, rows=("LIFE-002",))
+        yield note("no-complete-policy", Stage.END, completion.POLICY, seen, rows=("LIFE-002",))
 
 
 def ending_pods(s: Situation) -> Iterator[Suspect]:
@@ -267,7 +268,7 @@ def ending_pods(s: Situation) -> Iterator[Suspect]:
     if not going:
         return
     over = {p.name: s.now - (p.deleting or s.now) - p.grace for p in going}
-    stuck = [p for p in going if over[p.name] > several.GONE_SLACK]
+    stuck = [p for p in going if over[p.name] > job_cases.GONE_SLACK]
     if stuck:
         holds = [x for p in stuck for x in fields.sub(p.last, "metadata").get("finalizers") or ()]
         why = (

@@ -5,8 +5,9 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held, Workload
-from pytest_gpucluster.judge import several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.kueue import shared, started
+from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -96,7 +97,7 @@ def _carried_out(
         return _finding(missing, text, job, first, causes=(KEPT,), numbers=(number,))
     grace = max((pod.grace for pod in pods), default=0.0)
     gone = max([released, *(kueue_quota.leaves(pod) for pod in pods)])
-    if gone - first.t > several.act_within(given) + grace + several.GONE_SLACK:
+    if gone - first.t > job_cases.act_within(given) + grace + job_cases.GONE_SLACK:
         text = f"{job.gang.title} was evicted at t={first.t:.2f} s, and kept quota or pods for {gone - first.t:.0f} s"
         return _finding(Verdict.FAIL, text, job, first, causes=(KEPT,), numbers=(number,))
     again = next((one.start for one in job.reserved if one.start > first.t), None)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import lifecycle, several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import completion, job_cases
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -49,7 +50,7 @@ def documented_path(evidence: Evidence, given: subjects.Given) -> Finding:
     )
     if not gangs:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence, "Volcano Job"))
-    return several.together([_path(evidence, gang) for gang in gangs], REQUIRED, every=known is not None)
+    return job_cases.together([_path(evidence, gang) for gang in gangs], REQUIRED, every=known is not None)
 
 
 def _path(evidence: Evidence, gang: Gang) -> Finding:
@@ -93,8 +94,8 @@ def _seen_from_the_start(evidence: Evidence, gang: Gang) -> bool:
 
 def _not_completed(evidence: Evidence, gang: Gang, shown: str, keys: tuple[str, ...]) -> Finding:
     """Judge a Job whose path is documented and did not end Completed: did it have a reason to?"""
-    why = several.expired(evidence, gang) or (subjects.timed_out(evidence) or ("",))[0]
-    policy = [one for one in lifecycle.ended_tasks(gang) if one.policy]
+    why = job_cases.expired(evidence, gang) or (subjects.timed_out(evidence) or ("",))[0]
+    policy = [one for one in completion.ended_tasks(gang) if one.policy]
     if policy and (why or shown.rpartition(" ")[2] in volcano_jobs.FINAL):
         text = f"{gang.title}: {shown}, although the task {policy[0].task} ended with 0 and completes the Job"
         text += f" (waited for {why})" if why else ""

@@ -7,7 +7,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -86,7 +87,7 @@ def not_run_again(evidence: Evidence, given: subjects.Given) -> Finding:
             else (f"no member of {judged[0].title} that had succeeded was taken away while the Job went on")
         )
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, judged[0] if judged else None)
-    finding = several.together([_judged(evidence, given, one) for one in found], REQUIRED, every=True)
+    finding = job_cases.together([_judged(evidence, given, one) for one in found], REQUIRED, every=True)
     return _with_contrast(evidence, beside, finding)
 
 

@@ -9,7 +9,8 @@ from pytest_gpucluster.evidence.objects.owners import COMPLETED
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -248,7 +249,7 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
     `at` is what ended, by when deletion had to be asked for, and the budget of the controllers.
     """
     one, until, budget = at
-    late = several.outlived(evidence, one.others, volcano_jobs.end_of_story(evidence))
+    late = job_cases.outlived(evidence, one.others, volcano_jobs.end_of_story(evidence))
     if late:
         pod, over = late[0]
         text = f"{pod.name} was there {over:.0f} s after its grace period of {pod.grace:.0f} s"

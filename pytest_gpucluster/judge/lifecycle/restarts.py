@@ -8,7 +8,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import in_place, several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import container_restarts, job_cases
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REPLACED = (
@@ -58,7 +59,7 @@ Found = Callable[..., Finding]
 @subjects.judge
 def evicted_restarts_once(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-003."""
-    return several.decide(
+    return job_cases.decide(
         evidence, given, ("deleted", "evicted"), lambda gang: _evicted(evidence, given, gang), REPLACED
     )
 
@@ -110,7 +111,7 @@ def _never_gone(evidence: Evidence, gang: Gang) -> Finding | str:
         return wording.finding(
             Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(BY_KUBELET,), where=wording.places(evicted)
         )
-    why = several.expired(evidence, gang)
+    why = job_cases.expired(evidence, gang)
     return f"no member of {gang.title} was taken away" + (f" (waited for {why})" if why else "")
 
 
@@ -172,7 +173,7 @@ def _replaced(evidence: Evidence, given: subjects.Given, gang: Gang, gone: Seque
         return found(
             Verdict.FAIL, f"{text}: {wording.listed(many or slots, 4)}", violation=True, causes=(AGAIN,)
         )
-    limit = several.due(evidence, given, gang, vanished)
+    limit = job_cases.due(evidence, given, gang, vanished)
     stayed = [p for p in others if (left := volcano_jobs.left(p)) is None or left > limit]
     if stayed and stop >= limit:
         text = f"{wording.listed([p.name for p in stayed], 4)} ran on"
@@ -181,12 +182,12 @@ def _replaced(evidence: Evidence, given: subjects.Given, gang: Gang, gone: Seque
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=wording.places(stayed))
     if stayed:
         return found(Verdict.INCONCLUSIVE, "the evidence ends before the others had to be replaced")
-    outlived = several.outlived(evidence, (first, *others), stop)
+    outlived = job_cases.outlived(evidence, (first, *others), stop)
     if outlived:
         old, over = outlived[0]
         text = f"{old.where} ran on for {over:.0f} s beyond its grace period, beside what replaced it"
         return found(Verdict.FAIL, text, violation=True, causes=(RUNS_ON,), where=(old.where,))
-    slow = [p for p in fresh if p.uid not in early and p.created > limit + p.grace + several.GONE_SLACK]
+    slow = [p for p in fresh if p.uid not in early and p.created > limit + p.grace + job_cases.GONE_SLACK]
     if slow and not volcano_jobs.first_failures(evidence, gang):
         text = f"{slow[0].name} was made again only {slow[0].created - t:.0f} s later"
         return found(Verdict.FAIL, text, causes=(IGNORED,))
@@ -201,7 +202,7 @@ def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found
     assert gang.job is not None  # noqa: S101 (narrowed by the caller)
     missing = [slot for slot, count in made.items() if not count]
     retries = volcano_jobs.retry_count(gang.job)
-    why = several.expired(evidence, gang)
+    why = job_cases.expired(evidence, gang)
     phase = _phase_at(gang, volcano_jobs.end_of_story(evidence))
     if missing:
         text = f"{wording.listed(missing, 4)} was not made again; the Job is {phase}"
@@ -209,7 +210,7 @@ def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found
         return found(verdict, text + (f" (waited for {why})" if why else ""), causes=(IGNORED,))
     text = f"all {len(made)} members were replaced once, retryCount {retries}"
     done = gang.job.phase_time("Completed")
-    if why and done is not None and (several.given_up(evidence, gang, 0.0) or 0.0) < done:
+    if why and done is not None and (job_cases.given_up(evidence, gang, 0.0) or 0.0) < done:
         return found(Verdict.FAIL, f"{text}; Completed only after the wait for {why}", causes=(IGNORED,))
     if phase == "Completed" and retries == 1:
         return found(
@@ -236,7 +237,7 @@ def _keys(pods: Sequence[PodStory], *whats: str) -> tuple[str, ...]:
 @subjects.judge
 def attempts_bounded(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-004."""
-    return several.decide(
+    return job_cases.decide(
         evidence, given, ("max-retry",), lambda gang: _bounded(evidence, given, gang), BOUNDED
     )
 
@@ -248,7 +249,10 @@ def _bounded(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     limit, retries = volcano_jobs.max_retry(job), volcano_jobs.retry_count(job)
     restarting = [p for p in volcano_jobs.all_policies(gang) if p.action in volcano_jobs.RESTARTS]
     if not retries or not restarting:
-        return in_place.instead(evidence, gang, BOUNDED) or f"no attempt of {gang.title} led to a restart"
+        return (
+            container_restarts.instead(evidence, gang, BOUNDED)
+            or f"no attempt of {gang.title} led to a restart"
+        )
     taken = volcano_jobs.removals(evidence, gang)
     made = max(volcano_jobs.attempts(gang), min(retries, limit), _by_pods(gang, taken))
     gone = {volcano_jobs.attempt_of(gang, pod) for pod in taken}
@@ -270,7 +274,7 @@ def _bounded(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     if made > limit or retries > limit:
         return found(Verdict.FAIL, "more than maxRetry allows", violation=True, causes=(NO_LIMIT,))
     stop = volcano_jobs.end_of_story(evidence)
-    phase, why = _phase_at(gang, stop), several.expired(evidence, gang)
+    phase, why = _phase_at(gang, stop), job_cases.expired(evidence, gang)
     if phase != "Failed":
         if why and made == limit:
             return found(Verdict.FAIL, f"the Job is {phase} (waited for {why})", causes=(NO_LIMIT,))
@@ -294,17 +298,17 @@ def _quiet(evidence: Evidence, given: subjects.Given, gang: Gang, found: Found) 
     """Judge whether anything of a Failed Job is left running."""
     stop = volcano_jobs.end_of_story(evidence)
     failed = next((t for t, name, _ in gang.job.phases if name == "Failed"), stop) if gang.job else stop
-    limit = several.due(evidence, given, gang, failed)
-    alone = several.left_alone(evidence, gang, stop) or several.lingering(evidence, gang, failed, limit)
-    overdue = several.overdue(evidence, gang, stop)
+    limit = job_cases.due(evidence, given, gang, failed)
+    alone = job_cases.left_alone(evidence, gang, stop) or job_cases.lingering(evidence, gang, failed, limit)
+    overdue = job_cases.overdue(evidence, gang, stop)
     if overdue or (alone and stop >= limit):
         left = overdue or alone
-        holds = several.held(left)
+        holds = job_cases.held(left)
         who = wording.listed([f"{pod.name} on {pod.node}" for pod in left], 4)
         text = f"Failed, but {who} still there {stop - failed:.0f} s later"
         text += f" and holds {holds}" if holds else ""
         return found(Verdict.FAIL, text, violation=True, causes=(LEAKED,), where=wording.places(left))
-    if several.living(evidence, gang, stop):
+    if job_cases.living(evidence, gang, stop):
         return found(Verdict.INCONCLUSIVE, "Failed; the evidence ends before all pods had to be gone")
     start = min((pod.created for pod in gang.pods), default=failed)
     gaps = evidence.gaps("Pod", start, stop)

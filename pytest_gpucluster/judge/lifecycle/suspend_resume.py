@@ -5,7 +5,8 @@ from collections import Counter
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -27,7 +28,7 @@ RETRIES = Cause(
 @subjects.judge
 def suspend_and_resume(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-009."""
-    return several.decide(
+    return job_cases.decide(
         evidence, given, ("suspended",), lambda gang: _suspended(evidence, given, gang), REQUIRED
     )
 
@@ -38,7 +39,7 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
         return f"{gang.title} was not suspended by a command"
     stop = volcano_jobs.end_of_story(evidence)
     aborted = job.phase_time("Aborted")
-    limit = several.due(evidence, given, gang, asked.suspend)
+    limit = job_cases.due(evidence, given, gang, asked.suspend)
     cost = sum(1 for t, _, _ in volcano_jobs.retry_path(evidence, job) if asked.suspend <= t <= stop)
     number = Number(f"retries of {gang.name} used", cost, "", 1, "documented: a resume counts as an attempt")
     keys = tuple(key for _, name, key in job.phases if name in ("Aborting", "Aborted", "Restarting"))
@@ -50,9 +51,9 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
         )
 
     until = asked.resume if asked.resume is not None else stop
-    alone = several.left_alone(evidence, gang, until)
+    alone = job_cases.left_alone(evidence, gang, until)
     if aborted is None or aborted > until:
-        if stop >= limit or several.expired(evidence, gang, asked.suspend):
+        if stop >= limit or job_cases.expired(evidence, gang, asked.suspend):
             text = f"{stop - asked.suspend:.1f} s later it is {job.phase or 'without a phase'}"
             if alone:
                 text += f" and {wording.listed([p.name for p in alone], 4)} runs on"
@@ -64,21 +65,21 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
                 where=wording.places(alone or gang.pods),
             )
         return found(Verdict.INCONCLUSIVE, "the evidence ends before it had to be Aborted")
-    if several.living(evidence, gang, until) and (alone or several.overdue(evidence, gang, until)):
-        names = wording.listed([p.name for p in several.living(evidence, gang, until)], 4)
+    if job_cases.living(evidence, gang, until) and (alone or job_cases.overdue(evidence, gang, until)):
+        names = wording.listed([p.name for p in job_cases.living(evidence, gang, until)], 4)
         return found(
             Verdict.FAIL,
             f"Aborted at t={aborted:.2f} s, but {names} runs on",
             violation=True,
             causes=(COMMANDS,),
         )
-    lingered = several.lingering(evidence, gang, asked.suspend, limit)
+    lingered = job_cases.lingering(evidence, gang, asked.suspend, limit)
     if lingered and until >= limit:
         names = wording.listed([pod.name for pod in lingered], 4)
         text = f"Aborted at t={aborted:.2f} s, but {names} ran on with nobody asking for its end"
         return found(Verdict.FAIL, text, violation=True, causes=(COMMANDS,), where=wording.places(lingered))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
-    if aborted > limit + grace + several.GONE_SLACK:
+    if aborted > limit + grace + job_cases.GONE_SLACK:
         return found(Verdict.FAIL, f"Aborted only {aborted - asked.suspend:.0f} s later", causes=(COMMANDS,))
     text = f"Aborted at t={aborted:.2f} s"
     made = [p.name for p in gang.pods if aborted < p.created < until]
@@ -94,7 +95,7 @@ def _resumed(
     given: subjects.Given,
     gang: Gang,
     told: tuple[float | None, str, int],
-    found: several.Found,
+    found: job_cases.Found,
 ) -> Finding:
     """Judge what came of the resume; `told` is its time, the text so far and the retries used."""
     resume, text, cost = told
@@ -103,7 +104,7 @@ def _resumed(
         return found(Verdict.INCONCLUSIVE, f"{text}; it was not resumed")
     text = f"{text}, no pod until ResumeJob at t={resume:.2f} s"
     before = {p.slot for p in gang.pods if p.created < resume}
-    soon = several.due(evidence, given, gang, resume) + subjects.placed_within(given, "enqueue")
+    soon = job_cases.due(evidence, given, gang, resume) + subjects.placed_within(given, "enqueue")
     fresh = {p.slot for p in gang.pods if resume <= p.created <= min(stop, soon)}
     missing = sorted(before - fresh)
     if missing and gang.job is not None and gang.job.phase == "Failed":
@@ -112,9 +113,9 @@ def _resumed(
             text = f"{text}; the resume used up attempt {used} of {allowed}, so the Job is Failed"
             return found(Verdict.INCONCLUSIVE, text, causes=(RETRIES,))
     if missing:
-        why = several.expired(evidence, gang, resume)
+        why = job_cases.expired(evidence, gang, resume)
         text = f"{text}; {wording.listed(missing, 4)} was not made again"
-        if why or stop >= several.due(evidence, given, gang, resume):
+        if why or stop >= job_cases.due(evidence, given, gang, resume):
             return found(Verdict.FAIL, text + (f" (waited for {why})" if why else ""), causes=(COMMANDS,))
         return found(Verdict.INCONCLUSIVE, f"{text} when the evidence ends")
     runs = Counter(p.slot for p in gang.pods if resume <= p.created <= stop and p.running is not None)

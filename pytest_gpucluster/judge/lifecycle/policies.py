@@ -7,7 +7,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import in_place, several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import container_restarts, job_cases
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -35,7 +36,7 @@ Found = Callable[..., Finding]
 @subjects.judge
 def act_as_documented(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-007."""
-    return several.decide(
+    return job_cases.decide(
         evidence,
         given,
         ("abort", "terminate", "max-retry"),
@@ -53,13 +54,13 @@ def _acted(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | s
             continue
         if policy.action in volcano_jobs.ENDS or policy.action == "RestartJob":
             return _judge(evidence, given, gang, failure, policy)
-    instead = in_place.instead(evidence, gang, REQUIRED)
+    instead = container_restarts.instead(evidence, gang, REQUIRED)
     if instead is not None:
         return instead
     unread = _unread(gang)
     if unread is not None:
         return unread
-    why = several.expired(evidence, gang)
+    why = job_cases.expired(evidence, gang)
     return f"no pod of {gang.title} failed where a policy waits for it" + (
         f" (waited for {why})" if why else ""
     )
@@ -94,12 +95,12 @@ def _judge(
     acts = [(t, action, key) for t, action, key in volcano_jobs.executed(evidence, job) if t <= stop]
     code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
     start = f"{failure.pod.name} failed{code} at t={failure.t:.2f} s, {policy.when} -> {policy.action}"
-    limit = several.due(evidence, given, gang, failure.t)
+    limit = job_cases.due(evidence, given, gang, failure.t)
     moved = _moved(gang, policy.action)
     keys = (failure.key, *(key for _, _, key in acts[:2]), *(key for _, _, key in moved[:2]))
     took = moved[0][0] - failure.t if moved else None
     number = Number(
-        f"{policy.action} of {gang.name} after", took, "s", several.act_within(given), "budget to finish"
+        f"{policy.action} of {gang.name} after", took, "s", job_cases.act_within(given), "budget to finish"
     )
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
@@ -146,21 +147,21 @@ def _ended(evidence: Evidence, given: subjects.Given, gang: Gang, end: str, foun
     stop = volcano_jobs.end_of_story(evidence)
     at = job.phase_time(end)
     begun = min(t for t, name, _ in job.phases if name in (end, end.replace("ed", "ing")))
-    limit = several.due(evidence, given, gang, begun)
-    alone = several.lingering(evidence, gang, begun, limit)
-    overdue = several.overdue(evidence, gang, stop)
+    limit = job_cases.due(evidence, given, gang, begun)
+    alone = job_cases.lingering(evidence, gang, begun, limit)
+    overdue = job_cases.overdue(evidence, gang, stop)
     if overdue or (alone and stop >= limit):
         left = overdue or alone
         text = f"{end}, but {wording.listed([p.name for p in left], 4)} runs on"
         return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=wording.places(left))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
-    if at is not None and at > several.due(evidence, given, gang, begun) + grace + several.GONE_SLACK:
+    if at is not None and at > job_cases.due(evidence, given, gang, begun) + grace + job_cases.GONE_SLACK:
         return found(Verdict.FAIL, f"it was {end} only {at - begun:.0f} s after it began to end")
     if at is None:
-        why = several.expired(evidence, gang, begun)
+        why = job_cases.expired(evidence, gang, begun)
         verdict = Verdict.FAIL if why else Verdict.INCONCLUSIVE
         return found(verdict, f"it was not seen {end}" + (f" (waited for {why})" if why else ""))
-    if several.living(evidence, gang, stop):
+    if job_cases.living(evidence, gang, stop):
         return found(Verdict.INCONCLUSIVE, f"{end}; the evidence ends before all pods had to be gone")
     gaps = evidence.gaps("Pod", begun, stop)
     if gaps:
@@ -178,24 +179,24 @@ def _restarted(
         and p.uid != failure.pod.uid
         and (p.deleted is None or p.deleted > failure.t)
     ]
-    limit = several.due(evidence, given, gang, failure.t)
+    limit = job_cases.due(evidence, given, gang, failure.t)
     stop = volcano_jobs.end_of_story(evidence)
     stayed = [p for p in others if (t := volcano_jobs.left(p)) is None or t > limit]
     if stayed and stop >= limit:
         text = f"{wording.listed([p.name for p in stayed], 4)} ran on"
         return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=wording.places(stayed))
     grace = max((p.grace for p in gang.pods), default=0.0)
-    slow = several.outlived(evidence, (failure.pod, *others), stop)
+    slow = job_cases.outlived(evidence, (failure.pod, *others), stop)
     if slow:
         pod, over = slow[0]
         text = f"{pod.name} ran on for {over:.0f} s beyond its grace period"
         return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=(pod.where,))
-    soon = limit + grace + several.GONE_SLACK
+    soon = limit + grace + job_cases.GONE_SLACK
     fresh = {p.slot for p in gang.pods if failure.t < p.created <= min(stop, soon)}
     wanted = {p.slot for p in (failure.pod, *others)}
     last = gang.job is not None and volcano_jobs.retry_count(gang.job) >= volcano_jobs.max_retry(gang.job)
     if stayed or (wanted - fresh and not (last and not fresh)):
-        why = several.expired(evidence, gang, failure.t)
+        why = job_cases.expired(evidence, gang, failure.t)
         verdict = Verdict.FAIL if why and not stayed else Verdict.INCONCLUSIVE
         text = f"{wording.listed(sorted(wanted - fresh), 4)} not yet made again"
         return found(verdict, text + (f" (waited for {why})" if why else ""))

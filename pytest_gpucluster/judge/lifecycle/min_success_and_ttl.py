@@ -5,7 +5,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import COMPLETED
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -45,7 +46,7 @@ IGNORED = Cause(
 @subjects.judge
 def removed_after_ttl(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-005."""
-    return several.decide(
+    return job_cases.decide(
         evidence, given, ("time-to-live",), lambda gang: _removed(evidence, given, gang), REMOVED,
         kinds=(names.VC_JOB, names.BATCH_JOB),
     )  # fmt: skip
@@ -62,7 +63,7 @@ def _removed(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
         text = f"{gang.title} is Aborted, which is no end that the time to live counts from"
         return wording.finding(Verdict.INCONCLUSIVE, REMOVED, text, gang, causes=(ABORTED_STAYS,))
     if finished is None:
-        why = several.expired(evidence, gang)
+        why = job_cases.expired(evidence, gang)
         return f"{gang.title} did not finish, it is {job.phase or 'without a phase'}" + (
             f" (waited for {why})" if why else ""
         )
@@ -86,13 +87,13 @@ def _removed(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     if ours:
         return found(Verdict.INCONCLUSIVE, "we deleted it ourselves")
     if took is None or gone is None:
-        limit = several.due(evidence, given, gang, t + ttl)
-        if stop >= limit or several.expired(evidence, gang, t):
+        limit = job_cases.due(evidence, given, gang, t + ttl)
+        if stop >= limit or job_cases.expired(evidence, gang, t):
             return found(Verdict.FAIL, f"still there {stop - t:.1f} s later", causes=(nobody,))
         return found(Verdict.INCONCLUSIVE, "the evidence ends before its removal was due")
     if took < ttl - WHOLE_SECONDS - RECEIPT - grain:
         return found(Verdict.FAIL, f"removed {took:.1f} s later, too early", violation=True)
-    if gone > several.due(evidence, given, gang, t + ttl):
+    if gone > job_cases.due(evidence, given, gang, t + ttl):
         return found(Verdict.FAIL, f"removed only {took:.1f} s later", causes=(nobody,))
     slow = _owned_late(evidence, gang, gone)
     if slow:
@@ -101,8 +102,8 @@ def _removed(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
         )
     left = _owned_left(evidence, gang, stop)
     if left:
-        why = several.expired(evidence, gang, t)
-        verdict = Verdict.FAIL if why or stop - gone > several.GONE_SLACK else Verdict.INCONCLUSIVE
+        why = job_cases.expired(evidence, gang, t)
+        verdict = Verdict.FAIL if why or stop - gone > job_cases.GONE_SLACK else Verdict.INCONCLUSIVE
         return found(verdict, f"removed {took:.1f} s later, but {wording.listed(left, 4)} is still there",
                      causes=(nobody,), where=tuple(left[: wording.MANY]))  # fmt: skip
     gaps = [gap for kind in (gang.kind, "Pod") for gap in evidence.gaps(kind, t, gone)]
@@ -116,7 +117,7 @@ def _owned_late(evidence: Evidence, gang: Gang, gone: float) -> str:
     grace = max((pod.grace for pod in gang.pods), default=0.0)
     for line in evidence.lines:
         owners = {str(ref.get("uid")) for ref in fields.items(line.object, "metadata", "ownerReferences")}
-        if line.type == "DELETED" and gang.uid in owners and line.t > gone + grace + several.GONE_SLACK:
+        if line.type == "DELETED" and gang.uid in owners and line.t > gone + grace + job_cases.GONE_SLACK:
             return f"{line.kind}/{line.name}"
     return ""
 
@@ -135,7 +136,7 @@ def _owned_left(evidence: Evidence, gang: Gang, t: float) -> list[str]:
 @subjects.judge
 def min_success_decides(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-006."""
-    return several.decide(
+    return job_cases.decide(
         evidence, given, ("enough", "too-few"), lambda gang: _decided(evidence, given, gang), DECIDES
     )
 
@@ -168,7 +169,7 @@ def _decided(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     seen = len({pod.slot for pod in gang.pods}) >= gang.size and not evidence.gaps("Pod", job.created, stop)
     if phase == "Completed" and not asked and seen:
         return found(Verdict.FAIL, f"{told}, and yet it is Completed", violation=True, causes=(IGNORED,))
-    why = several.expired(evidence, gang)
+    why = job_cases.expired(evidence, gang)
     over = [pod for pod in gang.pods if pod.finished is not None]
     if phase == "Failed":
         return found(Verdict.PASS, f"{told}: Failed")
@@ -182,13 +183,13 @@ def _decided(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
 
 
 def _enough(
-    evidence: Evidence, given: subjects.Given, gang: Gang, at: tuple[float, str, str], found: several.Found
+    evidence: Evidence, given: subjects.Given, gang: Gang, at: tuple[float, str, str], found: job_cases.Found
 ) -> Finding:
     """Judge a Job of which enough members succeeded: `at` is when, the phase now, and how it is told."""
     t, phase, told = at
     assert gang.job is not None  # noqa: S101 (narrowed by the caller)
     stop = volcano_jobs.end_of_story(evidence)
-    limit = several.due(evidence, given, gang, t)
+    limit = job_cases.due(evidence, given, gang, t)
     completed = gang.job.phase_time("Completed")
     if completed is None:
         if phase in volcano_jobs.FINAL or stop >= limit:
@@ -201,8 +202,8 @@ def _enough(
     if completed < t - RECEIPT - WHOLE_SECONDS * bool(subjects.of(evidence, given).grain):
         text = f"{told} at t={t:.2f} s, and it had been Completed {t - completed:.1f} s before"
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,))
-    alone = several.left_alone(evidence, gang, stop)
-    overdue = several.overdue(evidence, gang, stop)
+    alone = job_cases.left_alone(evidence, gang, stop)
+    overdue = job_cases.overdue(evidence, gang, stop)
     slow = [
         p
         for p in gang.pods
@@ -212,7 +213,7 @@ def _enough(
         left = overdue or tuple(slow) or alone
         text = f"{told}: Completed, but {wording.listed([pod.name for pod in left], 4)} runs on"
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=wording.places(left))
-    if several.living(evidence, gang, stop):
+    if job_cases.living(evidence, gang, stop):
         return found(
             Verdict.INCONCLUSIVE, f"{told}: Completed; the evidence ends before the others had to be gone"
         )

@@ -3,7 +3,8 @@
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import several, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 SHOWN = (
@@ -30,7 +31,7 @@ def instead(evidence: Evidence, gang: Gang, required: str) -> Finding | None:
     if not restarted:
         return None
     one = restarted[0]
-    holds = several.held(several.living(evidence, gang, volcano_jobs.end_of_story(evidence)))
+    holds = job_cases.held(job_cases.living(evidence, gang, volcano_jobs.end_of_story(evidence)))
     text = f"not tested: {_told(one)}, so PodFailed cannot occur"
     text += f"; {holds} are held meanwhile" if holds else ""
     return wording.finding(
@@ -42,7 +43,7 @@ def instead(evidence: Evidence, gang: Gang, required: str) -> Finding | None:
 @subjects.judge
 def restarts_in_place_control(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge LIFE-012: the control shows a failure that no policy sees."""
-    return several.decide(evidence, given, ("in-place",), lambda gang: _shown(evidence, given, gang), SHOWN)
+    return job_cases.decide(evidence, given, ("in-place",), lambda gang: _shown(evidence, given, gang), SHOWN)
 
 
 def _shown(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | str:
@@ -52,7 +53,7 @@ def _shown(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | s
         return f"{gang.title} has no policy for PodFailed or an exit code"
     restarted = [one for one in volcano_jobs.in_place(evidence, gang) if one.exit_code not in (None, 0)]
     if not restarted:
-        why = several.expired(evidence, gang)
+        why = job_cases.expired(evidence, gang)
         return f"no container of {gang.title} was restarted in its pod" + (
             f" (waited for {why})" if why else ""
         )

@@ -1,0 +1,1 @@
+"""Judges of how jobs begin again and end."""
