@@ -19,11 +19,6 @@ from pytest_gpucluster.judge import (
     identity,
     indexed,
     kubelets,
-    mfu_baseline,
-    mfu_figures,
-    mfu_products,
-    mfu_smoke,
-    mfu_training,
     network_wait,
     plugins,
     ports,
@@ -80,6 +75,7 @@ from pytest_gpucluster.judge.lifecycle import (
     restarts,
     suspend_resume,
 )
+from pytest_gpucluster.judge.mfu import baseline, gemm, possible_figures, smoke_loop, train_step
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -154,11 +150,11 @@ JUDGES = {
     "FAB-016": switched_off.seen_on_sockets,
     "FAB-014": rank_devices.own_devices,
     "FAB-015": floor_sanity.plausible,
-    "MFU-001": mfu_products.reach_the_floor,
-    "MFU-002": mfu_training.reaches_the_floor,
-    "MFU-003": mfu_figures.possible,
-    "MFU-004": mfu_smoke.counts_right,
-    "MFU-006": mfu_baseline.not_fallen,
+    "MFU-001": gemm.reach_the_floor,
+    "MFU-002": train_step.reaches_the_floor,
+    "MFU-003": possible_figures.possible,
+    "MFU-004": smoke_loop.counts_right,
+    "MFU-006": baseline.not_fallen,
     "RDZV-004": unreachable.ends_explained,
     "RDZV-005": two_worlds.apart,
     "RDZV-006": training.agrees,

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import mfu_smoke, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.mfu.smoke_loop import counts_right
 
 from ..scenarios.speed import smoke_loop
 
@@ -13,7 +14,7 @@ from ..scenarios.speed import smoke_loop
     level="must",
     documents="R",
     scenario=smoke_loop,
-    judge=mfu_smoke.counts_right,
+    judge=counts_right,
     presupposes=[presuppositions.pods_ran],
     defects=["mfu.counted-as-documented", "mfu.wrong-sum", "node.corrupts-collectives"],
 )

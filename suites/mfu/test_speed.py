@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_training, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.mfu import baseline, gemm, possible_figures, train_step
 
 from ..scenarios.speed import speed
 
@@ -13,7 +14,7 @@ from ..scenarios.speed import speed
     level="must",
     documents="R",
     scenario=speed,
-    judge=mfu_products.reach_the_floor,
+    judge=gemm.reach_the_floor,
     presupposes=[presuppositions.pods_ran],
     defects=["mfu.a-slow-gpu", "mfu.wrong-product", "mfu.gpu-lost", "node.corrupts-products"],
 )
@@ -31,7 +32,7 @@ def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> No
     level="must",
     documents="R",
     scenario=speed,
-    judge=mfu_training.reaches_the_floor,
+    judge=train_step.reaches_the_floor,
     presupposes=[presuppositions.pods_ran],
     defects=["mfu.slow-training", "mfu.losses-differ", "mfu.loss-stays", "node.corrupts-collectives"],
 )
@@ -49,7 +50,7 @@ def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
     level="must",
     documents="R",
     scenario=speed,
-    judge=mfu_figures.possible,
+    judge=possible_figures.possible,
     presupposes=[presuppositions.pods_ran],
     defects=[
         "mfu.above-the-peak",
@@ -73,7 +74,7 @@ def test_figures_are_possible(settle: Callable[[], None]) -> None:
     level="should",
     documents="R",
     scenario=speed,
-    judge=mfu_baseline.not_fallen,
+    judge=baseline.not_fallen,
     presupposes=[presuppositions.pods_ran],
     defects=["mfu.a-slow-gpu", "mfu.fallen", "mfu.baseline-of-another-shape"],
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.log import ingest
-from pytest_gpucluster.judge import mfu_products, mfu_terms, mfu_training
+from pytest_gpucluster.judge.mfu import gemm, shared, train_step
 from pytest_gpucluster.measure import flops
 from tests.defects import construct, matrix
 
@@ -135,11 +135,11 @@ def build(base: Evidence) -> Evidence:
     given = {**base.given, "world": GPUS, "training_world": GPUS, "mfu": MFU}
     header = {**spoken.header, "given": given, "constructed": text}
     first = Evidence(spoken.lines, header=header, spans=spoken.spans)
-    products, _ = mfu_terms.told(first, given, "gemm", "gemm")
-    trained, _ = mfu_terms.told(first, given, "train", "train")
+    products, _ = shared.told(first, given, "gemm", "gemm")
+    trained, _ = shared.told(first, given, "train", "train")
     baseline = {
-        "products": mfu_products.facts_of(products),
-        "training": mfu_training.facts_of(trained),
+        "products": gemm.facts_of(products),
+        "training": train_step.facts_of(trained),
         "origin": "accepted.json, a run with the same figures (constructed)",
     }
     header = {**header, "given": {**given, "mfu": {**MFU, "baseline_figures": baseline}}}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence.hardware import throughput
-from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_smoke, mfu_training
+from pytest_gpucluster.judge.mfu import baseline, gemm, possible_figures, smoke_loop, train_step
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.mutants import mfu as mutants
 from pytest_gpucluster.requirement import Verdict
@@ -16,10 +16,10 @@ from tests import amount, recordings
 from tests.defects import matrix
 
 ROWS = {
-    "MFU-001": mfu_products.reach_the_floor,
-    "MFU-002": mfu_training.reaches_the_floor,
-    "MFU-003": mfu_figures.possible,
-    "MFU-006": mfu_baseline.not_fallen,
+    "MFU-001": gemm.reach_the_floor,
+    "MFU-002": train_step.reaches_the_floor,
+    "MFU-003": possible_figures.possible,
+    "MFU-006": baseline.not_fallen,
 }
 
 
@@ -67,7 +67,7 @@ def with_text(evidence, event, rank, texts):
 def test_all_is_well_on_gpus(gpus):
     """Every row passes, and names the slowest GPU."""
     assert set(verdicts(gpus).values()) == {"pass"}
-    finding = judged(mfu_products.reach_the_floor, gpus)
+    finding = judged(gemm.reach_the_floor, gpus)
     assert "slowest: rank 3, GPU 3" in finding.observed
     assert {number.unit for number in finding.numbers} >= {"TFLOP/s"}
 
@@ -77,9 +77,9 @@ def test_on_cpus_figures_are_notes(cpus):
     assert verdicts(cpus) == {
         "MFU-001": "not_applicable", "MFU-002": "not_applicable", "MFU-003": "pass", "MFU-006": "not_applicable",
     }  # fmt: skip
-    assert "TFLOP/s" in judged(mfu_products.reach_the_floor, cpus).observed
+    assert "TFLOP/s" in judged(gemm.reach_the_floor, cpus).observed
     fast = mutants.MUTANTS["mfu.above-the-peak"][1](cpus)
-    assert judged(mfu_figures.possible, fast).verdict is Verdict.FAIL
+    assert judged(possible_figures.possible, fast).verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_slow_gpu_is_named_with_what_holds_it(gpus):
     """Below the floor: which GPU on which node, by how much, and the throttle reason read beside it."""
     slow = mutants.last("gemm", mutants.faster(0.6))(gpus)
     hot = mutants.MUTANTS["mfu.throttled"][1](slow)
-    finding = judged(mfu_products.reach_the_floor, hot)
+    finding = judged(gemm.reach_the_floor, hot)
     assert finding.verdict is Verdict.FAIL
     assert finding.violation
     assert finding.where[0].startswith("rank 3, GPU 3 (GPU-00000003")
@@ -112,19 +112,17 @@ def test_the_slow_gpu_is_named_with_what_holds_it(gpus):
 def test_gpus_of_a_node_too_far_apart(gpus):
     """Without any floor the slowest still stands out."""
     slow = mutants.last("gemm", mutants.faster(0.85))(gpus)
-    finding = judged(mfu_products.reach_the_floor, slow, floors=[])
+    finding = judged(gemm.reach_the_floor, slow, floors=[])
     assert finding.verdict is Verdict.FAIL
     assert "GPUs of gpu-0 differ by" in finding.observed
-    assert (
-        judged(mfu_products.reach_the_floor, slow, floors=[], spread=None).verdict is Verdict.NOT_APPLICABLE
-    )
+    assert judged(gemm.reach_the_floor, slow, floors=[], spread=None).verdict is Verdict.NOT_APPLICABLE
 
 
 def test_a_floor_that_nobody_measured(gpus):
     """A format with a floor and without a figure is not decided."""
     floor = [{"format": "fp8", "tflops": 100.0, "origin": "us"}]
     absent = base.on("gemm", lambda w: w["results"].update(fp8={"absent": "not on this device"}))(gpus)
-    finding = judged(mfu_products.reach_the_floor, absent, floors=floor)
+    finding = judged(gemm.reach_the_floor, absent, floors=floor)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "not on this device" in finding.observed
 
@@ -133,28 +131,28 @@ def test_an_unknown_gpu_passes_only_by_its_declared_peak(gpus):
     """Its floor in TFLOP/s can still be missed; its peak can be declared."""
     strange = base.on("gemm", mutants._nameless)(gpus)
     floor = [{"format": "bf16", "tflops": 700.0, "origin": "us"}]
-    assert judged(mfu_products.reach_the_floor, strange, floors=floor).verdict is Verdict.FAIL
+    assert judged(gemm.reach_the_floor, strange, floors=floor).verdict is Verdict.FAIL
     peaks = {"bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp8": 1978.9}
     low = [{"format": "bf16", "share": 0.5, "origin": "us"}]
-    assert judged(mfu_products.reach_the_floor, strange, floors=low).verdict is Verdict.INCONCLUSIVE
-    assert judged(mfu_products.reach_the_floor, strange, floors=low, peaks=peaks).verdict is Verdict.PASS
+    assert judged(gemm.reach_the_floor, strange, floors=low).verdict is Verdict.INCONCLUSIVE
+    assert judged(gemm.reach_the_floor, strange, floors=low, peaks=peaks).verdict is Verdict.PASS
 
 
 def test_a_lowered_power_limit_that_is_meant(gpus):
     """500 W on a board of 700 W is undecided, unless the profile says so."""
     capped = base.on("gemm", mutants._capped)(gpus)
-    assert judged(mfu_products.reach_the_floor, capped).verdict is Verdict.INCONCLUSIVE
-    assert judged(mfu_products.reach_the_floor, capped, power_w=500.0).verdict is Verdict.PASS
+    assert judged(gemm.reach_the_floor, capped).verdict is Verdict.INCONCLUSIVE
+    assert judged(gemm.reach_the_floor, capped, power_w=500.0).verdict is Verdict.PASS
 
 
 def test_a_gpu_lost_in_the_middle(gpus):
     """The GPU is named, the fix is about Xids; of figures nobody can say anything."""
     lost = mutants.MUTANTS["mfu.gpu-lost"][1](gpus)
-    finding = judged(mfu_products.reach_the_floor, lost)
+    finding = judged(gemm.reach_the_floor, lost)
     assert finding.verdict is Verdict.FAIL
     assert "GPU 3" in finding.where[0]
     assert "Xid" in finding.causes[0].text
-    assert judged(mfu_figures.possible, lost).verdict is Verdict.INCONCLUSIVE
+    assert judged(possible_figures.possible, lost).verdict is Verdict.INCONCLUSIVE
 
 
 def test_memory_that_is_short_decides_nothing(gpus):
@@ -166,7 +164,7 @@ def test_memory_that_is_short_decides_nothing(gpus):
     for rank in range(4):
         gpus = mutants.of_rank("train", short)(gpus)
         assert rank < 4
-    finding = judged(mfu_training.reaches_the_floor, gpus)
+    finding = judged(train_step.reaches_the_floor, gpus)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "smaller --batch" in finding.observed
 
@@ -184,7 +182,7 @@ def test_memory_that_is_short_decides_nothing(gpus):
 def test_lines_that_are_missing_cut_or_doubled(gpus, texts, said):
     """A payload that dies before its line, prints half of it, prints two: undecided, and which rank."""
     broken = with_text(gpus, "gemm", 2, texts)
-    for judge in (mfu_products.reach_the_floor, mfu_figures.possible):
+    for judge in (gemm.reach_the_floor, possible_figures.possible):
         finding = judged(judge, broken)
         assert finding.verdict is Verdict.INCONCLUSIVE
         assert said in finding.observed
@@ -201,7 +199,7 @@ def test_a_rank_that_was_started_anew_counts_from_then(gpus):
     again = with_text(
         gpus, "gemm", 2, [lambda text: text, lambda text: text.replace('"event":"gemm"', '"event":"rank"')]
     )
-    finding = judged(mfu_products.reach_the_floor, again)
+    finding = judged(gemm.reach_the_floor, again)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "rank 2 of 4 told no figures" in finding.observed
 
@@ -251,13 +249,13 @@ def test_training_figures_that_are_none(gpus, name, value):
 def test_losses_that_do_not_fall(gpus, loss, verdict):
     """NaN, a rise or no change: training did not train. Nothing told, or what is no loss: nobody knows."""
     odd = mutants.last("train", lambda w: w.update(loss=loss))(gpus)
-    assert judged(mfu_training.reaches_the_floor, odd).verdict is verdict
+    assert judged(train_step.reaches_the_floor, odd).verdict is verdict
 
 
 def test_training_faster_than_its_products(gpus):
     """A step that was left out makes training beat the products that it is made of."""
     quick = base.on("train", lambda w: _quicker(w, 0.65))(gpus)
-    finding = judged(mfu_figures.possible, quick)
+    finding = judged(possible_figures.possible, quick)
     assert finding.verdict is Verdict.FAIL
     assert "products at" in finding.observed
 
@@ -275,7 +273,7 @@ def test_a_formula_that_the_counter_contradicts(gpus):
     odd = base.on(
         "train", lambda w: w["flop_per_token"].update(counted=1.2 * w["flop_per_token"]["counted"])
     )(gpus)
-    finding = judged(mfu_figures.possible, odd)
+    finding = judged(possible_figures.possible, odd)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "counter of torch" in finding.observed
     for times in (0, 12, 14):
@@ -284,34 +282,32 @@ def test_a_formula_that_the_counter_contradicts(gpus):
         def counts(told, times=times, one=one):
             told["flop_per_token"]["counted"] = told["flop_per_token"]["weights"] + times * one
 
-        assert judged(mfu_figures.possible, base.on("train", counts)(gpus)).verdict is Verdict.PASS
+        assert judged(possible_figures.possible, base.on("train", counts)(gpus)).verdict is Verdict.PASS
 
 
 def test_a_baseline_that_cannot_be_read(gpus):
     """One line that says why; and a baseline that has figures which this run lacks."""
-    finding = judged(
-        mfu_baseline.not_fallen, gpus, baseline_figures=None, baseline_problem="x.json: is no JSON"
-    )
+    finding = judged(baseline.not_fallen, gpus, baseline_figures=None, baseline_problem="x.json: is no JSON")
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.observed == "x.json: is no JSON"
     untrained = base.drop("train")(gpus)
-    assert judged(mfu_baseline.not_fallen, untrained).verdict is Verdict.INCONCLUSIVE
+    assert judged(baseline.not_fallen, untrained).verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_small_loss_is_allowed(gpus):
     """4 % below the baseline is within the 5 % that are allowed, 6 % is not."""
     for factor, verdict in ((0.96, Verdict.PASS), (0.94, Verdict.FAIL)):
         slower = base.on("gemm", mutants.faster(factor))(gpus)
-        assert judged(mfu_baseline.not_fallen, slower).verdict is verdict
+        assert judged(baseline.not_fallen, slower).verdict is verdict
 
 
 def test_the_smoke_loop_counts_each_product_once(smoke):
     """Three ranks: the documented formula tells two thirds, and is named where it was used."""
-    finding = mfu_smoke.counts_right(smoke, smoke.given)
+    finding = smoke_loop.counts_right(smoke, smoke.given)
     assert finding.verdict is Verdict.PASS
     assert "0.667 of that" in finding.observed
     wrong = mutants.MUTANTS["mfu.counted-as-documented"][1](smoke)
-    finding = mfu_smoke.counts_right(wrong, wrong.given)
+    finding = smoke_loop.counts_right(wrong, wrong.given)
     assert finding.verdict is Verdict.FAIL
     assert "divides by the number of ranks" in finding.causes[0].text
 
@@ -323,7 +319,7 @@ def test_the_smoke_loop_counts_each_product_once(smoke):
 def test_smoke_figures_that_are_none(smoke, name, value):
     """Nothing that is no number passes."""
     odd = mutants.last("smoke", lambda w: w.update({name: value}))(smoke)
-    assert mfu_smoke.counts_right(odd, odd.given).verdict is Verdict.FAIL
+    assert smoke_loop.counts_right(odd, odd.given).verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize(
@@ -341,13 +337,13 @@ def test_smoke_figures_that_are_none(smoke, name, value):
 def test_what_the_documented_program_prints(line, verdict):
     """Its own line is read, with a prefix before it: right by accident on two ranks."""
     lines = [{"t": 1.0, "type": "LOG", "pod": "smoke-master-0", "uid": "a", "line": f"[rank0]: {line}"}]
-    assert mfu_smoke.counts_right(recordings.evidence_of(lines), {}).verdict is verdict
+    assert smoke_loop.counts_right(recordings.evidence_of(lines), {}).verdict is verdict
 
 
 def test_nothing_at_all():
     """Without a line every row is undecided."""
     empty = recordings.evidence_of([])
-    for judge in (*ROWS.values(), mfu_smoke.counts_right):
+    for judge in (*ROWS.values(), smoke_loop.counts_right):
         assert judge(empty, {}).verdict is Verdict.INCONCLUSIVE
 
 
@@ -378,5 +374,5 @@ def test_no_line_makes_a_judge_raise(event, path, value):
 
     odd = mutants.last(event, change)(matrix.evidence("speed"))
     throughput.read(odd, event)
-    for judge in (*ROWS.values(), mfu_smoke.counts_right):
+    for judge in (*ROWS.values(), smoke_loop.counts_right):
         json.dumps(judge(odd, odd.given).as_dict(), allow_nan=False)

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from pytest_gpucluster.evidence.hardware import own_gpus, throughput
-from pytest_gpucluster.judge import mfu_baseline, mfu_figures, mfu_products, mfu_together, mfu_training
+from pytest_gpucluster.judge.mfu import baseline, gemm, possible_figures, simultaneous, train_step
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.mutants import mfu as mutants
 from tests.defects import matrix
@@ -25,10 +25,10 @@ def gpus():
 def verdicts(evidence):
     """Return what each row says."""
     judges = {
-        "MFU-001": mfu_products.reach_the_floor,
-        "MFU-002": mfu_training.reaches_the_floor,
-        "MFU-003": mfu_figures.possible,
-        "MFU-006": mfu_baseline.not_fallen,
+        "MFU-001": gemm.reach_the_floor,
+        "MFU-002": train_step.reaches_the_floor,
+        "MFU-003": possible_figures.possible,
+        "MFU-006": baseline.not_fallen,
     }
     return {row: str(judge(evidence, evidence.given).verdict) for row, judge in judges.items()}
 
@@ -70,10 +70,10 @@ def test_two_ranks_on_one_gpu(gpus, event, told):
     found = verdicts(odd)
     wrong = {"gemm": "MFU-001", "train": "MFU-002"}[event]
     assert {found[row] for row in (wrong, "MFU-003", "MFU-006")} == {"inconclusive"}
-    finding = {"MFU-001": mfu_products.reach_the_floor, "MFU-002": mfu_training.reaches_the_floor}[wrong](odd)
+    finding = {"MFU-001": gemm.reach_the_floor, "MFU-002": train_step.reaches_the_floor}[wrong](odd)
     assert "2 ranks are on one GPU, 00000002-5d3f" in finding.observed
     assert [place.split(",")[0] for place in finding.where] == ["rank 2", "rank 3"]
-    assert finding.causes[0] is mfu_together.SHARED
+    assert finding.causes[0] is simultaneous.SHARED
 
 
 @pytest.mark.parametrize("address", ["00000000:1B:00.0", "0000:1b:00.0", "1b:00.0"])
@@ -134,13 +134,11 @@ def test_half_the_speed_of_a_shared_gpu_is_no_slow_gpu(gpus):
     slow = of_ranks("gemm", lambda w, n: mutants.faster(0.5)(w) if n > 1 else None)(
         device("gemm", uuid=UUID)(gpus)
     )
-    finding = mfu_products.reach_the_floor(slow)
+    finding = gemm.reach_the_floor(slow)
     assert finding.verdict == "inconclusive"
-    assert finding.causes[0] is mfu_together.SHARED
+    assert finding.causes[0] is simultaneous.SHARED
     alone = mutants.of_rank("gemm", lambda w: w)(slow)
-    assert "slower than its kind" not in " ".join(
-        cause.text for cause in mfu_products.reach_the_floor(alone).causes
-    )
+    assert "slower than its kind" not in " ".join(cause.text for cause in gemm.reach_the_floor(alone).causes)
 
 
 # -- at one time -----------------------------------------------------------------------------------------------------
@@ -196,7 +194,7 @@ def test_products_that_were_not_measured_at_once(gpus, told, read, wanted):
     odd = gpus if told is None else told_at("gemm", told)(gpus)
     odd = odd if read is None else read_at("gemm", read)(odd)
     assert verdicts(odd)["MFU-001"] == wanted
-    finding = mfu_products.reach_the_floor(odd)
+    finding = gemm.reach_the_floor(odd)
     assert ("not all GPUs were at work at once" in finding.observed) is (wanted != "pass")
 
 
@@ -207,7 +205,7 @@ def test_pods_that_ran_one_after_the_other(gpus):
     late = dataclasses.replace(ranks[0].pod, bound=30.0, finished=60.0)
     pair = [dataclasses.replace(ranks[0], pod=early), dataclasses.replace(ranks[1], pod=late)]
     assert own_gpus.lives_apart(pair) is not None
-    assert mfu_together.of_times(throughput.Told(tuple(pair), 0, 0))
+    assert simultaneous.of_times(throughput.Told(tuple(pair), 0, 0))
     assert own_gpus.lives_apart([dataclasses.replace(ranks[0], pod=early)]) is None
 
 
@@ -252,7 +250,7 @@ def test_a_figure_that_contradicts_itself(gpus, what):
     found = verdicts(odd)
     assert found["MFU-003"] == "fail"
     assert found[{"gemm": "MFU-001", "train": "MFU-002"}[event]] == "inconclusive"
-    assert said in mfu_figures.possible(odd).observed
+    assert said in possible_figures.possible(odd).observed
 
 
 @pytest.mark.parametrize(
@@ -267,7 +265,7 @@ def test_time_that_runs_backwards(gpus, began, said):
         return told
 
     odd = base.words(gpus, act)
-    finding = mfu_figures.possible(odd)
+    finding = possible_figures.possible(odd)
     assert finding.verdict == "fail"
     assert said in finding.observed
     assert verdicts(odd)["MFU-001"] == "inconclusive"
@@ -276,7 +274,7 @@ def test_time_that_runs_backwards(gpus, began, said):
 def test_ranks_that_tell_of_another_world(gpus):
     """Half of a world that is told to be larger, or of which one rank tells another size."""
     odd = mutants.last("gemm", lambda w: w.update(world=2))(gpus)
-    finding = mfu_products.reach_the_floor(odd)
+    finding = gemm.reach_the_floor(odd)
     assert finding.verdict == "inconclusive"
     assert "worlds of 2, 4" in finding.observed
 
@@ -306,14 +304,14 @@ def test_a_line_with_one_figure_that_cannot_be_never_passes(gpus, what):
     event, change, verdict = WHOLE_LINES[what]
     evidence = base.on("rank", lambda w: w.update(t=1.8e9))(gpus) if "year" in what else gpus
     odd = mutants.last(event, change)(evidence)
-    judge = mfu_products.reach_the_floor if event == "gemm" else mfu_training.reaches_the_floor
+    judge = gemm.reach_the_floor if event == "gemm" else train_step.reaches_the_floor
     assert str(judge(odd, odd.given).verdict) == verdict
-    assert str(mfu_figures.possible(odd, odd.given).verdict) == "fail"
+    assert str(possible_figures.possible(odd, odd.given).verdict) == "fail"
 
 
 def test_reasons_that_nobody_could_read_are_no_clocks_that_were_free(gpus):
     """A way that tells clocks and no reasons leaves open whether they were held back."""
     mute = mutants.last("gemm", lambda w: w["gauges"].pop("reasons"))(gpus)
-    finding = mfu_figures.possible(mute, mute.given)
+    finding = possible_figures.possible(mute, mute.given)
     assert str(finding.verdict) == "inconclusive"
     assert "does not tell why" in finding.observed

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="the payloads compute with torch")
 
 from payloads import gemm, train_step
 from pytest_gpucluster.evidence.log import payload_lines as lines
-from pytest_gpucluster.judge import mfu_doubts, mfu_figures, mfu_smoke
+from pytest_gpucluster.judge.mfu import plausibility, possible_figures, smoke_loop
 from pytest_gpucluster.measure import flops
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -78,7 +78,7 @@ def test_products_alone():
     assert product["right"] is True
     assert product["windows"] >= 10
     assert told[1]["gauges"]["how"] == "not readable"
-    assert mfu_figures.possible(evidence_of(told), {}).verdict is Verdict.PASS
+    assert possible_figures.possible(evidence_of(told), {}).verdict is Verdict.PASS
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_a_training_step_alone():
     assert last < first
     assert "not explained" not in data["flop_per_token"]["difference"]
     assert "MFU" in shown
-    assert mfu_figures.possible(evidence_of(told), {}).verdict is Verdict.PASS
+    assert possible_figures.possible(evidence_of(told), {}).verdict is Verdict.PASS
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_the_smoke_loop_alone():
     code, told, _ = run("smoke", "--size=96", "--steps=5")
     assert (code, [one["event"] for one in told]) == (0, ["rank", "smoke"])
     assert told[1]["documented_by_right"] == 2.0
-    finding = mfu_smoke.counts_right(evidence_of(told), {})
+    finding = smoke_loop.counts_right(evidence_of(told), {})
     assert finding.verdict is Verdict.PASS
     assert "2 of that" in finding.observed
 
@@ -311,7 +311,7 @@ def test_formula_and_counter_agree(sizes):
     by_counter = train_step.counted(args, CPU, torch.float32)
     assert "not explained" not in train_step.explained(args, by_formula, by_counter)
     rest = sum(by_counter.values()) - by_formula["weights"]
-    assert round(rest / (args.layers * args.width * args.seq)) in mfu_doubts.TIMES_COUNTED
+    assert round(rest / (args.layers * args.width * args.seq)) in plausibility.TIMES_COUNTED
 
 
 def test_a_difference_that_nothing_explains_is_said():

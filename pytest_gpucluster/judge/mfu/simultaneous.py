@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.hardware import own_gpus
 from pytest_gpucluster.evidence.hardware.throughput import Told
-from pytest_gpucluster.judge.mfu_terms import Doubt
+from pytest_gpucluster.judge.mfu.shared import Doubt
 from pytest_gpucluster.requirement import Cause
 
 SHARED = Cause(

@@ -6,8 +6,9 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware import own_gpus
 from pytest_gpucluster.evidence.hardware.throughput import Rank
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import mfu_terms, subjects
-from pytest_gpucluster.judge.mfu_terms import SHORT, UNKNOWN_GPU, WRONG_PEAK, WRONG_PRODUCT, Doubt
+from pytest_gpucluster.judge import subjects
+from pytest_gpucluster.judge.mfu import shared
+from pytest_gpucluster.judge.mfu.shared import SHORT, UNKNOWN_GPU, WRONG_PEAK, WRONG_PRODUCT, Doubt
 from pytest_gpucluster.measure import consistency, flops, peaks, samples
 from pytest_gpucluster.requirement import Cause
 
@@ -74,7 +75,7 @@ def above(rank: Rank, what: str, tflops: float, number_format: str, given: subje
     other = of_peak(rank, number_format, tflops, given)
     if other:
         return [_impossible(rank, f"{what}: {other}", OTHER_PEAK)]
-    peak, why = mfu_terms.peak(rank, number_format, given)
+    peak, why = shared.peak(rank, number_format, given)
     if peak is None:
         return [_unknown(rank, f"{what} of {tflops:g} TFLOP/s: {why}", UNKNOWN_GPU)]
     if tflops > peak:
@@ -85,8 +86,8 @@ def above(rank: Rank, what: str, tflops: float, number_format: str, given: subje
 
 def of_peak(rank: Rank, number_format: str, tflops: float, given: subjects.Given) -> str:
     """Return how the declared peak is not that of the GPU, as far as the list knows it; "" where it may be."""
-    declared = samples.number(fields.sub(mfu_terms.mfu(given), "peaks").get(number_format))
-    found = mfu_terms.part(rank)
+    declared = samples.number(fields.sub(shared.mfu(given), "peaks").get(number_format))
+    found = shared.part(rank)
     known = found.peak(number_format) if found.certain else None
     if declared is None or known is None or found.part is None:
         return ""
@@ -123,7 +124,7 @@ def of_product(rank: Rank, name: str, given: subjects.Given) -> list[Doubt]:
     seconds = float(data["seconds"])
     speeds = fields.sub(data, "tflops")
     doubts = above(rank, what, float(speeds["median"]), name, given)
-    peak, _ = mfu_terms.peak(rank, name, given)
+    peak, _ = shared.peak(rank, name, given)
     if not doubts and not rank.cpu and peak is not None and float(speeds["max"]) > peak * FASTEST_WINDOW:
         text = f"{what}: a window of {speeds['max']:g} TFLOP/s where the dense peak is {peak:g}"
         doubts.append(_impossible(rank, text, WRONG_PEAK))

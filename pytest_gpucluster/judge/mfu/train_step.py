@@ -6,7 +6,8 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.mfu import plausibility, shared, simultaneous
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -40,31 +41,31 @@ UNTOLD = Cause(
 @subjects.judge
 def reaches_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-002."""
-    told, gang = mfu_terms.told(evidence, given, "train", "train")
-    nothing = mfu_terms.nobody(evidence, told, gang, REQUIRED, "figures of training")
+    told, gang = shared.told(evidence, given, "train", "train")
+    nothing = shared.nobody(evidence, told, gang, REQUIRED, "figures of training")
     if nothing is not None:
         return nothing
-    shown: dict[str, Any] = {"evidence": mfu_terms.keys(told), "facts": facts_of(told)}
+    shown: dict[str, Any] = {"evidence": shared.keys(told), "facts": facts_of(told)}
     # What is learned wrongly is wrong on CPUs too.
     wrong = _wrong(told)
     if wrong is not None:
         text, ranks, cause = wrong
-        where = mfu_terms.places(ranks)
+        where = shared.places(ranks)
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), where=where, **shown
         )
-    blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _text(told), numbers=(_speed(told),), **shown)
+    blind = shared.without_gpu(told, given, gang, REQUIRED, _text(told), numbers=(_speed(told),), **shown)
     if blind is not None:
         return blind
-    lost = mfu_terms.lost_gpu(told)
+    lost = shared.lost_gpu(told)
     if lost is not None:
-        return mfu_terms.of_failed(lost, gang, REQUIRED)
-    doubts = [*mfu_together.of_devices(told), *mfu_together.of_times(told), *_untold(told)]
-    doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, "training_world"))
+        return shared.of_failed(lost, gang, REQUIRED)
+    doubts = [*simultaneous.of_devices(told), *simultaneous.of_times(told), *_untold(told)]
+    doubts += shared.incomplete(told, shared.world(given, told, "training_world"))
     for rank in told.measured:
-        doubts += mfu_doubts.of_training(rank, given)
-        doubts += mfu_terms.of_clocks(rank, given, readable=False)
-    training = fields.sub(mfu_terms.mfu(given), "training")
+        doubts += plausibility.of_training(rank, given)
+        doubts += shared.of_clocks(rank, given, readable=False)
+    training = fields.sub(shared.mfu(given), "training")
     floor = samples.number(training.get("mfu"))
     reached = min(
         (value for rank in told.measured if (value := share(rank, given)) is not None), default=None
@@ -74,17 +75,17 @@ def reaches_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
         str(training.get("origin") or ""),
     )  # fmt: skip
     numbers = (number, _speed(told))
-    void = [doubt for doubt in doubts if doubt.cause not in (mfu_terms.THROTTLED, mfu_terms.CAPPED)]
+    void = [doubt for doubt in doubts if doubt.cause not in (shared.THROTTLED, shared.CAPPED)]
     text = f"MFU {reached:.4f}, {_text(told)}" if reached is not None else _text(told)
     if floor is not None and reached is not None and reached < floor and not void:
         held = tuple(dict.fromkeys(doubt.cause for doubt in doubts))
         more = "".join(f"; {doubt.text}" for doubt in doubts[:2])
         return wording.finding(
             Verdict.FAIL, REQUIRED, f"{text}; the floor is {floor:g} ({training.get('origin')}){more}", gang,
-            violation=True, causes=(*held, SLOW), numbers=numbers, where=mfu_terms.places(list(told.measured)), **shown,
+            violation=True, causes=(*held, SLOW), numbers=numbers, where=shared.places(list(told.measured)), **shown,
         )  # fmt: skip
     if doubts:
-        return mfu_terms.undecided(doubts, REQUIRED, gang, numbers=numbers, **shown)
+        return shared.undecided(doubts, REQUIRED, gang, numbers=numbers, **shown)
     if floor is None:
         text = f"no floor is declared (mfu.training.mfu); measured: {text}"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang, numbers=numbers, **shown)
@@ -93,8 +94,8 @@ def reaches_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
 
 def share(rank: Rank, given: subjects.Given) -> float | None:
     """Return the model FLOPs utilisation of a rank's GPU; None where peak or speed is not known."""
-    size, speed = mfu_doubts.decoder(rank), samples.number(rank.told.get("tokens_per_s"))
-    peak, _ = mfu_terms.peak(rank, str(rank.told.get("format") or ""), given)
+    size, speed = plausibility.decoder(rank), samples.number(rank.told.get("tokens_per_s"))
+    peak, _ = shared.peak(rank, str(rank.told.get("format") or ""), given)
     if size is None or speed is None or peak is None:
         return None
     return speed * size.per_token() / 1e12 / peak
@@ -146,11 +147,11 @@ def _listed(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _untold(told: Told) -> list[mfu_terms.Doubt]:
+def _untold(told: Told) -> list[shared.Doubt]:
     """Return which ranks did not tell a loss that can be one."""
     found = [rank for rank in told.measured if _common(rank) is None]
     texts = (f"{rank.place}: its loss of the common batch is {_told_loss(rank)!r}" for rank in found)
-    return [mfu_terms.Doubt(text, rank, UNTOLD) for text, rank in zip(texts, found, strict=True)]
+    return [shared.Doubt(text, rank, UNTOLD) for text, rank in zip(texts, found, strict=True)]
 
 
 def _told_loss(rank: Rank) -> object:
@@ -166,7 +167,7 @@ def _text(told: Told) -> str:
     rank = min(told.measured, key=lambda one: samples.number(one.told.get("tokens_per_s")) or 0.0)
     data, how = rank.told, fields.sub(rank.told, "how")
     step = fields.sub(data, "step_s")
-    size = mfu_doubts.decoder(rank)
+    size = plausibility.decoder(rank)
     weights = f"{size.weights / 1e9:.3g} B weights" if size is not None else "a model of unknown size"
     compiled = "compiled" if how.get("compiled") is True else "not compiled"
     return (
@@ -180,7 +181,7 @@ def facts_of(told: Told) -> dict[str, Any]:
     """Return what a later run is compared with, and floors are proposed from."""
     first = told.measured[0].told
     found = {
-        "shape": mfu_terms.shape(told),
+        "shape": shared.shape(told),
         "training": {
             "size": dict(fields.sub(first, "size")),
             "format": first.get("format"),
@@ -193,4 +194,4 @@ def facts_of(told: Told) -> dict[str, Any]:
             "attention": "the whole square, by the published convention",
         },
     }
-    return {key: mfu_terms.plain(value) for key, value in found.items()}
+    return {key: shared.plain(value) for key, value in found.items()}

@@ -6,7 +6,8 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware.throughput import Rank
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.mfu import plausibility, shared
 from pytest_gpucluster.measure import consistency, flops, peaks, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -36,30 +37,30 @@ SLACK = 0.02
 @subjects.judge
 def counts_right(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-004."""
-    told, gang = mfu_terms.told(evidence, given, "smoke", "smoke")
+    told, gang = shared.told(evidence, given, "smoke", "smoke")
     if not told.ranks:
         printed = _printed(evidence, given)
         if printed is not None:
             return printed
-    nothing = mfu_terms.nobody(evidence, told, gang, REQUIRED, "figures of the smoke loop")
+    nothing = shared.nobody(evidence, told, gang, REQUIRED, "figures of the smoke loop")
     if nothing is not None:
         return nothing
-    keys = mfu_terms.keys(told)
-    world = mfu_terms.world(given, told, "world")
+    keys = shared.keys(told)
+    world = shared.world(given, told, "world")
     wrong = [
         (rank, fault) for rank in told.measured if (fault := _fault(rank, told.world, given)) is not None
     ]
     numbers = tuple(_numbers(list(told.measured)))
     if wrong:
         rank, (text, cause) = wrong[0]
-        where = mfu_terms.places([one for one, _ in wrong])
+        where = shared.places([one for one, _ in wrong])
         return wording.finding(
             Verdict.FAIL, REQUIRED, f"{rank.place}: {text}", gang, violation=True, causes=(cause,), where=where,
             evidence=keys, numbers=numbers,
         )  # fmt: skip
-    doubts = mfu_terms.incomplete(told, world)
+    doubts = shared.incomplete(told, world)
     if doubts:
-        return mfu_terms.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
+        return shared.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
     data = told.measured[0].told
     factor = 2 / (told.world or 1)
     text = (
@@ -104,7 +105,7 @@ def _fault(rank: Rank, world: int | None, given: subjects.Given) -> tuple[str, C
             f"the documented figure is told as {data['tflops_documented']:g}, it would be {documented:.4g}",
             OTHER,
         )
-    odd = mfu_doubts.of_smoke(rank, rank.line.number("world") or 1 if rank.line else 1, given)
+    odd = plausibility.of_smoke(rank, rank.line.number("world") or 1 if rank.line else 1, given)
     return (odd, OTHER) if odd else None
 
 
@@ -139,7 +140,7 @@ def _printed(evidence: Evidence, given: subjects.Given) -> Finding | None:
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, f"{match[0]}: no figure follows from it", evidence=(line.key,)
         )
-    most = mfu_doubts.BEYOND * peaks.largest()
+    most = plausibility.BEYOND * peaks.largest()
     if told > most:
         text = f"{match[0]}: {told:g} TFLOP/s are beyond any GPU ({most:g})"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, causes=(OTHER,), evidence=(line.key,))

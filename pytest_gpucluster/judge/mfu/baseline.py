@@ -5,15 +5,8 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import (
-    mfu_doubts,
-    mfu_products,
-    mfu_terms,
-    mfu_together,
-    mfu_training,
-    subjects,
-    wording,
-)
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.mfu import gemm, plausibility, shared, simultaneous, train_step
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -36,12 +29,12 @@ DEFAULT_LOSS = 0.05
 @subjects.judge
 def not_fallen(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-006."""
-    products, gang = mfu_terms.told(evidence, given, "gemm", "gemm")
-    training, trained = mfu_terms.told(evidence, given, "train", "train")
-    base = fields.sub(mfu_terms.mfu(given), "baseline_figures")
-    problem = str(mfu_terms.mfu(given).get("baseline_problem") or "")
+    products, gang = shared.told(evidence, given, "gemm", "gemm")
+    training, trained = shared.told(evidence, given, "train", "train")
+    base = fields.sub(shared.mfu(given), "baseline_figures")
+    problem = str(shared.mfu(given).get("baseline_problem") or "")
     ranks = [*products.measured, *training.measured]
-    if not ranks and not mfu_terms.mfu(given):
+    if not ranks and not shared.mfu(given):
         text = "no rank told figures, and nothing is declared to compare them with"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained)
     if not base and not problem:
@@ -50,24 +43,24 @@ def not_fallen(evidence: Evidence, given: subjects.Given) -> Finding:
     if ranks and all(rank.cpu for rank in ranks):
         text = "no GPU was measured: figures of CPUs are compared with nothing"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)
-    keys = (*mfu_terms.keys(products), *mfu_terms.keys(training))
+    keys = (*shared.keys(products), *shared.keys(training))
     if problem:
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, problem, gang or trained, causes=(UNREADABLE,), evidence=keys
         )
     now: dict[str, Any] = {}
     if products.measured:
-        now["products"] = mfu_products.facts_of(products)
+        now["products"] = gemm.facts_of(products)
     if training.measured:
-        now["training"] = mfu_training.facts_of(training)
+        now["training"] = train_step.facts_of(training)
     pairs, apart = compared(base, now)
     if not pairs:
         text = "; ".join(apart) or "no figure of this run has a partner in the baseline"
-        cause = OTHER_SHAPE if apart else mfu_terms.NO_LINE
+        cause = OTHER_SHAPE if apart else shared.NO_LINE
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained, causes=(cause,), evidence=keys
         )
-    allowed = samples.number(mfu_terms.mfu(given).get("regression")) or DEFAULT_LOSS
+    allowed = samples.number(shared.mfu(given).get("regression")) or DEFAULT_LOSS
     origin = f"{1 - allowed:g} of {base.get('origin') or 'the baseline report'}"
     numbers = tuple(
         Number(what, is_, unit, round((1 - allowed) * was, 5), origin) for what, unit, was, is_ in pairs
@@ -78,28 +71,24 @@ def not_fallen(evidence: Evidence, given: subjects.Given) -> Finding:
             f"{what} fell from {was:g} to {is_:g} {unit} ({is_ / was - 1:+.1%})"
             for what, unit, was, is_ in fallen
         )
-        slowest = mfu_terms.places(list(products.measured)) if products.measured else ()
+        slowest = shared.places(list(products.measured)) if products.measured else ()
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang or trained, violation=True, causes=(REGRESSED,), numbers=numbers,
             evidence=keys, where=slowest,
         )  # fmt: skip
-    doubts = (
-        mfu_terms.incomplete(products, mfu_terms.world(given, products, "world"))
-        if "products" in base
-        else []
-    )
+    doubts = shared.incomplete(products, shared.world(given, products, "world")) if "products" in base else []
     if "training" in base:
-        doubts += mfu_terms.incomplete(training, mfu_terms.world(given, training, "training_world"))
+        doubts += shared.incomplete(training, shared.world(given, training, "training_world"))
     for rank in products.measured:
-        doubts += mfu_doubts.of_products(rank, given)
+        doubts += plausibility.of_products(rank, given)
     for rank in training.measured:
-        doubts += mfu_doubts.of_training(rank, given)
+        doubts += plausibility.of_training(rank, given)
     for told in (products, training):
-        doubts += [*mfu_together.of_devices(told), *mfu_together.of_times(told)]
+        doubts += [*simultaneous.of_devices(told), *simultaneous.of_times(told)]
     # A peak is not needed to compare a figure with an older one.
-    doubts = [doubt for doubt in doubts if doubt.cause is not mfu_terms.UNKNOWN_GPU]
+    doubts = [doubt for doubt in doubts if doubt.cause is not shared.UNKNOWN_GPU]
     if doubts:
-        return mfu_terms.undecided(doubts, REQUIRED, gang or trained, evidence=keys, numbers=numbers)
+        return shared.undecided(doubts, REQUIRED, gang or trained, evidence=keys, numbers=numbers)
     if apart:
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, "; ".join(apart), gang or trained, causes=(OTHER_SHAPE,), evidence=keys,

@@ -6,7 +6,8 @@ from typing import Any
 from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.mfu import plausibility, shared, simultaneous
 from pytest_gpucluster.measure import floors, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -24,43 +25,43 @@ SLOW = Cause(
 @subjects.judge
 def reach_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-001."""
-    told, gang = mfu_terms.told(evidence, given, "gemm", "gemm")
-    nothing = mfu_terms.nobody(evidence, told, gang, REQUIRED, "figures of products")
+    told, gang = shared.told(evidence, given, "gemm", "gemm")
+    nothing = shared.nobody(evidence, told, gang, REQUIRED, "figures of products")
     if nothing is not None:
         return nothing
     facts = facts_of(told)
-    shown: dict[str, Any] = {"evidence": mfu_terms.keys(told), "facts": facts}
+    shown: dict[str, Any] = {"evidence": shared.keys(told), "facts": facts}
     wrong = _wrong(told)
     if wrong is not None:
         # On CPUs too: of them no speed is judged, but what they compute is right.
         text, ranks, cause = wrong
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(cause,), numbers=tuple(_numbers(told, given)),
-            where=mfu_terms.places(ranks), **shown,
+            where=shared.places(ranks), **shown,
         )  # fmt: skip
-    blind = mfu_terms.without_gpu(told, given, gang, REQUIRED, _listed(told), numbers=_bare(told), **shown)
+    blind = shared.without_gpu(told, given, gang, REQUIRED, _listed(told), numbers=_bare(told), **shown)
     if blind is not None:
         return blind
-    lost = mfu_terms.lost_gpu(told)
+    lost = shared.lost_gpu(told)
     if lost is not None:
-        return mfu_terms.of_failed(lost, gang, REQUIRED)
-    sharing = mfu_together.of_devices(told)
+        return shared.of_failed(lost, gang, REQUIRED)
+    sharing = simultaneous.of_devices(told)
     seen = _violation(_alone(told, sharing), given)
     numbers = tuple(_numbers(told, given))
     if seen is not None:
         text, ranks, cause = seen
-        held = [doubt for rank in ranks for doubt in mfu_terms.of_clocks(rank, given, readable=False)]
+        held = [doubt for rank in ranks for doubt in shared.of_clocks(rank, given, readable=False)]
         causes = tuple(dict.fromkeys([*(doubt.cause for doubt in held), cause]))
         more = "".join(f"; {doubt.text}" for doubt in held[:2])
         return wording.finding(
             Verdict.FAIL, REQUIRED, text + more, gang, violation=True, causes=causes, numbers=numbers,
-            where=mfu_terms.places(ranks), **shown,
+            where=shared.places(ranks), **shown,
         )  # fmt: skip
-    doubts = [*sharing, *mfu_together.of_times(told)]
-    doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, "world"))
+    doubts = [*sharing, *simultaneous.of_times(told)]
+    doubts += shared.incomplete(told, shared.world(given, told, "world"))
     for rank in told.measured:
-        doubts += mfu_doubts.of_products(rank, given)
-        doubts += mfu_terms.of_clocks(rank, given, readable=False)
+        doubts += plausibility.of_products(rank, given)
+        doubts += shared.of_clocks(rank, given, readable=False)
     absent = _unmeasured(told, given)
     if doubts or absent:
         if not doubts:
@@ -70,10 +71,10 @@ def reach_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
                 absent,
                 gang,
                 numbers=numbers,
-                causes=(mfu_terms.SHORT,),
+                causes=(shared.SHORT,),
                 **shown,
             )
-        return mfu_terms.undecided(doubts, REQUIRED, gang, numbers=numbers, **shown)
+        return shared.undecided(doubts, REQUIRED, gang, numbers=numbers, **shown)
     if not any(number.bound is not None for number in numbers):
         text = f"{NOTHING}; measured: {_listed(told)}"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang, numbers=numbers, **shown)
@@ -84,14 +85,14 @@ def reach_the_floor(evidence: Evidence, given: subjects.Given) -> Finding:
         text,
         gang,
         numbers=numbers,
-        where=mfu_terms.places(list(told.measured)),
+        where=shared.places(list(told.measured)),
         **shown,
     )
 
 
-def _alone(told: Told, sharing: list[mfu_terms.Doubt]) -> Told:
+def _alone(told: Told, sharing: list[shared.Doubt]) -> Told:
     """Return the ranks that have a GPU of their own: what two get of one says nothing about its speed."""
-    two = {rank.rank for doubt in sharing if doubt.cause is mfu_together.SHARED for rank in doubt.about}
+    two = {rank.rank for doubt in sharing if doubt.cause is simultaneous.SHARED for rank in doubt.about}
     return dataclasses.replace(told, ranks=tuple(rank for rank in told.ranks if rank.rank not in two))
 
 
@@ -100,15 +101,15 @@ def speed(rank: Rank, name: str) -> float | None:
     data = fields.sub(rank.told, "results", name)
     return (
         None
-        if mfu_doubts.inaccurate(rank, name)
+        if plausibility.inaccurate(rank, name)
         else samples.number(fields.sub(data, "tflops").get("median"))
     )
 
 
 def floor_of(rank: Rank, name: str, given: subjects.Given) -> floors.Floor | None:
     """Return the floor of a rank's GPU in a format."""
-    declared = fields.items(mfu_terms.mfu(given), "floors")
-    peak, _ = mfu_terms.peak(rank, name, given)
+    declared = fields.items(shared.mfu(given), "floors")
+    peak, _ = shared.peak(rank, name, given)
     return floors.of_products(declared, str(rank.device.get("name") or ""), name, peak)
 
 
@@ -120,14 +121,14 @@ def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
     wrong = [
         (rank, name)
         for rank in told.measured
-        for name in mfu_doubts.formats(rank)
-        if mfu_doubts.wrong(rank, name)
+        for name in plausibility.formats(rank)
+        if plausibility.wrong(rank, name)
     ]
     if not wrong:
         return None
     rank, name = wrong[0]
-    text = f"{rank.place}: the {name} product {mfu_doubts.inaccurate(rank, name)}"
-    return text, [one for one, _ in wrong], mfu_terms.WRONG_PRODUCT
+    text = f"{rank.place}: the {name} product {plausibility.inaccurate(rank, name)}"
+    return text, [one for one, _ in wrong], shared.WRONG_PRODUCT
 
 
 def _violation(told: Told, given: subjects.Given) -> tuple[str, list[Rank], Cause] | None:
@@ -147,7 +148,7 @@ def _violation(told: Told, given: subjects.Given) -> tuple[str, list[Rank], Caus
             )
             text = f"{rank.place}: {name} products at {value:g} TFLOP/s, the floor is {floor.tflops:g} ({floor.origin})"
             return text + others, [one[2] for one in low], SLOW
-    allowed = samples.number(mfu_terms.mfu(given).get("spread"))
+    allowed = samples.number(shared.mfu(given).get("spread"))
     for name in _names(told) if allowed is not None else ():
         for node, every in _by_node(told, name).items():
             ranks = [one for one in every if _counts(one[0], name, given)]
@@ -165,16 +166,16 @@ def _violation(told: Told, given: subjects.Given) -> tuple[str, list[Rank], Caus
 
 def _counts(rank: Rank, name: str, given: subjects.Given) -> bool:
     """Report whether nothing makes the figure of a rank in a format no figure."""
-    return not any(_voids(doubt) for doubt in mfu_doubts.of_product(rank, name, given))
+    return not any(_voids(doubt) for doubt in plausibility.of_product(rank, name, given))
 
 
-def _voids(doubt: mfu_terms.Doubt) -> bool:
+def _voids(doubt: shared.Doubt) -> bool:
     """Report whether a doubt makes a figure no figure: a GPU whose peak is unknown can still be below a floor."""
-    return doubt.cause is not mfu_terms.UNKNOWN_GPU
+    return doubt.cause is not shared.UNKNOWN_GPU
 
 
 def _names(told: Told) -> list[str]:
-    return list(dict.fromkeys(name for rank in told.measured for name in mfu_doubts.formats(rank)))
+    return list(dict.fromkeys(name for rank in told.measured for name in plausibility.formats(rank)))
 
 
 def _by_node(told: Told, name: str) -> dict[str, list[tuple[Rank, float]]]:
@@ -189,7 +190,7 @@ def _by_node(told: Told, name: str) -> dict[str, list[tuple[Rank, float]]]:
 def _unmeasured(told: Told, given: subjects.Given) -> str:
     """Return which format has a floor and was not measured by a GPU; "" for none."""
     for rank in told.measured:
-        declared = {str(one.get("format")) for one in fields.items(mfu_terms.mfu(given), "floors")}
+        declared = {str(one.get("format")) for one in fields.items(shared.mfu(given), "floors")}
         for name in sorted(declared):
             if speed(rank, name) is None and floor_of(rank, name, given) is not None:
                 told_of = fields.sub(rank.told, "results", name).get("absent") or "nothing was told of it"
@@ -216,7 +217,7 @@ def _numbers(told: Told, given: subjects.Given) -> list[Number]:
                 "" if floor is None else floor.origin,
             )
         )
-    allowed = samples.number(mfu_terms.mfu(given).get("spread"))
+    allowed = samples.number(shared.mfu(given).get("spread"))
     for name in _names(told)[:1]:
         apart = {
             n: samples.spread([value for _, value in ranks]) for n, ranks in _by_node(told, name).items()
@@ -260,5 +261,5 @@ def facts_of(told: Told) -> dict[str, Any]:
         for rank in told.measured
     ]
     places = [rank.place for rank in told.measured]
-    found = {"shape": mfu_terms.shape(told), "products": products, "gpus": places, "gauges": gauges}
-    return {key: mfu_terms.plain(value) for key, value in found.items()}
+    found = {"shape": shared.shape(told), "products": products, "gpus": places, "gauges": gauges}
+    return {key: shared.plain(value) for key, value in found.items()}

@@ -3,8 +3,9 @@
 from pytest_gpucluster.evidence.hardware.throughput import Rank, Told
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import mfu_doubts, mfu_terms, mfu_together, subjects, wording
-from pytest_gpucluster.judge.mfu_terms import Doubt
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.mfu import plausibility, shared, simultaneous
+from pytest_gpucluster.judge.mfu.shared import Doubt
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -21,48 +22,48 @@ ABOVE_PRODUCTS = Cause(
 @subjects.judge
 def possible(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge MFU-003."""
-    products, gang = mfu_terms.told(evidence, given, "gemm", "gemm")
-    training, trained = mfu_terms.told(evidence, given, "train", "train")
+    products, gang = shared.told(evidence, given, "gemm", "gemm")
+    training, trained = shared.told(evidence, given, "train", "train")
     known = subjects.roles(evidence, given)
     doubts: list[Doubt] = []
     for told, role, key in ((products, "gemm", "world"), (training, "train", "training_world")):
         if told.ranks or role in known:
             failed = [rank for rank in told.ranks if rank.failed is not None and rank.line is None]
-            doubts += [Doubt(_failure(rank), rank, mfu_terms.NO_LINE) for rank in failed]
-            doubts += mfu_terms.incomplete(told, mfu_terms.world(given, told, key))
+            doubts += [Doubt(_failure(rank), rank, shared.NO_LINE) for rank in failed]
+            doubts += shared.incomplete(told, shared.world(given, told, key))
     ranks = [*products.measured, *training.measured]
     if not ranks:
-        nothing = mfu_terms.nobody(evidence, products, gang or trained, REQUIRED, "figures")
+        nothing = shared.nobody(evidence, products, gang or trained, REQUIRED, "figures")
         if nothing is not None and nothing.verdict is Verdict.FAIL:
             # A lost GPU is another row's violation; of figures there are none.
-            return mfu_terms.undecided(doubts, REQUIRED, gang) if doubts else nothing
-        return nothing or mfu_terms.undecided(doubts, REQUIRED, gang)
+            return shared.undecided(doubts, REQUIRED, gang) if doubts else nothing
+        return nothing or shared.undecided(doubts, REQUIRED, gang)
     for rank in products.measured:
-        doubts += mfu_doubts.of_products(rank, given)
+        doubts += plausibility.of_products(rank, given)
     for rank in training.measured:
-        doubts += mfu_doubts.of_training(rank, given)
-    if mfu_terms.mfu(given).get("device") == "gpu":
+        doubts += plausibility.of_training(rank, given)
+    if shared.mfu(given).get("device") == "gpu":
         blind = [rank for rank in ranks if rank.cpu]
-        doubts += [Doubt(f"{rank.place} computed on a CPU", rank, mfu_terms.BLIND) for rank in blind]
+        doubts += [Doubt(f"{rank.place} computed on a CPU", rank, shared.BLIND) for rank in blind]
     for rank in ranks:
-        doubts += mfu_terms.of_clocks(rank, given, readable=True)
-    doubts += [*mfu_together.of_devices(products), *mfu_together.of_devices(training)]
+        doubts += shared.of_clocks(rank, given, readable=True)
+    doubts += [*simultaneous.of_devices(products), *simultaneous.of_devices(training)]
     doubts += _faster_than_products(products, training)
-    count = sum(len(mfu_doubts.formats(rank)) for rank in products.measured) + len(training.measured)
-    keys = (*mfu_terms.keys(products), *mfu_terms.keys(training))
+    count = sum(len(plausibility.formats(rank)) for rank in products.measured) + len(training.measured)
+    keys = (*shared.keys(products), *shared.keys(training))
     impossible = [doubt for doubt in doubts if doubt.impossible]
     numbers = (
         Number("figures that are impossible or unknown", float(len(doubts)), "figures", 0.0, "catalogue"),
     )
     if impossible:
         text = "; ".join(doubt.text for doubt in impossible[:4])
-        where = mfu_terms.places([doubt.rank for doubt in impossible if doubt.rank is not None])
+        where = shared.places([doubt.rank for doubt in impossible if doubt.rank is not None])
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, where=where, evidence=keys, numbers=numbers,
             causes=tuple(dict.fromkeys(doubt.cause for doubt in impossible))[:3],
         )  # fmt: skip
     if doubts:
-        return mfu_terms.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
+        return shared.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
     if all(rank.cpu for rank in ranks):
         text = f"{wording.count(count, 'figure')} of {wording.count(len(ranks), 'rank')} on CPUs"
         tail = "no share of a peak is claimed, since of CPUs none is declared"
@@ -71,7 +72,7 @@ def possible(evidence: Evidence, given: subjects.Given) -> Finding:
         tail = "none is above the dense peak of its GPU, and no clock was held back"
     return wording.finding(
         Verdict.PASS, REQUIRED, f"{text}, each finite and following from its own counts; {tail}", gang,
-        where=mfu_terms.places(ranks), evidence=keys, numbers=numbers,
+        where=shared.places(ranks), evidence=keys, numbers=numbers,
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def _faster_than_products(products: Told, training: Told) -> list[Doubt]:
     doubts = []
     for rank in training.measured:
         value = samples.number(rank.told.get("tflops_causal"))
-        if value is not None and value > fastest * (1 + mfu_terms.SLACK):
+        if value is not None and value > fastest * (1 + shared.SLACK):
             text = f"{rank.place}: training at {value:g} TFLOP/s, products at {fastest:g} at most"
             doubts.append(Doubt(text, rank, ABOVE_PRODUCTS, impossible=True))
     return doubts
