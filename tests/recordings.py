@@ -10,25 +10,20 @@ from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import (
-    aligned,
     arguments,
     dns_wait,
     fair,
-    guaranteed,
     hosts,
     identity,
     indexed,
-    kubelets,
     network_wait,
     plugins,
     ports,
     preempted,
     reach,
     refusal,
-    rejected_member,
     rendezvous,
     secondary,
-    sharing,
     stalls,
     topology,
     trainer,
@@ -76,6 +71,13 @@ from pytest_gpucluster.judge.lifecycle import (
     suspend_resume,
 )
 from pytest_gpucluster.judge.mfu import baseline, gemm, possible_figures, smoke_loop, train_step
+from pytest_gpucluster.judge.numa import (
+    alignment,
+    guaranteed_pods,
+    kubelet_policy,
+    one_numa_node,
+    rejected_member,
+)
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -174,15 +176,15 @@ JUDGES = {
     "KUE-005": rows.status_and_pods_agree,
     "KUE-008": rows.label_decides,
     "KUE-009": rows.half_placed_by_quota_control,
-    "NUMA-001": kubelets.policy_set,
-    "NUMA-002": aligned.misfit_rejected,
-    "NUMA-003": aligned.on_one_numa_node,
-    "NUMA-005": kubelets.told_apart,
-    "NUMA-006": aligned.topology_reported,
-    "NUMA-007": guaranteed.holds_for_training_pods,
+    "NUMA-001": kubelet_policy.policy_set,
+    "NUMA-002": alignment.misfit_rejected,
+    "NUMA-003": alignment.on_one_numa_node,
+    "NUMA-005": kubelet_policy.told_apart,
+    "NUMA-006": alignment.topology_reported,
+    "NUMA-007": guaranteed_pods.holds_for_training_pods,
     "NUMA-008": rejected_member.ends_or_restarts,
     "HLT-004": device_isolation.sees_its_own,
-    "NUMA-004": sharing.one_numa_node,
+    "NUMA-004": one_numa_node.one_numa_node,
 }
 
 

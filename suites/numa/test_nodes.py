@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import aligned, kubelets, numa_room
-from pytest_gpucluster.judge import numa as presupposed
+from pytest_gpucluster.judge.numa import alignment, kubelet_policy, numa_room
+from pytest_gpucluster.judge.numa import shared as presupposed
 
 from ..scenarios.numa import numa
 
@@ -14,7 +14,7 @@ from ..scenarios.numa import numa
     level="must",
     documents="P",
     scenario=numa,
-    judge=kubelets.policy_set,
+    judge=kubelet_policy.policy_set,
     presupposes=[],
     defects=[
         "node.topology-container-scope",
@@ -39,8 +39,8 @@ def test_every_gpu_node_runs_the_declared_policy(settle: Callable[[], None]) -> 
     level="must",
     documents="P",
     scenario=numa,
-    judge=aligned.misfit_rejected,
-    presupposes=[aligned.every_node_tried],
+    judge=alignment.misfit_rejected,
+    presupposes=[alignment.every_node_tried],
     defects=[
         "node.topology-best-effort",
         "node.topology-restricted",
@@ -62,8 +62,8 @@ def test_a_pod_too_large_for_a_numa_node_is_rejected(settle: Callable[[], None])
     level="must",
     documents="P",
     scenario=numa,
-    judge=aligned.on_one_numa_node,
-    presupposes=[aligned.every_node_tried, presupposed.two_numa_nodes, numa_room.room_on_one],
+    judge=alignment.on_one_numa_node,
+    presupposes=[alignment.every_node_tried, presupposed.two_numa_nodes, numa_room.room_on_one],
     defects=["node.misaligned", "node.one-numa-node", "node.topology-none", "numa.straddles"],
 )
 def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], None]) -> None:
@@ -80,8 +80,8 @@ def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], 
     level="must",
     documents="P",
     scenario=numa,
-    judge=kubelets.told_apart,
-    presupposes=[aligned.every_node_tried, presupposed.two_numa_nodes],
+    judge=kubelet_policy.told_apart,
+    presupposes=[alignment.every_node_tried, presupposed.two_numa_nodes],
     defects=[
         "node.topology-best-effort",
         "node.topology-restricted",
@@ -103,8 +103,8 @@ def test_other_policies_are_told_apart(settle: Callable[[], None]) -> None:
     level="must",
     documents="P",
     scenario=numa,
-    judge=aligned.topology_reported,
-    presupposes=[aligned.every_node_tried],
+    judge=alignment.topology_reported,
+    presupposes=[alignment.every_node_tried],
     defects=["node.plugin-without-numa", "numa.device-without-numa"],
 )
 def test_the_device_plugin_reports_numa_nodes(settle: Callable[[], None]) -> None:

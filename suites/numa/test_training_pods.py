@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import aligned, sharing
-from pytest_gpucluster.judge import guaranteed as judge
-from pytest_gpucluster.judge import rejected_member as rejected
+from pytest_gpucluster.judge.numa import guaranteed_pods as judge
+from pytest_gpucluster.judge.numa import one_numa_node
+from pytest_gpucluster.judge.numa import rejected_member as rejected
+from pytest_gpucluster.judge.numa.alignment import every_node_tried
 
 from ..scenarios.alignment import alignment
 from ..scenarios.guaranteed import guaranteed
@@ -17,8 +18,8 @@ from ..scenarios.rejected_member import rejected_member
     level="should",
     documents="P",
     scenario=alignment,
-    judge=sharing.one_numa_node,
-    presupposes=[aligned.every_node_tried, sharing.two_on_the_machine],
+    judge=one_numa_node.one_numa_node,
+    presupposes=[every_node_tried, one_numa_node.two_on_the_machine],
     defects=[
         "numa.cpus-elsewhere",
         "numa.memory-elsewhere",
@@ -43,7 +44,7 @@ def test_all_parts_of_a_pod_share_a_numa_node(settle: Callable[[], None]) -> Non
     documents="P",
     scenario=guaranteed,
     judge=judge.holds_for_training_pods,
-    presupposes=[aligned.every_node_tried],
+    presupposes=[every_node_tried],
     defects=[
         "node.shared-cpus",
         "node.init-unaligned",
@@ -68,7 +69,7 @@ def test_training_pods_are_aligned_and_have_their_cpus(settle: Callable[[], None
     documents="P",
     scenario=rejected_member,
     judge=rejected.ends_or_restarts,
-    presupposes=[aligned.every_node_tried, rejected.member_rejected],
+    presupposes=[every_node_tried, rejected.member_rejected],
     defects=[
         "lifecycle.restarts-without-end",
         "numa.keeps-others-waiting",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.hardware import numa_trials, pod_devices
-from pytest_gpucluster.judge import aligned, kubelets
-from pytest_gpucluster.judge import numa as terms
+from pytest_gpucluster.judge.numa import alignment, kubelet_policy
+from pytest_gpucluster.judge.numa import shared as terms
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
@@ -87,7 +87,7 @@ def test_a_newer_kubelet_names_the_devices_itself():
 
 def test_a_violation_is_explained():
     """The finding names pod, node and numbers, and the likeliest cause with its fix."""
-    finding = aligned.misfit_rejected(stream(BEST), DECLARED)
+    finding = alignment.misfit_rejected(stream(BEST), DECLARED)
     assert finding.violation
     assert finding.where == (
         "Pod/gpu-5-0 on node-b: " + ", ".join(f"GPU-fake-{n}@?" for n in (1, 2, 3, 4, 5)),
@@ -158,7 +158,7 @@ REJECTED = {"phase": "Failed", "reason": "TopologyAffinityError"}
 def test_the_reason_as_any_version_wrote_it(reason):
     """Kubernetes 1.16 wrote it with spaces."""
     seen = evidence(machine(), lines("p", 5, phase="Failed", reason=reason))
-    assert aligned.misfit_rejected(seen, DECLARED).verdict == PASS
+    assert alignment.misfit_rejected(seen, DECLARED).verdict == PASS
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_reason_as_any_version_wrote_it(reason):
 def test_neighbouring_reasons_are_not_it(reason):
     """Other refusals look similar and say nothing about topology."""
     seen = evidence(machine(), lines("p", 5, phase="Failed", reason=reason))
-    finding = aligned.misfit_rejected(seen, DECLARED)
+    finding = alignment.misfit_rejected(seen, DECLARED)
     assert finding.verdict == NO
     assert reason in finding.observed
 
@@ -175,7 +175,7 @@ def test_neighbouring_reasons_are_not_it(reason):
 def test_a_shortage_passes_for_a_topology_error():
     """Under a strict policy a kubelet that lacks devices says TopologyAffinityError too: numbers decide."""
     seen = evidence(machine(), lines("holder", 4), lines("p", 5, t=1.0, **REJECTED))
-    finding = aligned.misfit_rejected(seen, DECLARED)
+    finding = alignment.misfit_rejected(seen, DECLARED)
     assert finding.verdict == NO
     assert "only 4 devices were free" in finding.observed
 
@@ -183,14 +183,14 @@ def test_a_shortage_passes_for_a_topology_error():
 def test_whole_cpus_may_be_to_blame():
     """A Guaranteed pod with whole CPUs may have been rejected for these."""
     pod = lines("p", 5, cpu="2", qos="Guaranteed", **REJECTED)
-    assert aligned.misfit_rejected(evidence(machine(), pod), DECLARED).verdict == NO
+    assert alignment.misfit_rejected(evidence(machine(), pod), DECLARED).verdict == NO
 
 
 def test_a_pod_that_ran_before_it_was_rejected():
     """That a container ran outweighs what the status says later."""
     first, bound, end = lines("p", 5, **REJECTED)
     ran = {**bound, "t": 0.2, "object": {**bound["object"], "status": {"phase": "Running"}}}
-    finding = aligned.misfit_rejected(evidence(machine(), [first, bound, ran, end]), DECLARED)
+    finding = alignment.misfit_rejected(evidence(machine(), [first, bound, ran, end]), DECLARED)
     assert (finding.verdict, finding.violation) == (FAIL, True)
 
 
@@ -204,17 +204,17 @@ def test_a_fitting_pod_is_wronged_only_where_there_was_room():
             machine(), lines("a", count), says("a", devices, 0.5), lines("b", 3, t=1.0, **REJECTED)
         )
         if devices is both:
-            assert aligned.on_one_numa_node(seen, DECLARED).where[0].startswith("Pod/a")
+            assert alignment.on_one_numa_node(seen, DECLARED).where[0].startswith("Pod/a")
         else:
-            assert aligned.on_one_numa_node(seen, DECLARED).verdict == wanted
+            assert alignment.on_one_numa_node(seen, DECLARED).verdict == wanted
     alone = evidence(machine(), lines("b", 3, **REJECTED))
-    assert aligned.on_one_numa_node(alone, DECLARED).violation
+    assert alignment.on_one_numa_node(alone, DECLARED).violation
 
 
 def test_one_numa_node_alone_shows_no_alignment():
     """Pods on one NUMA node look the same on a machine that has one."""
     seen = evidence(machine(), lines("a", 3), says("a", dict.fromkeys(("g0", "g1", "g2"), 0), 0.5))
-    finding = aligned.on_one_numa_node(seen, DECLARED)
+    finding = alignment.on_one_numa_node(seen, DECLARED)
     assert finding.verdict == NO
     assert "the other one" in finding.observed
 
@@ -222,8 +222,8 @@ def test_one_numa_node_alone_shows_no_alignment():
 def test_a_policy_that_differs_makes_the_rejection_not_applicable():
     """Who declares restricted does not promise that a pod which spans NUMA nodes is rejected."""
     told = {**DECLARED, "numa": {"policy": "restricted"}}
-    assert aligned.misfit_rejected(stream(RESTRICTED), told).verdict == "not_applicable"
-    assert kubelets.told_apart(stream(RESTRICTED), told).verdict == PASS
+    assert alignment.misfit_rejected(stream(RESTRICTED), told).verdict == "not_applicable"
+    assert kubelet_policy.told_apart(stream(RESTRICTED), told).verdict == PASS
 
 
 def configz(node, code=200, **settings):
@@ -248,7 +248,7 @@ RIGHT = {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "p
 )
 def test_what_a_kubelet_says(answers, wanted, part):
     """A kubelet that may not be asked is unknown, never assumed; defaults of Kubernetes are none and container."""
-    finding = kubelets.policy_set(evidence(machine(), *answers), DECLARED)
+    finding = kubelet_policy.policy_set(evidence(machine(), *answers), DECLARED)
     assert finding.verdict == wanted
     assert part in finding.observed
 
@@ -271,14 +271,14 @@ def exporter(node, policy, scope=""):
 
 def test_an_exporter_is_no_proof():
     """A NodeResourceTopology does not change the kubelet: alone it leaves the row open; disagreeing is a finding."""
-    alone = kubelets.policy_set(evidence(machine(), exporter("n1", "single-numa-node")), DECLARED)
+    alone = kubelet_policy.policy_set(evidence(machine(), exporter("n1", "single-numa-node")), DECLARED)
     assert alone.verdict == NO
     both = evidence(machine(), exporter("n1", "none"), configz("n1", **RIGHT))
-    finding = kubelets.policy_set(both, DECLARED)
+    finding = kubelet_policy.policy_set(both, DECLARED)
     assert finding.verdict == FAIL
-    assert finding.causes[0] is kubelets.DISAGREE
+    assert finding.causes[0] is kubelet_policy.DISAGREE
     old = evidence(machine(), exporter("n1", "SingleNUMANodePodLevel", "old"), configz("n1", **RIGHT))
-    assert kubelets.policy_set(old, DECLARED).verdict == PASS
+    assert kubelet_policy.policy_set(old, DECLARED).verdict == PASS
 
 
 def test_pods_prove_policy_and_scope_where_nobody_may_ask():
@@ -291,18 +291,20 @@ def test_pods_prove_policy_and_scope_where_nobody_may_ask():
         lines("small", 3, t=1.0),
         lines("split", 0, t=2.0, spec=two, **REJECTED),
     ]
-    finding = kubelets.policy_set(evidence(machine(), configz("n1", 403), *pods), DECLARED)
+    finding = kubelet_policy.policy_set(evidence(machine(), configz("n1", 403), *pods), DECLARED)
     assert finding.verdict == PASS
     assert "behaves as single-numa-node, pod (HTTP 403" in finding.observed
     ran = [*pods[:2], lines("split", 0, t=2.0, spec=two)]
-    assert kubelets.policy_set(evidence(machine(), configz("n1", **RIGHT), *ran), DECLARED).verdict == FAIL
-    assert kubelets.policy_set(evidence(machine(), *pods[:2]), DECLARED).verdict == NO
+    assert (
+        kubelet_policy.policy_set(evidence(machine(), configz("n1", **RIGHT), *ran), DECLARED).verdict == FAIL
+    )
+    assert kubelet_policy.policy_set(evidence(machine(), *pods[:2]), DECLARED).verdict == NO
 
 
 def test_what_a_kubelet_does_outweighs_what_it_says():
     """A kubelet that was configured and not restarted."""
     seen = evidence(machine(), configz("n1", **RIGHT), lines("big", 5), lines("small", 3, t=1.0))
-    finding = kubelets.policy_set(seen, DECLARED)
+    finding = kubelet_policy.policy_set(seen, DECLARED)
     assert (finding.verdict, finding.violation) == (FAIL, True)
     assert finding.causes[0] is terms.NOT_RESTARTED
 
@@ -311,11 +313,11 @@ def test_devices_without_numa_nodes():
     """No id carries a NUMA node: the plugin is at fault, not the policy; some without are worse than none told."""
     plain = says("big", dict.fromkeys(("g0", "g1", "g2", "g3", "g4")), 0.5)
     seen = evidence(machine(), configz("n1", **RIGHT), lines("big", 5), plain, lines("small", 3, t=1.0))
-    assert aligned.topology_reported(seen, DECLARED).verdict == FAIL
-    assert aligned.misfit_rejected(seen, DECLARED).causes[0] is terms.NO_TOPOLOGY
-    assert kubelets.policy_set(seen, DECLARED).verdict == PASS
+    assert alignment.topology_reported(seen, DECLARED).verdict == FAIL
+    assert alignment.misfit_rejected(seen, DECLARED).causes[0] is terms.NO_TOPOLOGY
+    assert kubelet_policy.policy_set(seen, DECLARED).verdict == PASS
     untold = evidence(machine(), lines("small", 3))
-    assert aligned.topology_reported(untold, DECLARED).verdict == NO
+    assert alignment.topology_reported(untold, DECLARED).verdict == NO
 
 
 @given(st.text(max_size=40), st.text(max_size=10))
@@ -329,7 +331,7 @@ def test_notes_of_any_shape_are_read_without_a_word(text, listed):
     seen = evidence(machine(), lines("p", 3), note, other)
     for each in pod_devices.held(seen).values():
         assert all(name for one in each for name in one.devices)
-    assert {str(f(seen, DECLARED).verdict) for f in (aligned.on_one_numa_node, aligned.topology_reported)} <= {
+    assert {str(f(seen, DECLARED).verdict) for f in (alignment.on_one_numa_node, alignment.topology_reported)} <= {
         PASS, FAIL, NO,
     }  # fmt: skip
 

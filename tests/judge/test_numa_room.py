@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_gpucluster.judge import aligned
+from pytest_gpucluster.judge.numa.alignment import on_one_numa_node, topology_reported
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests.defects import matrix
@@ -124,7 +124,7 @@ def test_single_devices_alone_show_nothing():
     seen = evidence(
         machine(), lines("a", 1), says("a", {"g0": 0}, 0.5), lines("b", 1, t=1.0), says("b", {"g4": 1}, 1.5)
     )
-    finding = aligned.on_one_numa_node(seen, DECLARED)
+    finding = on_one_numa_node(seen, DECLARED)
     assert finding.verdict == NO
     assert "no pod of several devices ran" in finding.observed
 
@@ -169,12 +169,12 @@ RIGHT, LEFT = [(0, 0)] * 3, [(1, 1)] * 3
 def test_what_the_plugin_tells_and_what_the_machine_tells(first, second, alignment, report):
     """The machine decides where devices lie; a plugin that tells otherwise is named, and makes no row pass."""
     seen = two_pods(first, second)
-    assert aligned.on_one_numa_node(seen, DECLARED).verdict == alignment
-    assert aligned.topology_reported(seen, DECLARED).verdict == report
+    assert on_one_numa_node(seen, DECLARED).verdict == alignment
+    assert topology_reported(seen, DECLARED).verdict == report
 
 
 def test_a_plugin_that_was_not_heard():
     """Ids alone, as the vendor's plugin hands them out: the machine shows where they lie, not who says so."""
     seen = two_pods([(None, 0)] * 3, [(None, 1)] * 3, by="NVIDIA_VISIBLE_DEVICES")
-    assert aligned.on_one_numa_node(seen, DECLARED).verdict == PASS
-    assert aligned.topology_reported(seen, DECLARED).verdict == NO
+    assert on_one_numa_node(seen, DECLARED).verdict == PASS
+    assert topology_reported(seen, DECLARED).verdict == NO

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.hardware import container_locality
-from pytest_gpucluster.judge import sharing
+from pytest_gpucluster.judge.numa import one_numa_node
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests.defects import matrix
@@ -29,7 +29,7 @@ def told(evidence, pod="alignment-1", **changes):
 
 def judged(evidence):
     """Return the finding."""
-    return sharing.one_numa_node(evidence, evidence.given)
+    return one_numa_node.one_numa_node(evidence, evidence.given)
 
 
 def test_all_parts_on_one_node_each(evidence):
@@ -98,7 +98,7 @@ def test_a_pod_without_network_functions_is_judged_by_the_rest(evidence):
     given = {**evidence.given, "numa": {**evidence.given["numa"], "functions": None}}
     link = [{"name": "eth0", "kind": "net", "numa": None}]
     bare = told(told(evidence, functions=link), pod="alignment-0", functions=[])
-    finding = sharing.one_numa_node(bare, given)
+    finding = one_numa_node.one_numa_node(bare, given)
     assert finding.verdict is Verdict.PASS
     assert "no network function was asked for" in finding.observed
 
@@ -106,11 +106,11 @@ def test_a_pod_without_network_functions_is_judged_by_the_rest(evidence):
 def test_one_numa_node_is_the_machines_fault(evidence):
     """On a machine with one everything shares it, which shows nothing."""
     one = told(told(evidence, nodes="0"), pod="alignment-0", nodes="0")
-    state = sharing.two_on_the_machine(one, one.given)
+    state = one_numa_node.two_on_the_machine(one, one.given)
     assert (state.held, state.observed) == (False, "it has 1")
-    assert sharing.two_on_the_machine(evidence, evidence.given).held
+    assert one_numa_node.two_on_the_machine(evidence, evidence.given).held
     silent = base.drop("devices")(evidence)
-    assert sharing.two_on_the_machine(silent, silent.given).held is None
+    assert one_numa_node.two_on_the_machine(silent, silent.given).held is None
 
 
 def test_pods_that_do_not_tell_memory_are_not_read(evidence):

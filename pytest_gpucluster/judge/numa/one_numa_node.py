@@ -8,7 +8,8 @@ from pytest_gpucluster.evidence.hardware.container_locality import Parts
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import guaranteed, numa, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.numa import guaranteed_pods, shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = "CPUs, memory, GPUs and network functions of a Guaranteed pod lie on one NUMA node"
@@ -24,9 +25,9 @@ FUNCTIONS = Cause(
     "pod ask for it in the container that has the GPUs",
 )
 _CAUSES = {
-    "CPUs": guaranteed.CPU_POLICY,
+    "CPUs": guaranteed_pods.CPU_POLICY,
     "memory": MEMORY,
-    "GPUs": numa.POLICY,
+    "GPUs": shared.POLICY,
     "network functions": FUNCTIONS,
 }
 
@@ -42,9 +43,9 @@ def two_on_the_machine(evidence: Evidence, _given: subjects.Given) -> Presuppose
         )
     return wording.presupposed(
         name,
-        held=most >= numa.TWO,
+        held=most >= shared.TWO,
         observed=f"it has {most}",
-        causes=() if most >= numa.TWO else (numa.ONE_NUMA,),
+        causes=() if most >= shared.TWO else (shared.ONE_NUMA,),
         evidence=tuple(each.key for each in found)[:1],
     )
 
@@ -52,7 +53,7 @@ def two_on_the_machine(evidence: Evidence, _given: subjects.Given) -> Presuppose
 @subjects.judge
 def one_numa_node(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-004."""
-    told = numa.of(evidence, given)
+    told = shared.of(evidence, given)
     if not told.declared:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "nothing is declared of NUMA nodes")
     found = container_locality.parts(evidence)
@@ -95,7 +96,7 @@ def _apart(each: Parts) -> list[tuple[str, tuple[Cause, ...]]]:
     found: list[tuple[str, tuple[Cause, ...]]] = []
     for name, node in each.told.items():
         found.append(
-            (f"the plugin tells NUMA node {node} of {name}, the machine {each.gpus[name]}", (numa.BUS,))
+            (f"the plugin tells NUMA node {node} of {name}, the machine {each.gpus[name]}", (shared.BUS,))
         )
     gpus = each.gpu_nodes
     for part, nodes in each.nodes.items():
@@ -113,25 +114,25 @@ def _apart(each: Parts) -> list[tuple[str, tuple[Cause, ...]]]:
 
 def _undecided(found: Sequence[Parts], tried: Sequence[Trial], functions: bool) -> Finding | None:
     """Return why nothing can be said, where something is missing."""
-    nothing = numa.undecided(list(tried), REQUIRED, "with whole CPUs and GPUs of one NUMA node")
+    nothing = shared.undecided(list(tried), REQUIRED, "with whole CPUs and GPUs of one NUMA node")
     if nothing is not None:
         return nothing
     refused = [t for t in tried if t.outcome != RAN]
     text = ""
     causes: tuple[Cause, ...] = ()
     if refused:
-        text = f"not admitted: {wording.listed([numa.why_refused(t) for t in refused], 4)}"
-        causes = (numa.SHORTAGE, numa.FRAGMENTED)
+        text = f"not admitted: {wording.listed([shared.why_refused(t) for t in refused], 4)}"
+        causes = (shared.SHORTAGE, shared.FRAGMENTED)
     silent = [t for t in tried if t.pod.uid not in {each.pod.uid for each in found}]
     if not text and silent:
-        text = f"{numa.listed(silent)} did not tell where its parts lie"
+        text = f"{shared.listed(silent)} did not tell where its parts lie"
     if not text:
         unknown = [(each, part) for each in found for part, nodes in each.nodes.items() if nodes is None]
         if unknown:
             text = "not known on which NUMA node: " + wording.listed(
                 [f"{part} of {e.pod.name}" for e, part in unknown], 4
             )
-            causes = (numa.NO_TOPOLOGY,)
+            causes = (shared.NO_TOPOLOGY,)
     if not text and functions:
         without = [each for each in found if not each.functions]
         if without:
@@ -145,9 +146,9 @@ def _undecided(found: Sequence[Parts], tried: Sequence[Trial], functions: bool) 
         Verdict.INCONCLUSIVE,
         REQUIRED,
         text,
-        where=numa.where(tried),
+        where=shared.where(tried),
         causes=causes,
-        evidence=numa.keys(tried),
+        evidence=shared.keys(tried),
     )
 
 

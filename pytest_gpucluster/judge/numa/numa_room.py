@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, REJECTED, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import numa, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.numa import shared
 from pytest_gpucluster.requirement import Presupposed
 
 _SHORT = re.compile(r"Requested: (?P<asked>\d+), Available: (?P<free>\d+)")
 
 
-def free(told: numa.Terms, every: Sequence[Trial], trial: Trial) -> list[int] | None:
+def free(told: shared.Terms, every: Sequence[Trial], trial: Trial) -> list[int] | None:
     """Return how many devices were free on each NUMA node when a pod was bound; None where it cannot be told."""
     if told.share is None:
         return None
@@ -31,7 +32,7 @@ def _there(trial: Trial, t: float) -> bool:
     return trial.pod.bound is not None and trial.pod.bound <= t and (not ends or min(ends) > t)
 
 
-def had_room(told: numa.Terms, every: Sequence[Trial], trial: Trial) -> bool:
+def had_room(told: shared.Terms, every: Sequence[Trial], trial: Trial) -> bool:
     """Report whether some NUMA node could have served a pod that was rejected.
 
     So it is where nothing of ours lay on the node, and where what the others hold leaves one NUMA node enough: their
@@ -45,10 +46,10 @@ def had_room(told: numa.Terms, every: Sequence[Trial], trial: Trial) -> bool:
     return left is not None and any(count >= trial.asked for count in left)
 
 
-def split(told: numa.Terms, every: Sequence[Trial]) -> list[tuple[Trial, list[int]]]:
+def split(told: shared.Terms, every: Sequence[Trial]) -> list[tuple[Trial, list[int]]]:
     """Return the pods that were rejected while enough devices were free, and no NUMA node had enough of them."""
     found = []
-    for trial in numa.fitting(told, every):
+    for trial in shared.fitting(told, every):
         if not trial.topology or trial.fitted is not True or had_room(told, every, trial):
             continue
         left = free(told, every, trial)
@@ -81,14 +82,14 @@ def denied(trial: Trial, resource: str) -> bool:
 def room_on_one(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether pods that fit a NUMA node found enough devices free on one."""
     name = "devices are free on one NUMA node"
-    told = numa.of(evidence, given)
+    told = shared.of(evidence, given)
     found = split(told, reading.trials(evidence, given))
     if found:
         return wording.presupposed(
             name,
             held=False,
             observed=wording.listed([told_split(*one) for one in found], 4),
-            causes=(numa.FRAGMENTED,),
-            evidence=numa.keys(trial for trial, _ in found),
+            causes=(shared.FRAGMENTED,),
+            evidence=shared.keys(trial for trial, _ in found),
         )
     return wording.presupposed(name, held=True, observed="no pod was rejected while its devices were split")

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, REJECTED, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import numa, numa_room, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.numa import numa_room, shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 MISFIT = "that asks for more GPUs than a NUMA node has"
@@ -15,59 +16,59 @@ FITS = "that fits one NUMA node"
 @subjects.judge
 def misfit_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-002."""
-    told = numa.of(evidence, given)
+    told = shared.of(evidence, given)
     required = (
         f"a pod {MISFIT}{'' if told.share is None else f' ({told.share})'} and no more than the node has is rejected "
         "with TopologyAffinityError and never runs"
     )
-    other = numa.undeclared(told, required, single=True)
+    other = shared.undeclared(told, required, single=True)
     if other is not None:
         return other
-    tried = numa.misfits(told, reading.trials(evidence, given))
+    tried = shared.misfits(told, reading.trials(evidence, given))
     ran = [t for t in tried if t.outcome == RAN]
     if ran:
         return _ran(evidence, required, tried, ran, told)
-    nothing = numa.undecided(tried, required, MISFIT)
+    nothing = shared.undecided(tried, required, MISFIT)
     if nothing is not None:
         return nothing
-    odd = numa.refused_otherwise(tried)
+    odd = shared.refused_otherwise(tried)
     if odd:
         return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
-            wording.listed([numa.why_refused(t) for t in odd], 4),
-            where=numa.where(odd),
-            causes=(numa.SHORTAGE,),
-            evidence=numa.keys(odd),
-            repeat=numa.repeat(odd),
+            wording.listed([shared.why_refused(t) for t in odd], 4),
+            where=shared.where(odd),
+            causes=(shared.SHORTAGE,),
+            evidence=shared.keys(odd),
+            repeat=shared.repeat(odd),
         )
     gap = _unseen(evidence, tried)
     if gap:
-        return wording.finding(Verdict.INCONCLUSIVE, required, gap, evidence=numa.keys(tried))
+        return wording.finding(Verdict.INCONCLUSIVE, required, gap, evidence=shared.keys(tried))
     refused = [t for t in tried if t.topology]
     open_ = [t for t in tried if t.outcome == reading.OPEN]
-    text = f"rejected with TopologyAffinityError, no container started: {numa.listed(refused)}"
+    text = f"rejected with TopologyAffinityError, no container started: {shared.listed(refused)}"
     if open_:
-        text += f"; not decided: {numa.listed(open_)}"
+        text += f"; not decided: {shared.listed(open_)}"
     return wording.finding(
         Verdict.PASS,
         required,
         text,
-        where=numa.where(refused),
-        evidence=numa.keys(refused),
+        where=shared.where(refused),
+        evidence=shared.keys(refused),
         numbers=_numbers(told, refused),
-        repeat=numa.repeat(refused),
+        repeat=shared.repeat(refused),
         facts={"rejected": {t.node: t.asked for t in refused}},
     )
 
 
 def _ran(
-    evidence: Evidence, required: str, tried: Sequence[Trial], ran: Sequence[Trial], told: numa.Terms
+    evidence: Evidence, required: str, tried: Sequence[Trial], ran: Sequence[Trial], told: shared.Terms
 ) -> Finding:
-    causes = dict.fromkeys(cause for trial in ran for cause in numa.causes_of_running(evidence, trial))
-    return numa.violation(
+    causes = dict.fromkeys(cause for trial in ran for cause in shared.causes_of_running(evidence, trial))
+    return shared.violation(
         required,
-        f"{len(ran)} of {wording.count(len(tried), 'such pod')} ran: {numa.listed(ran)}",
+        f"{len(ran)} of {wording.count(len(tried), 'such pod')} ran: {shared.listed(ran)}",
         ran,
         causes=tuple(causes),
         numbers=_numbers(told, ran),
@@ -75,7 +76,7 @@ def _ran(
     )
 
 
-def _numbers(told: numa.Terms, tried: Iterable[Trial]) -> tuple[Number, ...]:
+def _numbers(told: shared.Terms, tried: Iterable[Trial]) -> tuple[Number, ...]:
     asked = max((trial.asked for trial in tried), default=None)
     if asked is None or told.share is None:
         return ()
@@ -94,17 +95,17 @@ def _unseen(evidence: Evidence, tried: Iterable[Trial]) -> str:
 @subjects.judge
 def on_one_numa_node(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-003."""
-    told = numa.of(evidence, given)
+    told = shared.of(evidence, given)
     required = "a pod that fits one NUMA node is admitted, and all its devices lie on one"
-    other = numa.undeclared(told, required)
+    other = shared.undeclared(told, required)
     if other is not None:
         return other
     every = reading.trials(evidence, given)
-    tried = numa.fitting(told, every)
+    tried = shared.fitting(told, every)
     broken = _broken(told, required, every, tried)
     if broken is not None:
         return broken
-    nothing = numa.undecided(tried, required, FITS)
+    nothing = shared.undecided(tried, required, FITS)
     if nothing is not None:
         return nothing
     ran = [t for t in tried if t.outcome == RAN]
@@ -115,18 +116,18 @@ def on_one_numa_node(evidence: Evidence, given: subjects.Given) -> Finding:
 
 
 def _broken(
-    told: numa.Terms, required: str, every: Sequence[Trial], tried: Sequence[Trial]
+    told: shared.Terms, required: str, every: Sequence[Trial], tried: Sequence[Trial]
 ) -> Finding | None:
     """Return the violation that was seen: devices of several NUMA nodes, or a pod that fits and was turned away."""
     apart = [t for t in tried if len(t.nodes) > 1]
     if apart:
         lies = any(t.lies for t in apart)
-        return numa.violation(
+        return shared.violation(
             required,
-            f"{len(apart)} of {wording.count(len(tried), 'pod')} hold devices of several NUMA nodes: {numa.listed(apart)}"
+            f"{len(apart)} of {wording.count(len(tried), 'pod')} hold devices of several NUMA nodes: {shared.listed(apart)}"
             + (f"; {_lies(apart)}" if lies else ""),
             apart,
-            causes=(numa.BUS, numa.POLICY) if lies else (numa.POLICY, numa.ONE_NUMA),
+            causes=(shared.BUS, shared.POLICY) if lies else (shared.POLICY, shared.ONE_NUMA),
             facts={"apart": {t.pod.name: t.devices for t in apart}},
         )
     wronged = [t for t in tried if t.topology and numa_room.had_room(told, every, t)]
@@ -134,21 +135,23 @@ def _broken(
         return _wronged(required, wronged)
     denied = [t for t in tried if numa_room.denied(t, told.resource)]
     if denied:
-        return numa.violation(
+        return shared.violation(
             required,
             f"{len(denied)} of {wording.count(len(tried), 'pod')} that fit one NUMA node were turned away though so many "
-            f"devices were free: {wording.listed([numa.why_refused(t) for t in denied], 4)}",
+            f"devices were free: {wording.listed([shared.why_refused(t) for t in denied], 4)}",
             denied,
-            causes=(numa.NO_DEVICES, numa.SHORTAGE),
+            causes=(shared.NO_DEVICES, shared.SHORTAGE),
         )
     return None
 
 
-def _not_admitted(told: numa.Terms, required: str, every: Sequence[Trial], left: Sequence[Trial]) -> Finding:
+def _not_admitted(
+    told: shared.Terms, required: str, every: Sequence[Trial], left: Sequence[Trial]
+) -> Finding:
     """Say what keeps the row open where a pod that fits was not admitted, and nobody is known to have wronged it."""
     rooms = {t.pod.uid: room for t, room in numa_room.split(told, every)}
     texts = [_why_left(t, rooms.get(t.pod.uid)) for t in left]
-    causes = dict.fromkeys(numa.FRAGMENTED if t.pod.uid in rooms else numa.SHORTAGE for t in left)
+    causes = dict.fromkeys(shared.FRAGMENTED if t.pod.uid in rooms else shared.SHORTAGE for t in left)
     return _undecided(
         required, f"not every pod {FITS} was admitted: {wording.listed(texts, 4)}", left, *causes
     )
@@ -158,7 +161,7 @@ def _why_left(trial: Trial, room: Sequence[int] | None) -> str:
     if room is not None:
         return numa_room.told_split(trial, room)
     return (
-        numa.why_refused(trial)
+        shared.why_refused(trial)
         if trial.outcome == REJECTED
         else f"{trial.title} was not decided by its kubelet"
     )
@@ -179,9 +182,9 @@ def _undecided(required: str, text: str, tried: Sequence[Trial], *causes: Cause)
         Verdict.INCONCLUSIVE,
         required,
         text,
-        where=numa.where(tried),
+        where=shared.where(tried),
         causes=causes,
-        evidence=numa.keys(tried),
+        evidence=shared.keys(tried),
     )
 
 
@@ -190,30 +193,30 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
     lying = [t for t in ran if t.lies]
     if lying:
         text = f"{_lies(lying)}: what the kubelet aligns by is not what is so"
-        return _undecided(required, text, lying, numa.BUS)
+        return _undecided(required, text, lying, shared.BUS)
     unknown = [t for t in ran if not t.known or not t.nodes]
     if unknown:
-        text = f"on which NUMA node its devices lie is not known of {numa.listed(unknown)}"
-        return _undecided(required, text, unknown, numa.NO_TOPOLOGY)
+        text = f"on which NUMA node its devices lie is not known of {shared.listed(unknown)}"
+        return _undecided(required, text, unknown, shared.NO_TOPOLOGY)
     several = [t for t in ran if t.asked > 1]
     served = sorted({node for trial in several for node in trial.nodes})
-    if len(served) < numa.TWO:
+    if len(served) < shared.TWO:
         text = (
             f"{wording.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: that the other "
             "one serves pods as well was not shown, as on a machine that has one"
             if several
             else "no pod of several devices ran: a single device always lies on one NUMA node"
         )
-        return _undecided(required, text, ran, *((numa.ONE_NUMA,) if several else ()))
+        return _undecided(required, text, ran, *((shared.ONE_NUMA,) if several else ()))
     text = (
         f"{wording.count(len(ran), 'pod')} hold devices of one NUMA node each ({', '.join(map(str, served))})"
     )
     return wording.finding(
         Verdict.PASS,
         required,
-        f"{text}: {numa.listed(ran)}",
-        where=numa.where(ran),
-        evidence=numa.keys(ran),
+        f"{text}: {shared.listed(ran)}",
+        where=shared.where(ran),
+        evidence=shared.keys(ran),
         numbers=(
             Number(
                 "NUMA nodes that the devices of one pod lie on",
@@ -228,11 +231,11 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
 
 
 def _wronged(required: str, wronged: Sequence[Trial]) -> Finding:
-    return numa.violation(
+    return shared.violation(
         required,
-        f"{numa.listed(wronged)} rejected with TopologyAffinityError although one NUMA node had enough free",
+        f"{shared.listed(wronged)} rejected with TopologyAffinityError although one NUMA node had enough free",
         wronged,
-        causes=(numa.ONE_NUMA, numa.SHORTAGE),
+        causes=(shared.ONE_NUMA, shared.SHORTAGE),
     )
 
 
@@ -242,46 +245,46 @@ def topology_reported(evidence: Evidence, given: subjects.Given) -> Finding:
 
     A rejection for topology proves that the node's devices carry NUMA nodes: those that carry none are never rejected.
     """
-    told = numa.of(evidence, given)
+    told = shared.of(evidence, given)
     required = "the device plugin of every GPU node reports on which NUMA node each device lies"
-    other = numa.undeclared(told, required)
+    other = shared.undeclared(told, required)
     if other is not None:
         return other
     tried = reading.trials(evidence, given)
     holding = [t for t in tried if t.reports]
     lying = [t for t in holding if t.lies]
     if lying:
-        return numa.violation(required, _lies(lying), lying, causes=(numa.BUS,))
+        return shared.violation(required, _lies(lying), lying, causes=(shared.BUS,))
     without = [t for t in holding if None in t.reports.values()]
     if without:
         few = [t for t in without if not t.unreported]
         text = "some devices" if few else "no device"
-        return numa.violation(
+        return shared.violation(
             required,
             f"{text} of {wording.listed(sorted({t.node for t in without}), 4)} "
-            f"{'are' if few else 'is'} reported {'without' if few else 'with'} a NUMA node: {numa.listed(without)}",
+            f"{'are' if few else 'is'} reported {'without' if few else 'with'} a NUMA node: {shared.listed(without)}",
             without,
-            causes=(numa.NO_TOPOLOGY,),
+            causes=(shared.NO_TOPOLOGY,),
         )
     placed = {t.node for t in holding if not t.unreported}
-    large = [t for t in numa.misfits(told, tried) if t.outcome == RAN and t.node not in placed]
+    large = [t for t in shared.misfits(told, tried) if t.outcome == RAN and t.node not in placed]
     blind = [t for t in large if _strict(evidence, t)]
     if blind:
         return wording.finding(
             Verdict.FAIL,
             required,
-            f"{numa.listed(blind)} ran although the kubelet says {numa.SINGLE}: no device of it carries a NUMA node",
-            where=numa.where(blind),
-            causes=(numa.NO_TOPOLOGY, numa.NOT_RESTARTED),
-            evidence=numa.keys(blind),
-            repeat=numa.repeat(blind),
+            f"{shared.listed(blind)} ran although the kubelet says {shared.SINGLE}: no device of it carries a NUMA node",
+            where=shared.where(blind),
+            causes=(shared.NO_TOPOLOGY, shared.NOT_RESTARTED),
+            evidence=shared.keys(blind),
+            repeat=shared.repeat(blind),
         )
     return _reported(required, tried, holding)
 
 
 def _strict(evidence: Evidence, trial: Trial) -> bool:
     said = reading.by_kubelet(evidence).get(trial.node)
-    return said is not None and said.policy == numa.SINGLE
+    return said is not None and said.policy == shared.SINGLE
 
 
 def _reported(required: str, tried: Sequence[Trial], holding: Sequence[Trial]) -> Finding:
@@ -290,13 +293,13 @@ def _reported(required: str, tried: Sequence[Trial], holding: Sequence[Trial]) -
     silent = sorted(nodes - set(shown))
     if not shown or silent:
         text = f"nobody said so on {wording.listed(silent, 4)}" if silent else "no pod held a device"
-        return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys(tried))
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=shared.keys(tried))
     return wording.finding(
         Verdict.PASS,
         required,
         f"devices of {wording.listed(sorted(shown), 4)} carry NUMA nodes",
-        where=numa.where(shown.values()),
-        evidence=numa.keys(shown.values()),
+        where=shared.where(shown.values()),
+        evidence=shared.keys(shown.values()),
         numbers=(
             Number(
                 "nodes whose devices carry NUMA nodes",
@@ -320,7 +323,7 @@ def every_node_tried(evidence: Evidence, given: subjects.Given) -> Presupposed:
             name,
             held=False,
             observed="no node offers enough GPUs for a pod that is too large for a NUMA node",
-            causes=(numa.NO_ROOM,),
+            causes=(shared.NO_ROOM,),
         )
     vain = subjects.timed_out(evidence)
     if vain is not None:

@@ -7,7 +7,8 @@ from pytest_gpucluster.evidence.hardware import numa_trials as reading
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Stated, Trial
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status
-from pytest_gpucluster.judge import numa, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.numa import shared
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
 Said = tuple[Stated | None, Stated | None]
@@ -45,27 +46,29 @@ class Behaviour:
         return " or ".join(self.policies)
 
 
-def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
+def behaviour(told: shared.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
     """Tell a node's policy from a pod that is too large for a NUMA node and one of what it leaves.
 
     single-numa-node refuses the first and takes the second, restricted takes the first and may refuse the second, the
     others take both, and turn no pod away for topology.
     """
     own = [t for t in tried if t.node == node]
-    large = next((t for t in numa.misfits(told, own) if t.outcome != reading.OPEN), None)
+    large = next((t for t in shared.misfits(told, own) if t.outcome != reading.OPEN), None)
     if large is None:
         return Behaviour(node, (), "no pod too large for a NUMA node was decided there", ())
-    if numa.refused_otherwise([large]):
-        return Behaviour(node, (), numa.why_refused(large), (large,))
+    if shared.refused_otherwise([large]):
+        return Behaviour(node, (), shared.why_refused(large), (large,))
     after = [
-        t for t in numa.fitting(told, own) if t.pod.created >= large.since - 1.0 and t.outcome != reading.OPEN
+        t
+        for t in shared.fitting(told, own)
+        if t.pod.created >= large.since - 1.0 and t.outcome != reading.OPEN
     ]
     small = next((t for t in after if len(t.each) == 1), None)
     shown = (large,) if small is None else (large, small)
     if large.topology:
         if small is None or small.outcome != RAN:
             return Behaviour(node, (), "nothing that fits was admitted after the pod that does not", shown)
-        return Behaviour(node, (numa.SINGLE,), "", shown)
+        return Behaviour(node, (shared.SINGLE,), "", shown)
     if small is not None and small.topology and small.fitted:
         return Behaviour(node, ("restricted",), "", shown)
     strict = next((t for t in own if t.topology), None)
@@ -83,9 +86,9 @@ def behaviour(told: numa.Terms, node: str, tried: Sequence[Trial]) -> Behaviour:
 @subjects.judge
 def told_apart(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-005."""
-    told = numa.of(evidence, given)
+    told = shared.of(evidence, given)
     required = f"every node behaves as {told.policy}, and as no other policy"
-    other = numa.undeclared(told, required)
+    other = shared.undeclared(told, required)
     if other is not None:
         return other
     tried = reading.trials(evidence, given)
@@ -94,8 +97,8 @@ def told_apart(evidence: Evidence, given: subjects.Given) -> Finding:
     wrong = [b for b in found if b.policies and told.policy not in b.policies]
     if wrong:
         shown = [t for b in wrong for t in b.trials]
-        causes = dict.fromkeys(c for b in wrong for c in numa.causes_of_running(evidence, b.trials[0]))
-        return numa.violation(
+        causes = dict.fromkeys(c for b in wrong for c in shared.causes_of_running(evidence, b.trials[0]))
+        return shared.violation(
             required,
             wording.listed([f"{b.node} behaves as {b.told} ({_told(b.trials)})" for b in wrong], 4),
             shown,
@@ -112,17 +115,17 @@ def told_apart(evidence: Evidence, given: subjects.Given) -> Finding:
             Verdict.INCONCLUSIVE,
             required,
             text or "no pod that shows a policy was tried",
-            where=numa.where(shown),
-            evidence=numa.keys(shown),
+            where=shared.where(shown),
+            evidence=shared.keys(shown),
         )
     shown = [t for b in found for t in b.trials]
     return wording.finding(
         Verdict.PASS,
         required,
         f"{wording.count(len(found), 'node')} behave as {told.policy}: {_told(found[0].trials)} on {found[0].node}",
-        where=numa.where(shown),
-        evidence=numa.keys(shown),
-        repeat=numa.repeat(shown),
+        where=shared.where(shown),
+        evidence=shared.keys(shown),
+        repeat=shared.repeat(shown),
         facts={"behaviour": {b.node: list(b.policies) for b in found}},
     )
 
@@ -134,13 +137,13 @@ def _told(trials: Iterable[Trial]) -> str:
 @subjects.judge
 def policy_set(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-001."""
-    told = numa.of(evidence, given)
+    told = shared.of(evidence, given)
     required = f"every GPU node runs the Topology Manager policy {told.policy} with scope {told.scope}"
-    other = numa.undeclared(told, required)
+    other = shared.undeclared(told, required)
     if other is not None:
         return other
     tried = reading.trials(evidence, given)
-    said = numa.stated(evidence)
+    said = shared.stated(evidence)
     gpu_nodes = [m.name for m in node_status.gpu_nodes(evidence, told.resource)]
     nodes = sorted({*gpu_nodes, *said, *(t.node for t in tried if t.node)})
     if not nodes:
@@ -191,11 +194,11 @@ class _View:
     keys: tuple[str, ...] = ()
 
 
-def _view(told: numa.Terms, node: str, tried: Sequence[Trial], said: Said) -> _View:
+def _view(told: shared.Terms, node: str, tried: Sequence[Trial], said: Said) -> _View:
     kubelet, exporter = said
     shows = behaviour(told, node, tried)
     scope = _scope(told, [t for t in tried if t.node == node])
-    view = _View(node, keys=tuple(s.key for s in said if s is not None) + numa.keys(shows.trials))
+    view = _View(node, keys=tuple(s.key for s in said if s is not None) + shared.keys(shows.trials))
     sound = kubelet is not None and kubelet.known
     for each, whose in ((kubelet, "its kubelet"), (exporter, "its NodeResourceTopology")):
         if each is None or not each.known:
@@ -203,10 +206,10 @@ def _view(told: numa.Terms, node: str, tried: Sequence[Trial], said: Said) -> _V
         alone = (DISAGREE,) if each is exporter and sound else ()
         if each.policy != told.policy:
             text = f"{whose} says policy {each.policy}"
-            return dataclasses.replace(view, wrong=text, causes=alone or (numa.POLICY,))
+            return dataclasses.replace(view, wrong=text, causes=alone or (shared.POLICY,))
         if each.scope and each.scope != told.scope:
             text = f"{whose} says scope {each.scope}"
-            return dataclasses.replace(view, wrong=text, causes=alone or (numa.SCOPE,))
+            return dataclasses.replace(view, wrong=text, causes=alone or (shared.SCOPE,))
     # Devices without NUMA nodes are never rejected: then a node's behaviour says nothing about its policy.
     blind = bool(shows.trials) and shows.trials[0].outcome == RAN and _unreported(shows.trials)
     if shows.policies and told.policy not in shows.policies and not blind:
@@ -214,11 +217,11 @@ def _view(told: numa.Terms, node: str, tried: Sequence[Trial], said: Said) -> _V
         if kubelet is not None and kubelet.known:
             text += f", whatever it says ({kubelet.policy})"
         return dataclasses.replace(
-            view, wrong=text, causes=(numa.NOT_RESTARTED if sound else numa.POLICY, numa.NO_TOPOLOGY)
+            view, wrong=text, causes=(shared.NOT_RESTARTED if sound else shared.POLICY, shared.NO_TOPOLOGY)
         )
     if scope and scope != told.scope:
         text = f"a pod was admitted container by container: it behaves as scope {scope}"
-        return dataclasses.replace(view, wrong=text, causes=(numa.SCOPE,))
+        return dataclasses.replace(view, wrong=text, causes=(shared.SCOPE,))
     shown, lacking = _known(told, kubelet, shows, scope)
     return dataclasses.replace(view, shown=shown, lacking=lacking)
 
@@ -227,7 +230,7 @@ def _unreported(trials: Iterable[Trial]) -> bool:
     return any(t.unreported for t in trials)
 
 
-def _known(told: numa.Terms, kubelet: Stated | None, shows: Behaviour, scope: str) -> tuple[str, str]:
+def _known(told: shared.Terms, kubelet: Stated | None, shows: Behaviour, scope: str) -> tuple[str, str]:
     """Return (how a node was shown right, "" where it was not; what is lacking then)."""
     if kubelet is not None and kubelet.known:
         proven = " and behaves so" if shows.policies == (told.policy,) else ""
@@ -240,11 +243,11 @@ def _known(told: numa.Terms, kubelet: Stated | None, shows: Behaviour, scope: st
     return f"behaves as {told.policy}, {scope} ({lacking})", ""
 
 
-def _scope(told: numa.Terms, own: Sequence[Trial]) -> str:
+def _scope(told: shared.Terms, own: Sequence[Trial]) -> str:
     """Tell the scope from a pod that fits no NUMA node as a whole and one container by container; "" without one."""
-    if told.policy != numa.SINGLE:
+    if told.policy != shared.SINGLE:
         return ""
-    for trial in numa.split(told, own):
+    for trial in shared.split(told, own):
         if trial.outcome == RAN:
             return "container"
         if trial.topology and trial.fitted:

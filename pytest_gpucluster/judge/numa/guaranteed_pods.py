@@ -7,7 +7,24 @@ from pytest_gpucluster.evidence.hardware import pod_devices
 from pytest_gpucluster.evidence.hardware.numa_trials import RAN, Trial
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import numa, numa_room, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.numa import numa_room
+from pytest_gpucluster.judge.numa.shared import (
+    BUS,
+    ONE_NUMA,
+    POLICY,
+    SHORTAGE,
+    causes_of_running,
+    keys,
+    listed,
+    of,
+    refused_otherwise,
+    undecided,
+    undeclared,
+    violation,
+    where,
+    why_refused,
+)
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 CHANGED = Cause(
@@ -29,7 +46,7 @@ NOT_GUARANTEED = Cause(
 @subjects.judge
 def holds_for_training_pods(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-007."""
-    told = numa.of(evidence, given)
+    told = of(evidence, given)
     declared = fields.sub(given, "numa")
     required = (
         "a pod with an init container and whole CPUs is rejected where it fits no NUMA node, else aligned"
@@ -37,7 +54,7 @@ def holds_for_training_pods(evidence: Evidence, given: subjects.Given) -> Findin
     for key, text in (("qos", "has QoS class {}"), ("cpus", "gets {} CPUs")):
         if declared.get(key):
             required += f"; it {text.format(declared[key])}"
-    other = numa.undeclared(told, required, single=True)
+    other = undeclared(told, required, single=True)
     if other is not None:
         return other
     tried = [t for t in reading.trials(evidence, given) if reading.init_containers(t.pod.last, told.resource)]
@@ -53,8 +70,8 @@ def holds_for_training_pods(evidence: Evidence, given: subjects.Given) -> Findin
         Verdict.PASS,
         required,
         "; ".join(part.observed for part in parts),
-        where=numa.where(tried),
-        evidence=numa.keys(tried),
+        where=where(tried),
+        evidence=keys(tried),
         numbers=tuple(number for part in parts for number in part.numbers),
         facts={"devices": {t.pod.name: t.devices for t in small}},
     )
@@ -63,52 +80,50 @@ def holds_for_training_pods(evidence: Evidence, given: subjects.Given) -> Findin
 def _rejected(evidence: Evidence, required: str, large: Sequence[Trial]) -> Finding:
     ran = [t for t in large if t.outcome == RAN]
     if ran:
-        return numa.violation(
+        return violation(
             required,
-            f"it ran, or its init container did, although it fits no NUMA node: {numa.listed(ran)}",
+            f"it ran, or its init container did, although it fits no NUMA node: {listed(ran)}",
             ran,
-            causes=numa.causes_of_running(evidence, ran[0]),
+            causes=causes_of_running(evidence, ran[0]),
         )
-    nothing = numa.undecided(large, required, "with an init container that fits no NUMA node")
+    nothing = undecided(large, required, "with an init container that fits no NUMA node")
     if nothing is not None:
         return nothing
-    odd = numa.refused_otherwise(large)
+    odd = refused_otherwise(large)
     if odd:
-        text = wording.listed([numa.why_refused(t) for t in odd], 4)
-        return wording.finding(
-            Verdict.INCONCLUSIVE, required, text, where=numa.where(odd), evidence=numa.keys(odd)
-        )
-    return wording.finding(Verdict.PASS, required, f"rejected: {numa.listed(large)}")
+        text = wording.listed([why_refused(t) for t in odd], 4)
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, where=where(odd), evidence=keys(odd))
+    return wording.finding(Verdict.PASS, required, f"rejected: {listed(large)}")
 
 
 def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
-    nothing = numa.undecided(small, required, "with an init container that fits one NUMA node")
+    nothing = undecided(small, required, "with an init container that fits one NUMA node")
     if nothing is not None:
         return nothing
     refused = [t for t in small if t.outcome != RAN]
     if refused:
         wronged = [t for t in refused if t.topology and t.fitted and t.beside == 0]
         denied = [t for t in refused if numa_room.denied(t, resource)]
-        text = wording.listed([numa.why_refused(t) for t in denied or refused], 4)
+        text = wording.listed([why_refused(t) for t in denied or refused], 4)
         if wronged:
-            text = f"{numa.listed(wronged)} rejected although the node was empty"
+            text = f"{listed(wronged)} rejected although the node was empty"
         wronged += denied
         return wording.finding(
             Verdict.FAIL if wronged else Verdict.INCONCLUSIVE,
             required,
             text,
             violation=bool(wronged),
-            where=numa.where(refused),
-            causes=(numa.SHORTAGE,),
-            evidence=numa.keys(refused),
+            where=where(refused),
+            causes=(SHORTAGE,),
+            evidence=keys(refused),
         )
     apart = [t for t in small if len(t.nodes) > 1]
     if apart:
-        return numa.violation(
+        return violation(
             required,
-            f"its devices lie on several NUMA nodes: {numa.listed(apart)}",
+            f"its devices lie on several NUMA nodes: {listed(apart)}",
             apart,
-            causes=(numa.POLICY, numa.ONE_NUMA),
+            causes=(POLICY, ONE_NUMA),
         )
     lying = {name: both for t in small for name, both in t.lies.items()}
     if lying:
@@ -120,19 +135,19 @@ def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
             Verdict.INCONCLUSIVE,
             required,
             text,
-            where=numa.where(small),
-            causes=(numa.BUS,),
-            evidence=numa.keys(small),
+            where=where(small),
+            causes=(BUS,),
+            evidence=keys(small),
         )
     unknown = [t for t in small if not t.known]
     if unknown:
-        text = f"on which NUMA node its devices lie is not known of {numa.listed(unknown)}"
+        text = f"on which NUMA node its devices lie is not known of {listed(unknown)}"
         return wording.finding(
-            Verdict.INCONCLUSIVE, required, text, where=numa.where(unknown), evidence=numa.keys(unknown)
+            Verdict.INCONCLUSIVE, required, text, where=where(unknown), evidence=keys(unknown)
         )
     nodes = sorted({node for t in small for node in t.nodes})
     return wording.finding(
-        Verdict.PASS, required, f"aligned on NUMA node {', '.join(map(str, nodes))}: {numa.listed(small)}"
+        Verdict.PASS, required, f"aligned on NUMA node {', '.join(map(str, nodes))}: {listed(small)}"
     )
 
 
@@ -158,9 +173,9 @@ def _class(required: str, ran: Sequence[Trial], wanted: str) -> Finding:
             required,
             f"{wrong[0].pod.name} has QoS class {has}, {wanted} is declared",
             violation=True,
-            where=numa.where(wrong),
+            where=where(wrong),
             causes=(CHANGED,),
-            evidence=numa.keys(wrong),
+            evidence=keys(wrong),
         )
     return wording.finding(Verdict.PASS, required, f"QoS class {wanted}")
 
@@ -174,14 +189,14 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
             required,
             f"{trial.pod.name} asks for {float(asked):g} CPUs in the cluster, {wanted} are declared",
             violation=True,
-            where=numa.where([trial]),
+            where=where([trial]),
             causes=(CHANGED,),
-            evidence=numa.keys([trial]),
+            evidence=keys([trial]),
         )
     main = [each for each in trial.holds if each.container != "init" and each.cpus]
     if not main:
         text = f"{trial.pod.name} did not say which CPUs it may use"
-        return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=numa.keys([trial]))
+        return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=keys([trial]))
     width, quota = pod_devices.width(main[-1].cpus), main[-1].quota
     said = reading.by_kubelet(evidence).get(trial.node)
     static = said is not None and said.cpu_policy == "static"
@@ -196,7 +211,7 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
             required,
             f"{trial.pod.name} may use CPUs {main[-1].cpus}{limit}, {wanted} are declared{whose}",
             violation=True,
-            where=numa.where([trial]),
+            where=where([trial]),
             causes=(CPU_POLICY, NOT_GUARANTEED),
             evidence=(main[-1].key,),
             numbers=(number,),
