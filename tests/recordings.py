@@ -10,17 +10,11 @@ from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import (
-    arguments,
     dns_wait,
     fair,
-    hosts,
-    identity,
     indexed,
     network_wait,
-    plugins,
-    ports,
     preempted,
-    reach,
     refusal,
     rendezvous,
     secondary,
@@ -30,7 +24,6 @@ from pytest_gpucluster.judge import (
     training,
     two_worlds,
     unreachable,
-    waits,
 )
 from pytest_gpucluster.judge.fabric import (
     bus_bandwidth,
@@ -78,6 +71,15 @@ from pytest_gpucluster.judge.numa import (
     one_numa_node,
     rejected_member,
 )
+from pytest_gpucluster.judge.plugins import (
+    argument_expansion,
+    hosts_files,
+    labels,
+    master_port,
+    pytorch_env,
+    reachability,
+    wait_for_master,
+)
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -112,16 +114,16 @@ JUDGES = {
     "REF-005": refusal.refused_harms_nobody,
     "REF-007": refusal.enqueued_blocks_control,
     "REF-008": refusal.not_served_is_no_refusal,
-    "PLG-001": plugins.pytorch_env,
-    "PLG-002": ports.master_port,
-    "PLG-003": plugins.master_resolves,
-    "PLG-004": arguments.expanded,
-    "PLG-005": plugins.without_plugin_control,
-    "PLG-006": hosts.published,
-    "PLG-007": identity.labelled,
-    "PLG-010": waits.held_until_the_master_answers,
-    "PLG-011": reach.master_answers,
-    "PLG-013": waits.gives_up_in_time,
+    "PLG-001": pytorch_env.pytorch_env,
+    "PLG-002": master_port.master_port,
+    "PLG-003": pytorch_env.master_resolves,
+    "PLG-004": argument_expansion.expanded,
+    "PLG-005": pytorch_env.without_plugin_control,
+    "PLG-006": hosts_files.published,
+    "PLG-007": labels.labelled,
+    "PLG-010": wait_for_master.held_until_the_master_answers,
+    "PLG-011": reachability.master_answers,
+    "PLG-013": wait_for_master.gives_up_in_time,
     "LIFE-001": completion.completes_with_policy,
     "LIFE-002": completion.lingers_without_policy_control,
     "LIFE-003": restarts.evicted_restarts_once,

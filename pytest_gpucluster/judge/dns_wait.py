@@ -16,7 +16,8 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import late_names, names_resolve, presuppositions, subjects, wording
+from pytest_gpucluster.judge import presuppositions, subjects, wording
+from pytest_gpucluster.judge.plugins import late_names, name_resolution
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -271,7 +272,7 @@ def _not_found(
         silent = all(kind == "no-answer" for _, kind in one.missing)
         said = f"no answer from DNS ({asked})" if silent else f"{asked} says that there is no such name"
         text = f"{one.pod.name} did not find {names_} within {one.within or 0:g} s: {said}"
-        yield text, (names_resolve.NO_SERVER,) if silent else tuple(_why(evidence, gang))
+        yield text, (name_resolution.NO_SERVER,) if silent else tuple(_why(evidence, gang))
 
 
 def _why(evidence: Evidence, gang: Gang) -> Iterator[Cause]:
@@ -282,7 +283,7 @@ def _why(evidence: Evidence, gang: Gang) -> Iterator[Cause]:
         return
     if not fields.sub(services[-1], "spec").get("publishNotReadyAddresses"):
         yield NOT_PUBLISHED
-    yield names_resolve.DNS
+    yield name_resolution.DNS
     yield DENIAL
 
 
@@ -358,7 +359,7 @@ def init_code(pod: PodStory) -> int | None:
 
 def _foreign(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge evidence of others, in which logs tell which names were unknown and EndpointSlices when they came."""
-    told = late_names.decide(evidence, REQUIRED, names_resolve.DNS)
+    told = late_names.decide(evidence, REQUIRED, name_resolution.DNS)
     if told is not None and told.verdict is not Verdict.INCONCLUSIVE:
         return told
     early = _too_early(evidence)

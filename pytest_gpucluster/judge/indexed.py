@@ -10,7 +10,8 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import resolvers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import names_resolve, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -153,7 +154,7 @@ def _indexes(
 
 def _names(seen: Sequence[Member], gang: Gang) -> Iterator[tuple[str, Cause]]:
     """Yield what is wrong with host names and look-ups."""
-    addresses = {member.index: names_resolve.addresses_of(member.pod) for member in seen}
+    addresses = {member.index: name_resolution.addresses_of(member.pod) for member in seen}
     for member in seen:
         host = f"{gang.name}-{member.index}"
         written = fields.text(member.pod.last, "spec", "hostname")
@@ -186,13 +187,13 @@ def _lookups(member: Member, gang: Gang, addresses: dict[int, set[str]]) -> Iter
             error = found.get("error") if isinstance(found, dict) else ""
             cause = NOT_PUBLISHED if fields.text(member.pod.last, "spec", "subdomain") else NO_SUBDOMAIN
             if isinstance(found, dict) and found.get("kind") == "no-answer":
-                cause = names_resolve.NO_SERVER
+                cause = name_resolution.NO_SERVER
             yield f"{name} did not resolve from {member.pod.name}: {error or 'no address'}", cause
         if got and index.isdigit() and addresses.get(int(index)) and not got & addresses[int(index)]:
             right = ", ".join(sorted(addresses[int(index)]))
             yield (
                 f"{name} is {', '.join(sorted(got))} from {member.pod.name}, its pod has {right}",
-                names_resolve.DNS,
+                name_resolution.DNS,
             )
 
 

@@ -15,14 +15,15 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import dns_wait, names_resolve, subjects, wording
+from pytest_gpucluster.judge import dns_wait, subjects, wording
+from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
     "members wait until their interface is up and their peers answer over it, and only then start the launcher; where "
     "that never comes they end with a code other than 0 within the bound, say what they lack, and start no launcher"
 )
-NAMES = (names_resolve.NO_SERVER, names_resolve.NOT_READY)
+NAMES = (name_resolution.NO_SERVER, name_resolution.NOT_READY)
 """Why the name of a peer is not known."""
 
 NOT_GATED = Cause(

@@ -8,8 +8,9 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects import pods as stories
 from pytest_gpucluster.evidence.scheduling import gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import between, names_resolve, plugins, reach, refusal, subjects, wording
+from pytest_gpucluster.judge import refusal, subjects, wording
 from pytest_gpucluster.judge.inventory import scheduler_parts
+from pytest_gpucluster.judge.plugins import interception, name_resolution, pytorch_env, reachability
 from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
 
 UNRESOLVED = re.compile(
@@ -142,7 +143,7 @@ def _not_made(evidence: Evidence) -> str:
 def ranks_wired(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether the pytorch plugin wired the ranks: what rows that need a working world stand on."""
     name = "the ranks are wired"
-    env = plugins.pytorch_env(evidence, given)
+    env = pytorch_env.pytorch_env(evidence, given)
     held = {Verdict.PASS: True, Verdict.FAIL: False}.get(env.verdict)
     return wording.presupposed(
         name, held=held, observed=env.observed, causes=env.causes, evidence=env.evidence
@@ -157,8 +158,8 @@ def master_name_resolves(evidence: Evidence, given: subjects.Given) -> Presuppos
     looked = [w for w in words.of("resolved") if w.uid in uids or not uids]
     # What a pod found at last counts, not the tries before it.
     last = {(w.uid, str(w.data.get("name"))): w for w in looked}
-    failed = [w for w in last.values() if names_resolve.not_found(w)]
-    asked = names_resolve.cluster_dns_asked(evidence, given)
+    failed = [w for w in last.values() if name_resolution.not_found(w)]
+    asked = name_resolution.cluster_dns_asked(evidence, given)
     if failed and asked.held is False:
         return wording.presupposed(
             name, held=False, observed=asked.observed, causes=asked.causes, evidence=asked.evidence
@@ -168,7 +169,7 @@ def master_name_resolves(evidence: Evidence, given: subjects.Given) -> Presuppos
         text = (
             f"{word.data.get('name')} did not resolve from {word.pod} ({word.number('tries') or '?'} tries)"
         )
-        causes = (names_resolve.NOT_READY, names_resolve.DNS)
+        causes = (name_resolution.NOT_READY, name_resolution.DNS)
         return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(word.key,))
     if looked:
         text = f"{len(looked)} look-ups answered"
@@ -197,7 +198,7 @@ def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
     if not hosted:
         seen += "; no agent says that it hosts the store"
     return wording.presupposed(
-        name, held=False, observed=seen, causes=(names_resolve.NOT_READY,), evidence=(line.key,)
+        name, held=False, observed=seen, causes=(name_resolution.NOT_READY,), evidence=(line.key,)
     )
 
 
@@ -205,11 +206,13 @@ def master_port_open(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether nothing stood between the members and the master's port: what rows about meeting stand on."""
     name = "nothing stands between members and the master's port"
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
-    tried = [one for one in reach.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids]
-    stopped = [one for one in tried if reach.blocked(evidence, one)]
+    tried = [
+        one for one in reachability.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids
+    ]
+    stopped = [one for one in tried if reachability.blocked(evidence, one)]
     if stopped:
         one = stopped[0]
-        causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
+        causes = tuple(interception.causes(evidence, one.pod, one.master, one.port, one.kind))
         return wording.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
     if any(one.ok for one in tried):
         return wording.presupposed(name, held=True, observed=f"{len(tried)} members tried it")
@@ -233,8 +236,8 @@ def members_find_each_other(evidence: Evidence, given: subjects.Given) -> Presup
         text = f"{lost[0].pod}: {lost[0].data.get('error') or 'a name was not found'}"
         told = fields.sub(lost[0].data, "names").values()
         silent = any(isinstance(one, dict) and one.get("kind") == "no-answer" for one in told)
-        causes = (names_resolve.NO_SERVER,) if silent else (names_resolve.NOT_READY, names_resolve.DNS)
-        asked = names_resolve.cluster_dns_asked(evidence, given)
+        causes = (name_resolution.NO_SERVER,) if silent else (name_resolution.NOT_READY, name_resolution.DNS)
+        asked = name_resolution.cluster_dns_asked(evidence, given)
         causes = (*asked.causes, *causes)
         return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(lost[0].key,))
     held = True if over or not subjects.of(evidence, given).arranged else None
@@ -248,11 +251,13 @@ def no_interception(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether an endpoint out of reach is so because nobody hosts it, and not because something stands between."""
     name = "nothing stands between members and the endpoint"
     uids = {pod.uid for gang in _subjects(evidence, given) for pod in gang.pods}
-    tried = [one for one in reach.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids]
+    tried = [
+        one for one in reachability.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids
+    ]
     stopped = [one for one in tried if not one.ok and one.kind != "refused"]
     if stopped:
         one = stopped[0]
-        causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
+        causes = tuple(interception.causes(evidence, one.pod, one.master, one.port, one.kind))
         return wording.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
     text = (
         f"{len(tried)} tries were refused or open"

@@ -15,7 +15,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import names_resolve, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -141,7 +142,7 @@ def meeting_told(evidence: Evidence, given: subjects.Given) -> Presupposed:
     failed = [word for word in words if word.data.get("ok") is not True]
     if failed:
         text = f"{failed[0].pod}: {failed[0].data.get('error')}"
-        causes = (names_resolve.NO_SERVER, names_resolve.NOT_READY)
+        causes = (name_resolution.NO_SERVER, name_resolution.NOT_READY)
         return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(failed[0].key,))
     held = True if words or not subjects.of(evidence, given).arranged else None
     return wording.presupposed(name, held=held, observed=f"{len(words)} members were told where to meet")

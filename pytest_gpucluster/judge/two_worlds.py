@@ -12,7 +12,8 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import names_resolve, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -202,7 +203,7 @@ def _met(found: Sequence[World]) -> Iterator[tuple[str, Cause]]:
 
 
 def _addresses(world: World) -> set[str]:
-    return {address for pod in world.gang.pods for address in names_resolve.addresses_of(pod)}
+    return {address for pod in world.gang.pods for address in name_resolution.addresses_of(pod)}
 
 
 def _unformed(evidence: Evidence, given: subjects.Given, world: World) -> tuple[Verdict, str] | None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import arguments, hosts, identity, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.plugins import argument_expansion, hosts_files, labels
 
 from ..scenarios.healthy import healthy
 
@@ -14,7 +15,7 @@ from ..scenarios.healthy import healthy
     documents="J",
     schedulers=["volcano"],
     scenario=healthy,
-    judge=arguments.expanded,
+    judge=argument_expansion.expanded,
     presupposes=[presuppositions.pods_ran],
     defects=["node.keeps-references", "plugins.unexpanded"],
 )
@@ -33,7 +34,7 @@ def test_references_in_arguments_are_expanded(settle: Callable[[], None]) -> Non
     documents="J",
     schedulers=["volcano"],
     scenario=healthy,
-    judge=hosts.published,
+    judge=hosts_files.published,
     presupposes=[presuppositions.pods_ran],
     defects=["plugins.no-hosts-files", "plugins.short-hosts"],
 )
@@ -52,7 +53,7 @@ def test_hosts_and_indexes_are_published(settle: Callable[[], None]) -> None:
     documents="R J",
     schedulers=["volcano"],
     scenario=healthy,
-    judge=identity.labelled,
+    judge=labels.labelled,
     defects=["plugins.no-index-label"],
 )
 def test_every_pod_says_whose_it_is(settle: Callable[[], None]) -> None:

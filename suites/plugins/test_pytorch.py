@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import names_resolve, plugins, presuppositions, reach
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.plugins import name_resolution, pytorch_env, reachability
 
 from ..scenarios.healthy import healthy
 from ..scenarios.wiring import miswired
@@ -15,7 +16,7 @@ from ..scenarios.wiring import miswired
     documents="R J",
     schedulers=["volcano"],
     scenario=healthy,
-    judge=plugins.pytorch_env,
+    judge=pytorch_env.pytorch_env,
     presupposes=[presuppositions.pods_ran],
     smoke=True,
     defects=["plugins.rank-off-by-one", "plugins.no-pytorch-env"],
@@ -35,8 +36,8 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     documents="R J",
     schedulers=["volcano"],
     scenario=healthy,
-    judge=plugins.master_resolves,
-    presupposes=[presuppositions.pods_ran, names_resolve.cluster_dns_asked],
+    judge=pytorch_env.master_resolves,
+    presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
     smoke=True,
     defects=["plugins.svc-without-service", "network.dns-silent"],
 )
@@ -54,7 +55,7 @@ def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> No
     level="must",
     documents="R P",
     scenario=healthy,
-    judge=reach.master_answers,
+    judge=reachability.master_answers,
     presupposes=[presuppositions.pods_ran, presuppositions.master_name_resolves],
     defects=["network.blocks-rendezvous-port", "plugins.reset-connections"],
 )
@@ -73,7 +74,7 @@ def test_members_reach_the_master(settle: Callable[[], None]) -> None:
     documents="R J",
     schedulers=["volcano"],
     scenario=miswired,
-    judge=plugins.without_plugin_control,
+    judge=pytorch_env.without_plugin_control,
     presupposes=[presuppositions.pods_ran],
     defects=["plugins.injects-unasked"],
 )

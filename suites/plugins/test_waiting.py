@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import ports, presuppositions, waits
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.plugins import master_port, wait_for_master
 
 from ..scenarios.waiting import waiting
 
@@ -14,7 +15,7 @@ from ..scenarios.waiting import waiting
     documents="R J",
     schedulers=["volcano"],
     scenario=waiting,
-    judge=ports.master_port,
+    judge=master_port.master_port,
     presupposes=[presuppositions.pods_ran],
     defects=["plugins.ignores-port", "plugins.default-port"],
 )
@@ -33,7 +34,7 @@ def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]
     documents="J",
     schedulers=["volcano"],
     scenario=waiting,
-    judge=waits.held_until_the_master_answers,
+    judge=wait_for_master.held_until_the_master_answers,
     presupposes=[presuppositions.pods_ran, presuppositions.master_name_resolves],
     defects=["plugins.no-wait-master", "plugins.listens-last"],
 )
@@ -51,7 +52,7 @@ def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> No
     documents="J",
     schedulers=["volcano"],
     scenario=waiting,
-    judge=waits.gives_up_in_time,
+    judge=wait_for_master.gives_up_in_time,
     presupposes=[presuppositions.pods_ran],
     defects=["plugins.waits-too-long", "plugins.gives-up-nameless"],
 )

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import dns_wait, indexed, names_resolve, presuppositions
+from pytest_gpucluster.judge import dns_wait, indexed, presuppositions
+from pytest_gpucluster.judge.plugins import name_resolution
 
 from ..scenarios.indexed import indexed_world, name_wait
 
@@ -14,7 +15,7 @@ from ..scenarios.indexed import indexed_world, name_wait
     documents="P",
     scenario=indexed_world,
     judge=indexed.finds_its_members,
-    presupposes=[presuppositions.pods_ran, names_resolve.cluster_dns_asked],
+    presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
     defects=[
         "network.dns-down",
         "rendezvous.index-twice",
@@ -37,7 +38,7 @@ def test_members_of_an_indexed_job_find_each_other(settle: Callable[[], None]) -
     documents="P",
     scenario=name_wait,
     judge=dns_wait.bounded,
-    presupposes=[presuppositions.pods_ran, names_resolve.cluster_dns_asked],
+    presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
     defects=["network.dns-down", "rendezvous.wait-unbounded", "rendezvous.wait-unexplained"],
 )
 def test_waiting_for_names_is_bounded_and_counted_apart(settle: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import names_resolve
+from pytest_gpucluster.judge.plugins import name_resolution
 from tests import recordings
 
 CASE = "plg-launcher-works-at-the-third-try"
@@ -44,7 +44,7 @@ def published(*times: tuple[float, list[str]]) -> list[dict[str, Any]]:
 )
 def test_not_yet_is_told_from_never(times: list[dict[str, Any]], verdict: str, text: str):
     """The times of the slice decide, not the resolver's words."""
-    finding = names_resolve.master_resolves(case(endpoints_ready=times), {})
+    finding = name_resolution.master_resolves(case(endpoints_ready=times), {})
     assert finding.verdict == verdict
     assert text in finding.observed
 
@@ -61,6 +61,6 @@ def test_not_yet_is_told_from_never(times: list[dict[str, Any]], verdict: str, t
 )
 def test_the_name_is_read_from_what_resolvers_print(line: str):
     """glibc, ssh, torch, Go and curl word it each in their way."""
-    finding = names_resolve.master_resolves(case(logs={"calc-launcher-a1": [line]}), {})
+    finding = name_resolution.master_resolves(case(logs={"calc-launcher-a1": [line]}), {})
     assert finding.verdict == "pass"
     assert "calc-worker-1.calc is published from t=31 s" in finding.observed

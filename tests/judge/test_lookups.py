@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pytest_gpucluster.judge import late_names, names_resolve, presuppositions
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.plugins import late_names, name_resolution
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
@@ -93,7 +94,7 @@ def ended(t, phase="Succeeded"):
 
 def found(seen):
     """Return what the judge of PLG-003 says by itself: these pods are of no Volcano Job."""
-    return str(names_resolve.master_resolves(seen, {}).verdict)
+    return str(name_resolution.master_resolves(seen, {}).verdict)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_a_pod_that_asks_another_resolver(spec, lines):
     member = pod("m", (0, "Pending"), (1, "Running"), **spec)
     seen = evidence(IP, member, slices((14, ["w-1"])), lines)
     assert [decided(row, seen) for row in ("PLG-003", "RDZV-003")] == [ENVIRONMENT] * 2
-    state = names_resolve.cluster_dns_asked(seen, {})
+    state = name_resolution.cluster_dns_asked(seen, {})
     assert "m asks " in state.observed
     assert "ClusterFirstWithHostNet" in state.causes[0].fix
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import dns_wait, indexed, names_resolve, presuppositions
+from pytest_gpucluster.judge import dns_wait, indexed, presuppositions
 from pytest_gpucluster.judge.fabric import gloo_interface
+from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -70,7 +71,7 @@ def test_without_dns_members_are_known_not_to_have_found_each_other() -> None:
     """What FAB-013 stands on was seen to be false, and the DNS servers are blamed."""
     state = presuppositions.members_find_each_other(real("indexed-world-no-dns"), {})
     assert state.held is False
-    assert state.causes == (names_resolve.NO_SERVER,)
+    assert state.causes == (name_resolution.NO_SERVER,)
     assert presuppositions.members_find_each_other(real("indexed-world"), {}).held is True
 
 
@@ -196,7 +197,7 @@ def test_a_server_that_does_not_answer_is_told_from_a_name_that_is_not_there() -
             told.update(addresses=[], kind="unknown", error="Name or service not known")
 
     nameless = base.on("waited", unknown)(waited())
-    assert judged(dns_wait.bounded, nameless).causes[0] is names_resolve.DNS
+    assert judged(dns_wait.bounded, nameless).causes[0] is name_resolution.DNS
 
     def ready_only(obj: dict[str, Any]) -> None:
         obj["spec"].pop("publishNotReadyAddresses", None)

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import names_resolve, network_wait, topology
+from pytest_gpucluster.judge import network_wait, topology
+from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -108,7 +109,7 @@ def test_peers_that_do_not_answer_are_told_from_unknown_names() -> None:
 
     state = network_wait.peers_known(of_held("gate", unknown), evidence().given)
     assert state.held is False
-    assert names_resolve.NO_SERVER in state.causes
+    assert name_resolution.NO_SERVER in state.causes
 
 
 @pytest.mark.parametrize("event", ["launching", "gate-began"])

@@ -9,7 +9,8 @@ import pytest
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
-from pytest_gpucluster.judge import presuppositions, reach
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.plugins import reachability
 from tests import recordings
 
 R1 = "r1-real-kubelet-pytorch-gang"
@@ -52,7 +53,7 @@ OPEN = {"ok": True, "tries": 2}
 
 def test_all_members_that_connect_pass():
     """The number of tries of the worst member is reported."""
-    finding = reach.master_answers(tried(dict.fromkeys(WORKERS, OPEN)), {})
+    finding = reachability.master_answers(tried(dict.fromkeys(WORKERS, OPEN)), {})
     assert finding.verdict == "pass"
     assert [number.value for number in finding.numbers] == [2]
 
@@ -70,7 +71,7 @@ def test_one_member_that_is_stopped_fails(kind: str, error: str):
     """Whatever the way: a master that listens and cannot be reached is a fail, which names member, port and causes."""
     how = {**dict.fromkeys(WORKERS, OPEN), "torch-worker-1": {"ok": False, "kind": kind, "error": error}}
     evidence = tried(how, master="listens")
-    finding = reach.master_answers(evidence, {})
+    finding = reachability.master_answers(evidence, {})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "torch-worker-1" in finding.observed
     assert "23456" in finding.observed
@@ -85,7 +86,7 @@ def test_refused_by_a_master_that_does_not_listen_is_no_blocked_port():
     """A master of ours that never said that it listens has not come so far: nothing stands between."""
     how = {name: {"ok": False, "kind": "ECONNREFUSED"} for name in WORKERS}
     evidence = tried(how, master="silent")
-    finding = reach.master_answers(evidence, {})
+    finding = reachability.master_answers(evidence, {})
     assert finding.verdict == "inconclusive"
     assert "not seen to listen" in finding.observed
     assert presuppositions.master_port_open(evidence, {}).held is None
@@ -94,7 +95,7 @@ def test_refused_by_a_master_that_does_not_listen_is_no_blocked_port():
 def test_a_member_that_says_nothing_leaves_the_row_open():
     """Not seen is not passed."""
     named = {"subject": {"kind": "Job.batch.volcano.sh", "name": "torch"}}
-    finding = reach.master_answers(tried({"torch-worker-0": OPEN}), named)
+    finding = reachability.master_answers(tried({"torch-worker-0": OPEN}), named)
     assert finding.verdict == "inconclusive"
     assert "torch-worker-1" in finding.observed
 
@@ -103,7 +104,7 @@ def test_a_name_that_does_not_resolve_is_another_row():
     """Nothing could be tried, and the cause points at names."""
     (gang,) = gangs(stream())
     said = recordings.word(8.0, gang.pods[0], "resolved", name="torch-master-0.torch", addresses=[], ok=False)
-    finding = reach.master_answers(recordings.added(R1, [said]), {})
+    finding = reachability.master_answers(recordings.added(R1, [said]), {})
     assert finding.verdict == "inconclusive"
     assert "PLG-003" in finding.causes[0].fix
 
@@ -131,12 +132,12 @@ def test_the_policy_that_isolates_the_master_is_named(spec: dict[str, Any], name
     how = {"torch-worker-0": {"ok": False, "kind": "timed out"}}
     lines = [o for o in ingest.lines_of(tried(how)) if o["type"] not in ("HEADER", "SPAN")]
     base = [o for o in ingest.lines_of(without_policies(lines)) if o["type"] not in ("HEADER", "SPAN")]
-    finding = reach.master_answers(recordings.evidence_of([*base, policy(spec)]), {})
+    finding = reachability.master_answers(recordings.evidence_of([*base, policy(spec)]), {})
     assert finding.verdict == "fail"
     assert ("NetworkPolicy closed isolates Pod/torch-master-0" in finding.causes[0].text) is named
 
 
 def test_the_policy_of_the_svc_plugin_is_not_accused():
     """It lets the Job's own pods in."""
-    finding = reach.master_answers(tried({"torch-worker-0": {"ok": False, "kind": "timed out"}}), {})
+    finding = reachability.master_answers(tried({"torch-worker-0": {"ok": False, "kind": "timed out"}}), {})
     assert not [cause for cause in finding.causes if "isolates" in cause.text]

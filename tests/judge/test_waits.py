@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, Line
-from pytest_gpucluster.judge import ports, waits
+from pytest_gpucluster.judge.plugins import master_port, wait_for_master
 from tests import recordings
 
 WAITING, E2, E5 = "waiting", "e2-pytorch", "e5-pytorch-wait-master"
@@ -55,7 +55,7 @@ def init_state(state: dict[str, Any]) -> Change:
 )
 def test_another_port_than_asked_for_fails(change: Change, text: str):
     """The value in the container and the declared port are both looked at."""
-    finding = ports.master_port(changed(recordings.stream(E2), change), {})
+    finding = master_port.master_port(changed(recordings.stream(E2), change), {})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert text in finding.observed
     assert finding.causes
@@ -68,7 +68,7 @@ def test_an_argument_that_ends_the_reading_is_the_cause():
         obj["spec"]["plugins"]["pytorch"] = ["--master=master", "--nproc=2", "--port=29500"]
 
     evidence = changed(changed(recordings.stream(E2), other_port), arguments, kind="Job.batch.volcano.sh")
-    finding = ports.master_port(evidence, {})
+    finding = master_port.master_port(evidence, {})
     assert finding.verdict == "fail"
     assert "--nproc=2" in finding.causes[0].text
 
@@ -79,14 +79,14 @@ def test_both_halves_must_be_tried_where_we_arranged_it():
     job = next(line for line in evidence.of_kind("Job.batch.volcano.sh") if "unanswered" in line.name)
     pods = {line.uid for line in evidence.of_kind("Pod") if "unanswered" in line.name}
     alone = mutants.without(evidence, lambda line: line.uid in pods | {job.uid})
-    assert ports.master_port(evidence, evidence.given).verdict == "pass"
-    assert ports.master_port(alone, evidence.given).verdict == "inconclusive"
+    assert master_port.master_port(evidence, evidence.given).verdict == "pass"
+    assert master_port.master_port(alone, evidence.given).verdict == "inconclusive"
 
 
 def test_workers_without_the_init_container_fail_both_rows():
     """The argument was given and did nothing: a version of Volcano that does not know it."""
     bare = changed(recordings.stream(E5), lambda obj: obj["spec"].pop("initContainers", None))
-    for judge in (waits.held_until_the_master_answers, waits.gives_up_in_time):
+    for judge in (wait_for_master.held_until_the_master_answers, wait_for_master.gives_up_in_time):
         finding = judge(bare, {})
         assert (finding.verdict, finding.violation) == ("fail", True)
         assert "1.14" in finding.causes[0].text
@@ -103,11 +103,11 @@ def test_a_worker_that_was_never_let_go_fails():
         "seconds": 20,
     }
     told = mutants.with_lines(evidence, [*evidence.lines, *recordings.evidence_of([late]).lines])
-    finding = waits.held_until_the_master_answers(told, evidence.given)
+    finding = wait_for_master.held_until_the_master_answers(told, evidence.given)
     assert finding.verdict == "fail", finding.observed
     assert "held-worker-0" in finding.where[0]
     assert "29500" in finding.causes[0].text
-    assert waits.held_until_the_master_answers(evidence, evidence.given).verdict == "inconclusive"
+    assert wait_for_master.held_until_the_master_answers(evidence, evidence.given).verdict == "inconclusive"
 
 
 def test_a_worker_that_starts_although_the_master_is_silent_fails():
@@ -115,7 +115,7 @@ def test_a_worker_that_starts_although_the_master_is_silent_fails():
     evidence = changed(
         recordings.embedded(WAITING), init_state({"terminated": {"exitCode": 0}}), "unanswered-worker"
     )
-    finding = waits.gives_up_in_time(evidence, evidence.given)
+    finding = wait_for_master.gives_up_in_time(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "let go" in finding.observed
     assert "mesh" in finding.causes[0].text
@@ -127,7 +127,7 @@ def stretched(evidence: Evidence, by: float) -> Evidence:
         wait.began
         for line in evidence.of_kind("Pod")
         if "unanswered-worker" in line.name and line.type == "ADDED"
-        for wait in [waits.of_pod(evidence, _pod(evidence, line.uid))]
+        for wait in [wait_for_master.of_pod(evidence, _pod(evidence, line.uid))]
         if wait is not None and wait.began is not None
     ]
     later: list[Line] = [dataclasses.replace(x, t=x.t + by if x.t > began else x.t) for x in evidence.lines]
@@ -144,14 +144,14 @@ def _pod(evidence: Evidence, uid: str) -> Any:
 def test_the_time_out_bounds_the_wait(by: float, verdict: str):
     """Two seconds between tries are allowed for, half a minute is not, and neither is giving up at once."""
     evidence = stretched(recordings.embedded(WAITING), by)
-    finding = waits.gives_up_in_time(evidence, evidence.given)
+    finding = wait_for_master.gives_up_in_time(evidence, evidence.given)
     assert finding.verdict == verdict, finding.observed
     assert finding.numbers[0].bound == 2.0
 
 
 def test_a_worker_that_was_let_go_had_nothing_to_give_up():
     """Recorded: the master ran, the init container ended with 0."""
-    finding = waits.gives_up_in_time(recordings.stream(E5), {})
+    finding = wait_for_master.gives_up_in_time(recordings.stream(E5), {})
     assert finding.verdict == "inconclusive"
     assert "let go" in finding.observed
 
@@ -159,8 +159,8 @@ def test_a_worker_that_was_let_go_had_nothing_to_give_up():
 def test_a_log_that_was_not_read_leaves_open_whether_it_names_the_master():
     """Not read is not passed."""
     evidence = mutants.without(
-        recordings.embedded(WAITING), lambda line: line.data.get("container") == waits.INIT
+        recordings.embedded(WAITING), lambda line: line.data.get("container") == wait_for_master.INIT
     )
-    finding = waits.gives_up_in_time(evidence, evidence.given)
+    finding = wait_for_master.gives_up_in_time(evidence, evidence.given)
     assert finding.verdict == "inconclusive"
     assert "not read" in finding.observed

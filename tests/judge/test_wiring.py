@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
-from pytest_gpucluster.judge import arguments, hosts, identity
+from pytest_gpucluster.judge.plugins import argument_expansion, hosts_files, labels
 from pytest_gpucluster.node import environment
 from tests import recordings
 
@@ -53,7 +53,7 @@ WRITTEN = ["--addr=$(MASTER_ADDR):$(MASTER_PORT)", "$(NOT_SET)", "$$(RANK)"]
 def test_arguments_that_arrived_expanded_pass():
     """Values where there are any, the escaped and the unknown name as documented."""
     argv = dict.fromkeys((*RANKS, "torch-side-0"), SHARED)
-    finding = arguments.expanded(with_arguments(WRITTEN, argv), {})
+    finding = argument_expansion.expanded(with_arguments(WRITTEN, argv), {})
     assert finding.verdict == "pass", finding.observed
 
 
@@ -62,7 +62,7 @@ def test_one_member_with_its_arguments_as_written_fails():
     argv = {name: ["--rank", rank] for name, rank in RANKS.items()} | {
         "torch-worker-1": ["--rank", "$(RANK)"]
     }
-    finding = arguments.expanded(with_arguments(["--rank", "$(RANK)"], argv), {})
+    finding = argument_expansion.expanded(with_arguments(["--rank", "$(RANK)"], argv), {})
     assert finding.verdict == "fail"
     assert finding.violation
     assert "torch-worker-1/train: '$(RANK)' arrived as '$(RANK)'" in finding.observed
@@ -74,7 +74,7 @@ def test_one_member_with_its_arguments_as_written_fails():
 def test_a_reference_to_what_a_task_does_not_get_shows_nothing():
     """The side task has no RANK: that the name stays as written is documented, and is said with its cause."""
     argv = {name: [rank] for name, rank in {**RANKS, "torch-side-0": "$(RANK)"}.items()}
-    finding = arguments.expanded(with_arguments(["$(RANK)"], argv), {})
+    finding = argument_expansion.expanded(with_arguments(["$(RANK)"], argv), {})
     assert finding.verdict == "inconclusive"
     assert "torch-side-0/train has no RANK" in finding.observed
     assert "--worker" in finding.causes[0].fix
@@ -82,7 +82,7 @@ def test_a_reference_to_what_a_task_does_not_get_shows_nothing():
 
 def test_shell_substitutions_are_no_references():
     """`$(date)` in a script is the shell's."""
-    finding = arguments.expanded(with_arguments(["echo $(date) $((1 + 2))"], {}), {})
+    finding = argument_expansion.expanded(with_arguments(["echo $(date) $((1 + 2))"], {}), {})
     assert "refers to a variable" in finding.observed
 
 
@@ -97,7 +97,7 @@ def test_what_a_node_makes_of_a_word_is_what_the_judge_expects(word: str):
     """Both sides read Kubernetes' rule alike, whatever stands in the word."""
     env = {"RANK": "3", "EMPTY": "", "A.B": "$(RANK)"}
     (gang,) = gangs(recordings.stream(E2))
-    asked = arguments.Asked(gang.pods[0], "c", (word,), env, open=False)
+    asked = argument_expansion.Asked(gang.pods[0], "c", (word,), env, open=False)
     assert asked.pattern(word).fullmatch(environment.expand(word, env)) is not None
 
 
@@ -113,7 +113,7 @@ def test_what_a_node_makes_of_a_word_is_what_the_judge_expects(word: str):
 )  # fmt: skip
 def test_hosts_that_are_not_published_fail(name, kind, change, text):
     """Each part of the promise is looked at; the finding says what is wrong, and where."""
-    finding = hosts.published(changed(name, kind, change), {})
+    finding = hosts_files.published(changed(name, kind, change), {})
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert text in finding.observed
     assert finding.where
@@ -122,7 +122,10 @@ def test_hosts_that_are_not_published_fail(name, kind, change, text):
 
 def test_a_job_without_the_plugins_promises_no_hosts():
     """Nothing was asked for, nothing is judged."""
-    assert "no Volcano Job with" in hosts.published(recordings.stream("b4-min-below-replicas"), {}).observed
+    assert (
+        "no Volcano Job with"
+        in hosts_files.published(recordings.stream("b4-min-below-replicas"), {}).observed
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def test_a_job_without_the_plugins_promises_no_hosts():
 )  # fmt: skip
 def test_a_pod_that_does_not_say_whose_it_is_fails(change, text):
     """Labels and owner, each alone."""
-    finding = identity.labelled(changed(E2, "Pod", change), {})
+    finding = labels.labelled(changed(E2, "Pod", change), {})
     assert (finding.verdict, finding.violation) == ("fail", True), finding.observed
     assert text in finding.observed
     assert finding.causes

@@ -8,7 +8,7 @@ from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import pytorch
+from pytest_gpucluster.judge.plugins import pytorch_plan
 
 UNRESOLVED = re.compile(
     r"Name or service not known|Temporary failure in name resolution|[Cc]ould not resolve|nodename nor servname|"
@@ -104,7 +104,7 @@ def _told(s: Situation, one: Complaint) -> Complaint:
         return one
     told = command_line(pod.last)
     named = {host for host in NAMED.findall(told) if host.partition(".")[0] != pod.name}
-    plan = pytorch.plan_of(s.gang) if s.gang else None
+    plan = pytorch_plan.plan_of(s.gang) if s.gang else None
     if plan is not None and plan.masters and ("MASTER_ADDR" in told or not named):
         return dataclasses.replace(one, host=plan.address, port=one.port or plan.port)
     return dataclasses.replace(one, host=named.pop()) if len(named) == 1 else one

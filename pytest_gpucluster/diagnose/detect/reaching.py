@@ -17,7 +17,8 @@ from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import pytorch, wording
+from pytest_gpucluster.judge import wording
+from pytest_gpucluster.judge.plugins import pytorch_plan
 from pytest_gpucluster.plain import selectors
 from pytest_gpucluster.requirement import Cause
 
@@ -102,7 +103,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
             "master-not-running",
             LIKELY,
         )
-    plan = pytorch.plan_of(s.gang) if s.gang else None
+    plan = pytorch_plan.plan_of(s.gang) if s.gang else None
     if plan is not None and c.port and plan.port != c.port and c.what == "refused":
         return (
             Cause(

@@ -18,7 +18,8 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, no
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
-from pytest_gpucluster.judge import pytorch, wording
+from pytest_gpucluster.judge import wording
+from pytest_gpucluster.judge.plugins import pytorch_plan
 from pytest_gpucluster.requirement import Cause
 
 
@@ -268,7 +269,7 @@ def rank_zero_elsewhere(s: Situation) -> Iterator[Suspect]:
     if zero is None:
         return
     host = str(zero.data.get("host") or zero.pod)
-    plan = pytorch.plan_of(s.gang) if s.gang else None
+    plan = pytorch_plan.plan_of(s.gang) if s.gang else None
     first = plan.address.partition(".")[0] if plan else re.sub(r"\d+$", "0", host)
     if host.partition(".")[0] == first:
         return

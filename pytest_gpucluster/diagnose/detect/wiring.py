@@ -9,8 +9,9 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE,
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import plugins, pytorch, wording
+from pytest_gpucluster.judge import wording
 from pytest_gpucluster.judge.gang import job_faults
+from pytest_gpucluster.judge.plugins import pytorch_env, pytorch_plan
 from pytest_gpucluster.requirement import Cause
 
 WIRED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
@@ -59,12 +60,12 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
     gang, job = s.gang, s.vcjob
     if gang is None or job is None:
         return
-    plan = pytorch.plan_of(gang)
+    plan = pytorch_plan.plan_of(gang)
     users = {task: sorted(set(USES.findall(command_line(spec)))) for task, spec in s.specs.items()}
     users = {task: [v for v in used if v not in own_env(_template(s, task))] for task, used in users.items()}
     users = {task: used for task, used in users.items() if used}
     unset = _log_hits(s, UNSET)
-    causes = plugins.causes_of(gang, plan)
+    causes = pytorch_env.causes_of(gang, plan)
     matched = plan is not None and plan.masters and (plan.workers or gang.size <= plan.masters)
     if matched:
         return

@@ -3,12 +3,13 @@
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, subjects, vcjobs, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import pytorch_plan, volcano_jobs
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
 REQUIRED = (
     f"MASTER_PORT in every regular container, and the declared container port, is the Job's --port, and "
-    f"{pytorch.DEFAULT_PORT} where the Job gives none"
+    f"{pytorch_plan.DEFAULT_PORT} where the Job gives none"
 )
 KNOWN = ("master", "worker", "port", "wait-master-enabled", "wait-master-timeout", "wait-master-image")
 """Arguments of the plugin (Volcano v1.14.4); older versions know the first three."""
@@ -23,13 +24,13 @@ def master_port(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-002: with roles, a Job with `--port` and one without must both be there; else those that are."""
     gangs = [
         (g, p)
-        for g in vcjobs.of(evidence, given, "held", "unanswered")
-        if (p := pytorch.plan_of(g)) and p.masters
+        for g in volcano_jobs.of(evidence, given, "held", "unanswered")
+        if (p := pytorch_plan.plan_of(g)) and p.masters
     ]
     keys: list[str] = []
     shown: dict[bool, str] = {}
     for gang, plan in gangs:
-        seen = pytorch.environments(evidence, gang)
+        seen = pytorch_plan.environments(evidence, gang)
         wrong = [(one, text) for one in seen if (text := _wrong(one, plan))]
         if wrong:
             text = wording.listed([f"{one.pod.name}/{one.container}: {text}" for one, text in wrong], 4)
@@ -39,7 +40,7 @@ def master_port(evidence: Evidence, given: subjects.Given) -> Finding:
                 evidence=tuple(one.key for one, _ in wrong)[:8],
             )  # fmt: skip
         if seen and (subjects.of(evidence, given).arranged is False or any(one.by_process for one in seen)):
-            asked = "port" in vcjobs.flags(gang.job, "pytorch") if gang.job else False
+            asked = "port" in volcano_jobs.flags(gang.job, "pytorch") if gang.job else False
             shown[asked] = f"{gang.name}: {plan.port} in {len(seen)} containers"
             keys += [one.key for one in seen[:4]]
     missing = [
@@ -56,7 +57,7 @@ def master_port(evidence: Evidence, given: subjects.Given) -> Finding:
     return wording.finding(Verdict.PASS, REQUIRED, text, gangs[0][0], evidence=tuple(keys))
 
 
-def _wrong(one: pytorch.Seen, plan: pytorch.Plan) -> str:
+def _wrong(one: pytorch_plan.Seen, plan: pytorch_plan.Plan) -> str:
     """Return how a container's port differs from the Job's, "" where it does not."""
     got = one.env.get("MASTER_PORT")
     if got != plan.port:
@@ -68,7 +69,7 @@ def _wrong(one: pytorch.Seen, plan: pytorch.Plan) -> str:
     return f"container port {plan.port} is not declared ({wording.listed([str(port) for port in declared]) or 'none is'})"
 
 
-def _causes(gang: Gang, plan: pytorch.Plan) -> tuple[Cause, ...]:
+def _causes(gang: Gang, plan: pytorch_plan.Plan) -> tuple[Cause, ...]:
     """Return why the port differs: an argument that ends the reading of all later ones, or the containers' own."""
     arguments = [str(a) for a in (gang.job.plugins.get("pytorch") if gang.job else None) or ()]
     for argument in arguments:

@@ -11,7 +11,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import between, pytorch, subjects, vcjobs, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import interception, pytorch_plan, volcano_jobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 HELD = "a worker's own containers start only after the master has begun to listen: the init container waits for it"
@@ -89,22 +90,22 @@ def of_pod(evidence: Evidence, pod: PodStory) -> Wait | None:
     return Wait(pod, began, ended, code, main, key)
 
 
-def _waiting(evidence: Evidence, given: subjects.Given, role: str) -> list[tuple[Gang, pytorch.Plan]]:
+def _waiting(evidence: Evidence, given: subjects.Given, role: str) -> list[tuple[Gang, pytorch_plan.Plan]]:
     """Return the Jobs whose workers are to wait."""
     found = []
-    for gang in vcjobs.of(evidence, given, role):
-        plan = pytorch.plan_of(gang)
-        asked = vcjobs.flags(gang.job, "pytorch").get("wait-master-enabled", "") if gang.job else ""
+    for gang in volcano_jobs.of(evidence, given, role):
+        plan = pytorch_plan.plan_of(gang)
+        asked = volcano_jobs.flags(gang.job, "pytorch").get("wait-master-enabled", "") if gang.job else ""
         if plan is not None and asked.lower() in ("true", "1", "t") and plan.masters and plan.workers:
             found.append((gang, plan))
     return found
 
 
-def _workers(gang: Gang, plan: pytorch.Plan) -> list[PodStory]:
+def _workers(gang: Gang, plan: pytorch_plan.Plan) -> list[PodStory]:
     return [pod for pod in gang.pods if pod.task == plan.worker]
 
 
-def _without(evidence: Evidence, gang: Gang, plan: pytorch.Plan, required: str) -> Finding | None:
+def _without(evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan, required: str) -> Finding | None:
     """Return the finding that workers have no init container, None where all have it."""
     bare = [pod for pod in _workers(gang, plan) if of_pod(evidence, pod) is None]
     if not bare:
@@ -130,14 +131,14 @@ def held_until_the_master_answers(evidence: Evidence, given: subjects.Given) -> 
     return wording.telling(findings)
 
 
-def _listens(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> payload_lines.Word | None:
+def _listens(evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan) -> payload_lines.Word | None:
     """Return the first word of a master that it listens."""
     masters = {pod.uid for pod in gang.pods if pod.task == plan.master}
     words = [word for word in payload_lines.words(evidence).of("listening") if word.uid in masters]
     return min(words, key=lambda word: word.t, default=None)
 
 
-def _held(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
+def _held(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch_plan.Plan) -> Finding:
     listens = _listens(evidence, gang, plan)
     waits = [wait for pod in _workers(gang, plan) if (wait := of_pod(evidence, pod)) is not None]
     keys = tuple([wait.key for wait in waits[:6]] + ([listens.key] if listens else []))
@@ -179,7 +180,7 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.P
     return wording.finding(Verdict.PASS, HELD, text, gang, evidence=keys, numbers=(number,))
 
 
-def _silent(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> bool:
+def _silent(evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan) -> bool:
     """Report whether every master is a payload of ours that spoke, and so would have said that it listens."""
     masters = [pod for pod in gang.pods if pod.task == plan.master]
     words = payload_lines.words(evidence)
@@ -187,7 +188,7 @@ def _silent(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> bool:
 
 
 def _stuck(
-    evidence: Evidence, gang: Gang, plan: pytorch.Plan, stuck: list[Wait], listens: payload_lines.Word
+    evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan, stuck: list[Wait], listens: payload_lines.Word
 ) -> Finding:
     """Judge workers that were not let go although the master listened."""
     one = stuck[0]
@@ -199,7 +200,7 @@ def _stuck(
         text = f"{one.pod.name} still waits when the evidence ends, {since:.1f} s after the master listened"
         return wording.finding(Verdict.INCONCLUSIVE, HELD, text, gang, where=where, evidence=keys)
     master = next((pod for pod in gang.pods if pod.uid == listens.uid), None)
-    causes = tuple(between.causes(evidence, one.pod, master, plan.port, "timed out"))
+    causes = tuple(interception.causes(evidence, one.pod, master, plan.port, "timed out"))
     ended = (
         f"ended with {one.code}"
         if one.code is not None
@@ -226,11 +227,11 @@ def gives_up_in_time(evidence: Evidence, given: subjects.Given) -> Finding:
 
 def limit_of(gang: Gang) -> int:
     """Return the declared time-out in seconds."""
-    stated = vcjobs.flags(gang.job, "pytorch").get("wait-master-timeout", "") if gang.job else ""
+    stated = volcano_jobs.flags(gang.job, "pytorch").get("wait-master-timeout", "") if gang.job else ""
     return int(stated) if stated.isdigit() else DEFAULT_LIMIT
 
 
-def _gives_up(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
+def _gives_up(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch_plan.Plan) -> Finding:
     limit = limit_of(gang)
     waits = [wait for pod in _workers(gang, plan) if (wait := of_pod(evidence, pod)) is not None]
     listens = _listens(evidence, gang, plan)
@@ -279,7 +280,7 @@ def _gives_up(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytor
 
 
 def _fault(
-    evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan, wait: Wait
+    evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch_plan.Plan, wait: Wait
 ) -> tuple[str, Cause] | None:
     """Return what is wrong with how one worker waited, and why."""
     limit, grain = limit_of(gang), subjects.of(evidence, given).grain

@@ -6,7 +6,8 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import resolvers
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import late_names, pytorch, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import late_names, pytorch_plan
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -39,7 +40,7 @@ ELSEWHERE = Cause(
 @subjects.judge
 def master_resolves(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-003."""
-    found = pytorch.pytorch_gangs(evidence, given)
+    found = pytorch_plan.pytorch_gangs(evidence, given)
     if not found:
         return _without_job(evidence)
     findings = [_judge(evidence, gang, plan) for gang, plan in found]
@@ -57,7 +58,7 @@ def _service(evidence: Evidence, gang: Gang) -> Line | None:
     )  # fmt: skip
 
 
-def _judge(evidence: Evidence, gang: Gang, plan: pytorch.Plan) -> Finding:
+def _judge(evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan) -> Finding:
     service = _service(evidence, gang)
     plugins = gang.job.plugins if gang.job else {}
     if "svc" not in plugins:

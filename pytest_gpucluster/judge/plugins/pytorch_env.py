@@ -3,8 +3,9 @@
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, subjects, wording
-from pytest_gpucluster.judge.names_resolve import master_resolves
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import pytorch_plan
+from pytest_gpucluster.judge.plugins.name_resolution import master_resolves
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -25,14 +26,14 @@ NO_PLUGIN = Cause(
 )
 
 
-def _no_master(plan: pytorch.Plan, tasks: str) -> Cause:
+def _no_master(plan: pytorch_plan.Plan, tasks: str) -> Cause:
     return Cause(
         f"no task is called {plan.master!r}, the plugin's master (tasks: {tasks}): it injects nothing",
         "name the task as `--master` says, or give the plugin the task's name with `--master=`",
     )
 
 
-def _no_worker(plan: pytorch.Plan, tasks: str) -> Cause:
+def _no_worker(plan: pytorch_plan.Plan, tasks: str) -> Cause:
     return Cause(
         f"no task is called {plan.worker!r}, the plugin's worker (tasks: {tasks}): the master forms "
         "a world of one and the workers have no RANK",
@@ -47,7 +48,7 @@ OVERRIDDEN = Cause(
 )
 
 
-def causes_of(gang: Gang, plan: pytorch.Plan | None) -> tuple[Cause, ...]:
+def causes_of(gang: Gang, plan: pytorch_plan.Plan | None) -> tuple[Cause, ...]:
     """Return why a Job's pods lack what the plugin gives, read from the Job itself."""
     if plan is None:
         return (NO_PLUGIN,)
@@ -62,7 +63,7 @@ def causes_of(gang: Gang, plan: pytorch.Plan | None) -> tuple[Cause, ...]:
 @subjects.judge
 def pytorch_env(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-001."""
-    found = pytorch.pytorch_gangs(evidence, given)
+    found = pytorch_plan.pytorch_gangs(evidence, given)
     if not found:
         return _no_pytorch(evidence, given)
     findings = [_env_of(evidence, given, gang, plan) for gang, plan in found]
@@ -89,9 +90,9 @@ def _no_pytorch(evidence: Evidence, given: subjects.Given) -> Finding:
     )
 
 
-def _env_of(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch.Plan) -> Finding:
-    seen = pytorch.environments(evidence, gang)
-    wrong: list[tuple[pytorch.Seen, str]] = []
+def _env_of(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch_plan.Plan) -> Finding:
+    seen = pytorch_plan.environments(evidence, gang)
+    wrong: list[tuple[pytorch_plan.Seen, str]] = []
     for one in seen:
         for name, value in plan.expected(one.pod).items():
             got = one.env.get(name)
@@ -132,7 +133,7 @@ def _env_of(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch
     return wording.finding(Verdict.PASS, ENV, text, gang, evidence=tuple(one.key for one in seen[:8]))
 
 
-def _stray(gang: Gang, plan: pytorch.Plan) -> str:
+def _stray(gang: Gang, plan: pytorch_plan.Plan) -> str:
     """Return how the plugin's task names miss the Job's tasks: what it injects is then no wiring."""
     if plan.masters and not plan.workers and gang.size > plan.masters:
         return (
@@ -166,7 +167,7 @@ def without_plugin_control(evidence: Evidence, given: subjects.Given) -> Finding
             return wording.finding(
                 Verdict.INCONCLUSIVE, CONTROL, f"{role}: {missing}; the control does not show it", gang
             )
-        causes += causes_of(gang, pytorch.plan_of(gang))
+        causes += causes_of(gang, pytorch_plan.plan_of(gang))
         shown.append(f"{role} ({gang.name}): {_what(role, gang)}")
         keys += [pod.keys["created"] for pod in gang.pods[:2]]
     fixes = "; ".join(dict.fromkeys(cause.fix for cause in causes))
@@ -188,7 +189,7 @@ def _control_cases(evidence: Evidence, given: subjects.Given) -> list[tuple[str,
         return cases
     found: list[tuple[str, Gang | None]] = []
     for gang in subjects.everyone(evidence):
-        plan = pytorch.plan_of(gang)
+        plan = pytorch_plan.plan_of(gang)
         if plan is not None and gang.pods and not plan.masters:
             found.append(("wrong-master", gang))
         elif plan is not None and gang.pods and not plan.workers and gang.size > plan.masters:
@@ -198,30 +199,30 @@ def _control_cases(evidence: Evidence, given: subjects.Given) -> list[tuple[str,
 
 def _not_shown(evidence: Evidence, role: str, gang: Gang) -> str:
     """Return what speaks against the documented failure, "" where it shows."""
-    seen = pytorch.environments(evidence, gang)
+    seen = pytorch_plan.environments(evidence, gang)
     if not seen:
         return f"no pod of {gang.name} was seen"
-    plan = pytorch.plan_of(gang)
+    plan = pytorch_plan.plan_of(gang)
     if role in ("no-plugin", "wrong-master"):
-        names_ = (*pytorch.SHARED, pytorch.RANK)
+        names_ = (*pytorch_plan.SHARED, pytorch_plan.RANK)
         injected = [f"{one.pod.name} has {name}" for one in seen for name in names_ if name in one.env]
         return wording.listed(injected, 3)
     if plan is None:
         return f"{gang.name} carries no pytorch plugin"
     for one in seen:
-        absent = [name for name in pytorch.SHARED if name not in one.env]
+        absent = [name for name in pytorch_plan.SHARED if name not in one.env]
         if absent:
             return f"{one.pod.name} has no {absent[0]}"
         if one.env["WORLD_SIZE"] != str(plan.masters):
             return f"{one.pod.name} has WORLD_SIZE {one.env['WORLD_SIZE']}, masters are {plan.masters}"
-        if one.pod.task != plan.master and pytorch.RANK in one.env:
+        if one.pod.task != plan.master and pytorch_plan.RANK in one.env:
             return f"{one.pod.name} has a RANK"
     return ""
 
 
 def _what(role: str, gang: Gang) -> str:
     if role == "wrong-worker":
-        plan = pytorch.plan_of(gang)
+        plan = pytorch_plan.plan_of(gang)
         workers = [pod.name for pod in gang.pods if plan is None or pod.task != plan.master]
         return f"WORLD_SIZE counts masters only, no RANK in {wording.listed(workers, 3)}"
     return f"no MASTER_ADDR, MASTER_PORT, WORLD_SIZE or RANK in {len(gang.pods)} pods"

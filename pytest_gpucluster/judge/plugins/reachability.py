@@ -13,7 +13,8 @@ from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import between, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import interception
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "every member opens a TCP connection to the master's address and port"
@@ -137,7 +138,7 @@ def master_answers(evidence: Evidence, given: subjects.Given) -> Finding:
 
 def _stopped(evidence: Evidence, gang: Gang | None, stopped: list[Attempt]) -> Finding:
     one = stopped[0]
-    causes = tuple(between.causes(evidence, one.pod, one.master, one.port, one.kind))
+    causes = tuple(interception.causes(evidence, one.pod, one.master, one.port, one.kind))
     if one.kind == "refused":
         causes = (*causes, NOBODY) if listening(evidence, one) is None else causes
     resolved = [w for w in payload_lines.words(evidence).of("resolved") if w.data.get("ok") is True]

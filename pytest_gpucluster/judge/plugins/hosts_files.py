@@ -12,7 +12,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, subjects, vcjobs, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import pytorch_plan, volcano_jobs
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
 FOLDER = "/etc/volcano"
@@ -36,7 +37,7 @@ Wrong = tuple[PodStory, str, Cause]
 @subjects.judge
 def published(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-006."""
-    gangs = [gang for gang in vcjobs.of(evidence, given) if gang.job is not None]
+    gangs = [gang for gang in volcano_jobs.of(evidence, given) if gang.job is not None]
     gangs = [gang for gang in gangs if gang.job and {"svc", "env"} & set(gang.job.plugins)]
     if not gangs:
         text = "no Volcano Job with the svc or env plugin in the evidence"
@@ -46,7 +47,7 @@ def published(evidence: Evidence, given: subjects.Given) -> Finding:
 
 
 def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, job: JobStory) -> Finding:
-    seen = list(pytorch.environments(evidence, gang))
+    seen = list(pytorch_plan.environments(evidence, gang))
     data = _config(evidence, gang)
     svc, index = "svc" in job.plugins, "env" in job.plugins
     wrong: list[Wrong] = []
@@ -77,7 +78,9 @@ def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, job: JobStory)
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, missing, gang, evidence=keys)
     how = "as process 1 printed them" if all(one.by_process for one in seen) else "as specified"
     parts = (
-        [f"hosts and numbers of tasks {wording.listed(sorted(vcjobs.hosts(job)))}, and files"] if svc else []
+        [f"hosts and numbers of tasks {wording.listed(sorted(volcano_jobs.hosts(job)))}, and files"]
+        if svc
+        else []
     )
     parts += ["indexes"] if index else []
     text = f"{' and '.join(parts)} are right in {len(seen)} containers of {gang.size} pods, {how}"
@@ -88,7 +91,7 @@ def _missing(
     evidence: Evidence,
     given: subjects.Given,
     gang: Gang,
-    seen: list[pytorch.Seen],
+    seen: list[pytorch_plan.Seen],
     files: list[tuple[PodStory, str, bool]],
 ) -> str:
     """Return what was not seen, so that nothing can be said of it."""
@@ -116,7 +119,7 @@ def variable(task: str) -> str:
 
 
 def _hosts_in(env: Mapping[str, str], job: JobStory, unseen: Collection[str] = ()) -> Iterator[str]:
-    for task, listed in vcjobs.hosts(job).items():
+    for task, listed in volcano_jobs.hosts(job).items():
         wanted = {"HOSTS": ",".join(listed), "NUM": str(len(listed))}
         for end, value in wanted.items():
             name = f"VC_{variable(task)}_{end}"
@@ -126,8 +129,8 @@ def _hosts_in(env: Mapping[str, str], job: JobStory, unseen: Collection[str] = (
 
 def _index_in(env: Mapping[str, str], pod: PodStory) -> Iterator[str]:
     for name in INDEXES:
-        if env.get(name) != vcjobs.index_of(pod.name):
-            yield _differs(name, env.get(name), vcjobs.index_of(pod.name))
+        if env.get(name) != volcano_jobs.index_of(pod.name):
+            yield _differs(name, env.get(name), volcano_jobs.index_of(pod.name))
 
 
 def _differs(name: str, got: str | None, wanted: str) -> str:
@@ -171,7 +174,7 @@ def _files(
 ) -> Iterator[tuple[PodStory, str, bool]]:
     """Yield (pod, what was seen of its hosts files, whether it is wrong): as printed, else as mounted."""
     words = payload_lines.words(evidence)
-    wanted = {f"{task.replace('-', '_')}.host": listed for task, listed in vcjobs.hosts(job).items()}
+    wanted = {f"{task.replace('-', '_')}.host": listed for task, listed in volcano_jobs.hosts(job).items()}
     for pod in gang.pods:
         printed = {str(w.data.get("path")): w for w in words.of("file", pod.uid)}
         if printed:
@@ -200,7 +203,7 @@ def _mounted(
 ) -> Iterator[tuple[PodStory, str, bool]]:
     if not data:
         return
-    for container in vcjobs.own_containers(gang, pod):
+    for container in volcano_jobs.own_containers(gang, pod):
         if not any(mount.get("mountPath") == FOLDER for mount in fields.items(container, "volumeMounts")):
             yield pod, f"{pod.name}/{container.get('name')}: nothing is mounted at {FOLDER}", True
             return

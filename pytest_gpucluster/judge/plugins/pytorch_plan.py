@@ -12,7 +12,8 @@ from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import subjects, vcjobs
+from pytest_gpucluster.judge import subjects
+from pytest_gpucluster.judge.plugins import volcano_jobs
 from pytest_gpucluster.plain import names
 
 DEFAULT_PORT = "23456"
@@ -103,7 +104,7 @@ def environments(evidence: Evidence, gang: Gang) -> list[Seen]:
     found = []
     for pod in gang.pods:
         said = _said(words, pod)
-        specified = vcjobs.own_containers(gang, pod)
+        specified = volcano_jobs.own_containers(gang, pod)
         for container in specified:
             name = str(container.get("name"))
             word = said.get(name) or (next(iter(said.values()), None) if len(specified) == 1 else None)

@@ -5,7 +5,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import JobStory
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import subjects, vcjobs, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import volcano_jobs
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
@@ -26,7 +27,7 @@ ORPHAN = Cause(
 @subjects.judge
 def labelled(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-007."""
-    gangs = [(gang, _pods(evidence, gang)) for gang in vcjobs.of(evidence, given)]
+    gangs = [(gang, _pods(evidence, gang)) for gang in volcano_jobs.of(evidence, given)]
     judged = [(gang, mine, gang.job) for gang, mine in gangs if mine and gang.job is not None]
     if not judged:
         text = subjects.nothing(evidence, "pod of a Volcano Job")
@@ -44,7 +45,7 @@ def _pods(evidence: Evidence, gang: Gang) -> list[PodStory]:
         for pod in pods(evidence)
         if pod.uid not in own
         and pod.namespace == gang.namespace
-        and any(pod.name == place + vcjobs.index_of(pod.name) for place in places)
+        and any(pod.name == place + volcano_jobs.index_of(pod.name) for place in places)
     ]
     return [*gang.pods, *strange]
 
@@ -94,8 +95,8 @@ def _labels(pod: PodStory, obj: fields.Object, job: JobStory) -> list[str]:
         found.append(_differs(TASK, task, f"one of {wording.listed(sorted(tasks))}"))
     elif not pod.name.startswith(f"{job.name}-{task}-"):
         found.append(f"{TASK} is {task!r}, its name says another task")
-    if index is None or index != vcjobs.index_of(pod.name):
-        found.append(_differs(INDEX, index, vcjobs.index_of(pod.name)))
+    if index is None or index != volcano_jobs.index_of(pod.name):
+        found.append(_differs(INDEX, index, volcano_jobs.index_of(pod.name)))
     return found
 
 

@@ -13,7 +13,8 @@ from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import pytorch, subjects, vcjobs, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.plugins import pytorch_plan, volcano_jobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -82,7 +83,7 @@ def _names(words: Iterable[str]) -> list[str]:
 @subjects.judge
 def expanded(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge PLG-004."""
-    asked = [one for gang in vcjobs.of(evidence, given) for one in _asked(evidence, gang)]
+    asked = [one for gang in volcano_jobs.of(evidence, given) for one in _asked(evidence, gang)]
     if not asked:
         text = "no container of a Volcano Job refers to a variable in its command line"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
@@ -132,9 +133,9 @@ def _repeat(pod: PodStory) -> tuple[str, ...]:
 
 
 def _asked(evidence: Evidence, gang: Gang) -> Iterator[Asked]:
-    seen = {(one.pod.uid, one.container): one for one in pytorch.environments(evidence, gang)}
+    seen = {(one.pod.uid, one.container): one for one in pytorch_plan.environments(evidence, gang)}
     for pod in gang.pods:
-        for container in vcjobs.own_containers(gang, pod):
+        for container in volcano_jobs.own_containers(gang, pod):
             name = str(container.get("name"))
             line = [*(container.get("command") or ()), *(container.get("args") or ())]
             words = tuple(str(word) for word in line)

@@ -1,0 +1,1 @@
+"""Judges of what job plugins give to pods."""
