@@ -11,11 +11,8 @@ from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
 from pytest_gpucluster.judge import (
     dns_wait,
-    fair,
     indexed,
     network_wait,
-    preempted,
-    refusal,
     rendezvous,
     secondary,
     stalls,
@@ -80,6 +77,7 @@ from pytest_gpucluster.judge.plugins import (
     reachability,
     wait_for_master,
 )
+from pytest_gpucluster.judge.refusal import fair_share, over_large, preemption
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -107,13 +105,13 @@ JUDGES = {
     "GANG-009": lost_member.reported,
     "GANG-010": lost_member.healed,
     "GANG-011": scheduler_name.field_named_control,
-    "REF-001": refusal.over_large_refused,
-    "REF-002": refusal.above_capability_refused,
-    "REF-003": refusal.invalid_rejected,
-    "REF-004": refusal.closed_queue_refuses,
-    "REF-005": refusal.refused_harms_nobody,
-    "REF-007": refusal.enqueued_blocks_control,
-    "REF-008": refusal.not_served_is_no_refusal,
+    "REF-001": over_large.over_large_refused,
+    "REF-002": over_large.above_capability_refused,
+    "REF-003": over_large.invalid_rejected,
+    "REF-004": over_large.closed_queue_refuses,
+    "REF-005": over_large.refused_harms_nobody,
+    "REF-007": over_large.enqueued_blocks_control,
+    "REF-008": over_large.not_served_is_no_refusal,
     "PLG-001": pytorch_env.pytorch_env,
     "PLG-002": master_port.master_port,
     "PLG-003": pytorch_env.master_resolves,
@@ -166,8 +164,8 @@ JUDGES = {
     "RDZV-008": network_wait.ready_first,
     "RDZV-009": stalls.ends_named,
     "RDZV-010": secondary.over_declared,
-    "REF-006": preempted.whole_or_surplus,
-    "REF-009": fair.shares_by_weight,
+    "REF-006": preemption.whole_or_surplus,
+    "REF-009": fair_share.shares_by_weight,
     "LIFE-013": priority.orders_the_queue,
     "LIFE-014": priority.makes_room,
     "TRN-003": trainer.further_hold,

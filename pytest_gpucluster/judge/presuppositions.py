@@ -8,9 +8,10 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects import pods as stories
 from pytest_gpucluster.evidence.scheduling import gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import refusal, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.judge.plugins import interception, name_resolution, pytorch_env, reachability
+from pytest_gpucluster.judge.refusal import over_large
 from pytest_gpucluster.requirement import Cause, Presupposed, Verdict
 
 UNRESOLVED = re.compile(
@@ -285,9 +286,9 @@ def control_ran(evidence: Evidence, given: subjects.Given) -> Presupposed:
     gangs = named if named is not None else [g for g in subjects.everyone(evidence) if g.whole is None]
     if not gangs:
         return wording.presupposed(name, held=None, observed="no refused gang in the evidence")
-    held, why = refusal.control_of(evidence, given, gangs[0])
+    held, why = over_large.control_of(evidence, given, gangs[0])
     return wording.presupposed(
-        name, held=held, observed=why, causes=(refusal.BLOCKED,) if held is False else ()
+        name, held=held, observed=why, causes=(over_large.BLOCKED,) if held is False else ()
     )
 
 

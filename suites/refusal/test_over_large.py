@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions, refusal
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.refusal.over_large import over_large_refused
 
 from ..scenarios.refusals import over_large
 
@@ -13,7 +14,7 @@ from ..scenarios.refusals import over_large
     level="must",
     documents="R J",
     scenario=over_large,
-    judge=refusal.over_large_refused,
+    judge=over_large_refused,
     presupposes=[presuppositions.control_ran],
     smoke=True,
     defects=["refusal.binds-over-large", "refusal.silent"],

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions, refusal
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.refusal import over_large
 
 from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capability
 
@@ -14,7 +15,7 @@ from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capabilit
     documents="J",
     schedulers=["volcano"],
     scenario=over_capability,
-    judge=refusal.above_capability_refused,
+    judge=over_large.above_capability_refused,
     presupposes=[presuppositions.control_ran],
     defects=["queue.ignores-capability", "queue.capability-overrun", "watch.drop-refusals", "watch.cut"],
 )
@@ -33,7 +34,7 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
     documents="J",
     schedulers=["volcano"],
     scenario=closed_queue,
-    judge=refusal.closed_queue_refuses,
+    judge=over_large.closed_queue_refuses,
     defects=[
         "admission.down",
         "admission.accepts-any-queue",
@@ -59,7 +60,7 @@ def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
     documents="+",
     schedulers=["volcano"],
     scenario=over_capability,
-    judge=refusal.refused_harms_nobody,
+    judge=over_large.refused_harms_nobody,
     defects=["refusal.reserves", "refusal.evicts-neighbour", "refusal.blocks-neighbour"],
 )
 def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
@@ -77,7 +78,7 @@ def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
     documents="+",
     schedulers=["volcano"],
     scenario=enqueued_blocks,
-    judge=refusal.enqueued_blocks_control,
+    judge=over_large.enqueued_blocks_control,
     defects=["queue.forgets-promises", "refusal.not-blocked"],
 )
 def test_an_enqueued_gang_that_cannot_be_placed_blocks_others(settle: Callable[[], None]) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import fair, preempted
 from pytest_gpucluster.judge.inventory import scheduler_actions
+from pytest_gpucluster.judge.refusal import preemption
+from pytest_gpucluster.judge.refusal.fair_share import shares_by_weight
 
 from ..scenarios.contention import fair_share, priorities
 
@@ -15,7 +16,7 @@ from ..scenarios.contention import fair_share, priorities
     documents="+",
     schedulers=["volcano"],
     scenario=priorities,
-    judge=preempted.whole_or_surplus,
+    judge=preemption.whole_or_surplus,
     presupposes=[scheduler_actions.preempt_configured],
     defects=["preemption.ignores-minimum", "refusal.take-below-minimum", "refusal.take-nobody"],
 )
@@ -34,7 +35,7 @@ def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None
     documents="P",
     schedulers=["volcano"],
     scenario=fair_share,
-    judge=fair.shares_by_weight,
+    judge=shares_by_weight,
     presupposes=[scheduler_actions.reclaim_configured],
     defects=["preemption.never-gives-back", "refusal.give-nothing-back", "refusal.equal-weights"],
 )

@@ -6,9 +6,10 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.scheduling import gangs, gates
-from pytest_gpucluster.judge import presuppositions, refusal
+from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.gang import runs_whole
 from pytest_gpucluster.judge.inventory import scheduler_parts
+from pytest_gpucluster.judge.refusal import over_large
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -25,9 +26,9 @@ def stream(name):
     [
         ("k1-admitted", runs_whole.runs_whole, "pass", "4 of 4 were Running at once"),
         ("k1b-not-suspended-by-user", runs_whole.runs_whole, "pass", "4 of 4 members bound"),
-        ("k2-over-quota-never-fits", refusal.over_large_refused, "pass", "refused at quota by kueue"),
+        ("k2-over-quota-never-fits", over_large.over_large_refused, "pass", "refused at quota by kueue"),
         # A refusal without a fitting control on the same queue decides nothing.
-        ("k2b-unknown-local-queue", refusal.over_large_refused, "inconclusive", "no fitting control"),
+        ("k2b-unknown-local-queue", over_large.over_large_refused, "inconclusive", "no fitting control"),
         ("k2b-unknown-local-queue", runs_whole.runs_whole, "inconclusive", "held at quota by kueue"),
         # All of the quota was taken: no part of the second would have fitted, so no gang rule was needed.
         (
@@ -38,7 +39,7 @@ def stream(name):
         ),
         ("k3-two-jobs-room-for-one", runs_whole.all_or_nothing, "inconclusive", "weak evidence"),
         ("k5-quota-above-capacity", runs_whole.all_or_nothing, "fail", "16 of 17 members bound"),
-        ("k5-quota-above-capacity", refusal.over_large_refused, "fail", "holds places"),
+        ("k5-quota-above-capacity", over_large.over_large_refused, "fail", "holds places"),
         ("k9-without-admission", runs_whole.all_or_nothing, "fail", "16 of 17 members bound"),
     ],
 )

@@ -8,9 +8,9 @@ from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling import evictions, queue_shares
-from pytest_gpucluster.judge import fair, preempted
 from pytest_gpucluster.judge.inventory import scheduler_actions
 from pytest_gpucluster.judge.lifecycle import priority
+from pytest_gpucluster.judge.refusal import fair_share, preemption
 from tests.recordings import FOLDER, embedded, evidence_of, stream
 
 G3, G4, G5 = "g3-priority-order", "g4-preempt-action", "g5-preempt-elastic-victim"
@@ -64,7 +64,7 @@ def verdict(judge, evidence, given=None):
 @pytest.mark.parametrize(("minimum", "wanted"), [(1, "pass"), (2, "pass"), (3, "fail"), (4, "fail")])
 def test_what_is_left_decides(minimum, wanted):
     """Two of four were taken: enough where two must stay, too many where three must."""
-    finding = preempted.whole_or_surplus(with_minimum(minimum), {})
+    finding = preemption.whole_or_surplus(with_minimum(minimum), {})
     assert str(finding.verdict) == wanted
     assert finding.violation == (wanted == "fail")
     if wanted == "fail":
@@ -76,10 +76,10 @@ def test_what_is_left_decides(minimum, wanted):
 def test_a_gang_plugin_that_is_not_listened_to_halves_gangs(order, wanted):
     """Real Volcano with gang before conformance, which then decides alone, and with gang as the last of the two."""
     evidence = read(FOLDER / "kind" / "v1.37.2" / f"priorities-gang-{order}.jsonl")
-    finding = preempted.whole_or_surplus(evidence, evidence.given)
+    finding = preemption.whole_or_surplus(evidence, evidence.given)
     assert str(finding.verdict) == wanted
     if wanted == "fail":
-        assert preempted.FORGOTTEN in finding.causes
+        assert preemption.FORGOTTEN in finding.causes
         assert (finding.numbers[0].value, finding.numbers[0].bound) == (2, 3)
 
 
@@ -108,31 +108,31 @@ def test_a_gang_that_is_taken_whole_is_not_halved():
     for line in kept:
         if line.get("kind") == "Job.batch.volcano.sh" and line["object"]["metadata"]["name"] == "victim":
             line["object"]["spec"]["minAvailable"] = 4
-    assert verdict(preempted.whole_or_surplus, evidence, {}) == "pass"
+    assert verdict(preemption.whole_or_surplus, evidence, {}) == "pass"
 
 
 def test_nobody_taken_is_not_a_pass():
     """g4: the urgent gang is refused at enqueue; the finding says so and what to do."""
-    for judge in (preempted.whole_or_surplus, priority.makes_room):
+    for judge in (preemption.whole_or_surplus, priority.makes_room):
         finding = judge(stream(G4), {})
         assert str(finding.verdict) == "inconclusive"
         assert "refused at enqueue" in finding.observed
-        assert finding.causes == (preempted.REFUSED_BEFORE,)
+        assert finding.causes == (preemption.REFUSED_BEFORE,)
 
 
 def test_a_gap_in_the_watch_leaves_it_open():
     """What pods did while nobody watched cannot be called kept."""
     cut = mutants.MUTANTS["watch.cut"][1]
-    assert verdict(preempted.whole_or_surplus, cut(stream(G5)), {}) == "inconclusive"
+    assert verdict(preemption.whole_or_surplus, cut(stream(G5)), {}) == "inconclusive"
 
 
 def test_our_own_run_must_have_tempted():
     """On our own evidence a pass needs a gang that waited in vain for what the victim needs."""
     evidence = embedded("priorities")
-    assert verdict(preempted.whole_or_surplus, evidence) == "pass"
+    assert verdict(preemption.whole_or_surplus, evidence) == "pass"
     (tempted,) = evidence.given["roles"]["tempted"]
     without = mutants.without(evidence, lambda line: tempted["name"] in line.name)
-    assert verdict(preempted.whole_or_surplus, without) == "inconclusive"
+    assert verdict(preemption.whole_or_surplus, without) == "inconclusive"
 
 
 # -- LIFE-013 ----------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_nothing_taken_is_a_fail_where_there_was_something():
 def test_shares_and_what_was_given_back():
     """Our own run: three quarters as far as whole gangs go, and the time until it was given back."""
     evidence = embedded("fair-share")
-    finding = fair.shares_by_weight(evidence, evidence.given)
+    finding = fair_share.shares_by_weight(evidence, evidence.given)
     assert str(finding.verdict) == "pass"
     names = [number.name for number in finding.numbers]
     assert names[-1] == "given back after"
@@ -219,13 +219,16 @@ def test_a_contest_that_is_cut_short_is_not_decided():
         header=evidence.header,
         spans=evidence.spans,
     )
-    finding = fair.shares_by_weight(head, {**head.given, "window": 30.0})
+    finding = fair_share.shares_by_weight(head, {**head.given, "window": 30.0})
     assert str(finding.verdict) == "inconclusive"
 
 
 def test_queues_of_one_weight_show_nothing():
     """c2 with two queues: weights are equal, and nobody borrowed."""
-    assert verdict(fair.shares_by_weight, stream("c2-two-gangs-gang-gate-two-queues"), {}) == "inconclusive"
+    assert (
+        verdict(fair_share.shares_by_weight, stream("c2-two-gangs-gang-gate-two-queues"), {})
+        == "inconclusive"
+    )
     (one, other) = queue_shares.tenants(stream("c2-two-gangs-gang-gate-two-queues"))
     assert (one.weight, other.weight) == (1, 1)
 

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from pytest_gpucluster.judge import unserved
 from pytest_gpucluster.judge.inventory import scheduler_parts
+from pytest_gpucluster.judge.refusal import no_scheduler
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
@@ -222,6 +222,6 @@ def test_a_control_that_nobody_serves(control, verdict, said):
     """REF-008: that nobody serves one name is shown beside one that is served."""
     subject = gang("subject", scheduler="nobody", pods=2)
     seen = evidence(subject, *control, roles=roles(subject="subject", control="control"))
-    finding = unserved.not_served_is_no_refusal(seen, seen.given)
+    finding = no_scheduler.not_served_is_no_refusal(seen, seen.given)
     assert finding.verdict == verdict, finding.observed
     assert said in finding.observed

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.log.model import WATCH_TYPES
-from pytest_gpucluster.judge import unserved
 from pytest_gpucluster.judge.inventory import scheduler_parts
+from pytest_gpucluster.judge.refusal import no_scheduler
 from tests import recordings
 
 GIVEN = {"scheduler": "default-scheduler", "window": 0.5, "scheduler_period": 0.05}
@@ -40,8 +40,8 @@ def unseen(job_at, end):
         {"type": "NOTE", "t": end, "note": "end"},
     ]
     evidence = recordings.evidence_of(lines, header={"given": GIVEN})
-    (gang,) = unserved.terms.everyone(evidence)
-    return unserved.silence_of(evidence, GIVEN, gang)
+    (gang,) = no_scheduler.terms.everyone(evidence)
+    return no_scheduler.silence_of(evidence, GIVEN, gang)
 
 
 @pytest.mark.parametrize("job_at", [9.99, 10.005, 10.2, 10.5])
@@ -65,7 +65,7 @@ def test_a_gang_begins_with_what_is_heard_of_it_first():
         {"type": "ADDED", "t": 10.4, "kind": "Job.batch", "object": JOB},
         {"type": "NOTE", "t": 11.0, "note": "end"},
     ]
-    (gang,) = unserved.terms.everyone(recordings.evidence_of(lines))
+    (gang,) = no_scheduler.terms.everyone(recordings.evidence_of(lines))
     (generation,) = gang.generations
     assert (generation.start, generation.made) == (10.0, 10.01)
 
@@ -108,7 +108,7 @@ def test_silence_in_what_kubectl_printed_ends_with_the_last_line_of_the_kind(
 ):
     """REF-008 on a dump: another kind that was printed later does not show that this one was still watched."""
     evidence = printed(tmp_path / "dump.json", without=without, later=later)
-    finding = unserved.not_served_is_no_refusal(evidence, {})
+    finding = no_scheduler.not_served_is_no_refusal(evidence, {})
     assert finding.verdict == verdict, finding.observed
 
 
@@ -130,7 +130,7 @@ def test_a_list_shows_no_silence(tmp_path):
     objects = [json.loads(line)["object"] for line in _lines(tmp_path)]
     (tmp_path / "list.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     evidence = read(tmp_path / "list.json")
-    assert unserved.not_served_is_no_refusal(evidence, {}).verdict == "inconclusive"
+    assert no_scheduler.not_served_is_no_refusal(evidence, {}).verdict == "inconclusive"
 
 
 def _lines(folder):

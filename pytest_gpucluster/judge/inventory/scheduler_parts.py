@@ -7,8 +7,9 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import attribution, subjects, unserved, wording
+from pytest_gpucluster.judge import attribution, subjects, wording
 from pytest_gpucluster.judge.inventory import kueue_parts, native_parts
+from pytest_gpucluster.judge.refusal import no_scheduler
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
@@ -79,13 +80,13 @@ def _served(evidence: Evidence, given: subjects.Given) -> Finding:
     if not probes:
         return _part(Verdict.INCONCLUSIVE, "no gang whose pods a scheduler could look at")
     pods = [(gang, p) for gang in probes for p in gang.pods if p.scheduler != schedulers.DEFAULT]
-    seen = next((pod for _, pod in pods if unserved.looked_at(evidence, pod)), None)
+    seen = next((pod for _, pod in pods if no_scheduler.looked_at(evidence, pod)), None)
     if seen is not None:
         key = seen.keys.get("bound") or seen.keys["created"]
         return _part(Verdict.PASS, f"a scheduler looked at {seen.name}, which names {seen.scheduler}", key)
     for gang, pod in pods:
         ends = [t for t in (pod.deleting, pod.deleted) if t is not None]
-        end = min([unserved.told_until(evidence, "Pod"), *ends])
+        end = min([no_scheduler.told_until(evidence, "Pod"), *ends])
         watched = not any(evidence.gaps(kind, pod.created, end) for kind in ("Pod", "Event"))
         if watched and subjects.silent(evidence, given, pod.created, end):
             for_ = f"for {end - pod.created:.1f} s"
@@ -94,19 +95,19 @@ def _served(evidence: Evidence, given: subjects.Given) -> Finding:
                 Verdict.FAIL,
                 f"{text}{_phased(evidence, gang)}",
                 pod.keys["created"],
-                unserved.nobody_serves(pod.scheduler),
+                no_scheduler.nobody_serves(pod.scheduler),
                 violation=True,
             )
     gang = probes[0]
-    name, by = gang.scheduler, unserved.phased_by(evidence, gang.generations[-1])
+    name, by = gang.scheduler, no_scheduler.phased_by(evidence, gang.generations[-1])
     if by and by == name:
         return _part(Verdict.PASS, f"{by} speaks of the PodGroup of {gang.name}, as its pods name it")
     text = f"whether a scheduler serves the name {name} was not seen at a pod{_phased(evidence, gang)}"
-    return _part(Verdict.INCONCLUSIVE, text, "", *((unserved.nobody_serves(name),) if by else ()))
+    return _part(Verdict.INCONCLUSIVE, text, "", *((no_scheduler.nobody_serves(name),) if by else ()))
 
 
 def _phased(evidence: Evidence, gang: Gang) -> str:
-    by = unserved.phased_by(evidence, gang.generations[-1])
+    by = no_scheduler.phased_by(evidence, gang.generations[-1])
     return f"; its PodGroup got a phase, and {by} speaks of it" if by else ""
 
 
@@ -243,7 +244,7 @@ def phase_given(evidence: Evidence, given: subjects.Given) -> Finding:
     for gang, group in waits:
         first = group.phases[0][0] if group.phases else None
         ends = [
-            unserved.told_until(evidence, "PodGroup"),
+            no_scheduler.told_until(evidence, "PodGroup"),
             *([] if group.deleted is None else [group.deleted]),
         ]
         end = min(ends) if first is None else first

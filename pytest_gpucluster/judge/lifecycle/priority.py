@@ -7,7 +7,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, evictions, gates
 from pytest_gpucluster.evidence.scheduling.evictions import Taken
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import preempted, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.refusal import preemption
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 ORDERED = "of two gangs that wait in one queue, the one of higher priority is placed first"
@@ -173,12 +174,12 @@ def makes_room(evidence: Evidence, given: subjects.Given) -> Finding:
     bad = _not_taken(evidence, given, limits, every)
     if bad is not None:
         return bad
-    refused = preempted.refused_before(evidence)
+    refused = preemption.refused_before(evidence)
     if refused is not None:
         gang, said = refused
         text = f"nothing was taken: {gang.title} was refused at enqueue by {said.reporter} ({said.message})"
         return wording.finding(
-            Verdict.INCONCLUSIVE, TAKES, text, gang, causes=(preempted.REFUSED_BEFORE,), evidence=(said.key,)
+            Verdict.INCONCLUSIVE, TAKES, text, gang, causes=(preemption.REFUSED_BEFORE,), evidence=(said.key,)
         )
     if len({one.priority for one in every}) < 2:
         return wording.finding(Verdict.INCONCLUSIVE, TAKES, _one_rank(evidence))

@@ -3,8 +3,9 @@
 import dataclasses
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import attribution, controls, refused, rejected, subjects, wording
+from pytest_gpucluster.judge import attribution, controls, subjects, wording
 from pytest_gpucluster.judge.attribution import Answer
+from pytest_gpucluster.judge.refusal import admission, refusals
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
 REQUIRED = (
@@ -37,7 +38,7 @@ class _Asked:
 def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-004."""
     asked = _asked(evidence)
-    wanted = rejected.wanted_cases(given) or tuple(case for case in CASES if case in asked) or CASES
+    wanted = admission.wanted_cases(given) or tuple(case for case in CASES if case in asked) or CASES
     tried = {case: asked[case] for case in wanted if case in asked}
     if not tried:
         return wording.finding(
@@ -45,9 +46,9 @@ def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
         )
     answers = {case: one.answer for case, one in tried.items()}
     accepted = [one for one in answers.values() if one.accepted]
-    made = rejected.created(evidence, [one for one in answers.values() if not one.accepted])
+    made = admission.created(evidence, [one for one in answers.values() if not one.accepted])
     if accepted or made:
-        return rejected.violated(
+        return admission.violated(
             REQUIRED, "Jobs for such queues", tried=answers, accepted=accepted, made=made, causes=(ACCEPTED,)
         )
     keys = tuple(one.line.key for one in answers.values())
@@ -72,7 +73,7 @@ def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
     ran = _control(evidence, given, shut)
     if ran is None:
         return inconclusive("no fitting Job was seen to run on the queue while it was open")
-    unseen = rejected.unwatched(evidence, given, answers.values())
+    unseen = admission.unwatched(evidence, given, answers.values())
     if unseen:
         return inconclusive(unseen)
     first = next(iter(answers.values()))
@@ -117,7 +118,7 @@ def _queue(evidence: Evidence, answer: Answer) -> tuple[str, str]:
         "",
     )
     name = name or (ours[0] if len(ours) == 1 else "")
-    status = refused.queue_object(evidence, name, answer.line.t).get("status") if name else None
+    status = refusals.queue_object(evidence, name, answer.line.t).get("status") if name else None
     state = str(status.get("state") or "") if isinstance(status, dict) else ""
     return name, state
 

@@ -10,8 +10,9 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling import capacity, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import refused, subjects, unserved, wording
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang.all_or_nothing import EPSILON
+from pytest_gpucluster.judge.refusal import no_scheduler, refusals
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -56,7 +57,7 @@ def above_capability_refused(evidence: Evidence, given: subjects.Given) -> Findi
         return _overrun(evidence, given, over)
     named = subjects.cast(evidence, given, "subject")
     gangs = named if named is not None else subjects.everyone(evidence)
-    above = [(gang, excess) for gang in gangs if (excess := refused.excess_of(evidence, gang)) is not None]
+    above = [(gang, excess) for gang in gangs if (excess := refusals.excess_of(evidence, gang)) is not None]
     findings = [found for gang, excess in above if (found := _judge(evidence, given, gang, excess))]
     if named is None:
         findings += _kept_full(evidence, given)
@@ -65,21 +66,21 @@ def above_capability_refused(evidence: Evidence, given: subjects.Given) -> Findi
     return _not_tried(evidence, given, gangs, arranged=named is not None)
 
 
-def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, excess: refused.Excess) -> Finding | None:
+def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, excess: refusals.Excess) -> Finding | None:
     """Judge one gang that asks for more than its queue may have."""
     most = max(gang.generations, key=lambda gen: gen.most_held)
     if most.most_held:
         members = f"{wording.part(most.most_held, gang.minimum)} members bound"
         text = f"{gang.title} held places although {excess.text}: {members}"
         return _violated(evidence, given, text, gang, most.steps[0].key)
-    one = refused.for_good(evidence, gang)
+    one = refusals.for_good(evidence, gang)
     if one is None:
         return None
     total = _total(evidence, given, excess.resource)
     other = ""
     if total is not None and excess.asked > total:
         other = f"{excess.text}, and the cluster has {total}: which of the two refused it cannot be told"
-    finding = refused.decide(evidence, given, one, REQUIRED, other)
+    finding = refusals.decide(evidence, given, one, REQUIRED, other)
     spoken = {schedulers.limit_of_enqueue(said.message) for said in one.said}
     if finding.verdict is Verdict.PASS and spoken == {schedulers.OF_CLUSTER}:
         return dataclasses.replace(
@@ -118,7 +119,7 @@ def _by_queue(evidence: Evidence) -> dict[str, list[PodStory]]:
         if pod.scheduler == schedulers.DEFAULT_NAME:
             continue
         queue = _queue_of(pod, by_group, by_gang)
-        if fields.sub(refused.queue_object(evidence, queue), "spec", "capability"):
+        if fields.sub(refusals.queue_object(evidence, queue), "spec", "capability"):
             found.setdefault(queue, []).append(pod)
     return found
 
@@ -141,7 +142,7 @@ def _uses(evidence: Evidence, given: subjects.Given) -> Iterable[Use]:
                 moves.append((max(pod.bound, min(ends) - grain), -1, "", pod))
         held: dict[str, Fraction] = {}
         for t, by, key, pod in sorted(moves, key=lambda move: (move[0], move[1])):
-            now = refused.queue_object(evidence, queue, t) or refused.queue_object(evidence, queue)
+            now = refusals.queue_object(evidence, queue, t) or refusals.queue_object(evidence, queue)
             for resource, limit in fields.sub(now, "spec", "capability").items():
                 name = str(resource)
                 asked = fields.requested(pod.last, name)
@@ -224,7 +225,7 @@ def _next_is_too_much(
     evidence: Evidence, queue: str, members: Iterable[PodStory], pod: PodStory
 ) -> Use | None:
     """Return the resource of which one more pod would exceed the capability at the end, None where none would."""
-    for resource, stated in fields.sub(refused.queue_object(evidence, queue), "spec", "capability").items():
+    for resource, stated in fields.sub(refusals.queue_object(evidence, queue), "spec", "capability").items():
         name, limit = str(resource), fields.quantity(stated)
         held, asked = _held_at_end(members, name), fields.requested(pod.last, name)
         if asked > 0 and held <= limit < held + asked:
@@ -264,13 +265,13 @@ def _not_tried(
         unseen = _not_looked_at(evidence, given, gang)
         if unseen is not None:
             return unseen
-        one = refused.for_good(evidence, gang)
-        queue = refused.queue_object(evidence, gang.queue)
+        one = refusals.for_good(evidence, gang)
+        queue = refusals.queue_object(evidence, gang.queue)
         if (
             one is None
             or one.gate != schedulers.ENQUEUE
             or not queue
-            or refused.excess_of(evidence, gang) is not None
+            or refusals.excess_of(evidence, gang) is not None
         ):
             continue
         limit = fields.sub(queue, "spec", "capability")
@@ -290,7 +291,7 @@ def _not_tried(
 
 
 def _not_looked_at(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | None:
-    why = unserved.silence_of(evidence, given, gang)
+    why = no_scheduler.silence_of(evidence, given, gang)
     if why is None:
         return None
     text = f"{gang.title}: {why.text}, which is no refusal"

@@ -8,8 +8,9 @@ from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling import capacity, gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.evidence.scheduling.gates import Held
-from pytest_gpucluster.judge import controls, refused, subjects, wording
+from pytest_gpucluster.judge import controls, subjects, wording
 from pytest_gpucluster.judge.gang.all_or_nothing import EPSILON
+from pytest_gpucluster.judge.refusal import refusals
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 HARMLESS = (
@@ -228,7 +229,7 @@ def _blocks(evidence: Evidence, given: subjects.Given, gang: Gang, held: Held, *
     limits = subjects.of(evidence, given)
     others = subjects.cast(evidence, given, "blocked") if arranged else subjects.everyone(evidence)
     later = [g for g in others or () if g.uid != gang.uid and g.created >= gang.created and g.minimum > 1]
-    asked = refused.asked_by(gang)
+    asked = refusals.asked_by(gang)
     text = f"{gang.name} ({gang.minimum} members, none bound) was enqueued for {held.seconds:.1f} s"
     if held.said is not None:
         text += f" ({held.said.message[:120]})"

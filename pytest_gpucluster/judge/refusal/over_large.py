@@ -4,13 +4,14 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import pods
 from pytest_gpucluster.evidence.scheduling import gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
-from pytest_gpucluster.judge import refused, subjects, wording
-from pytest_gpucluster.judge.blocking import enqueued_blocks_control, refused_harms_nobody
-from pytest_gpucluster.judge.capability import above_capability_refused
-from pytest_gpucluster.judge.closed import closed_queue_refuses
-from pytest_gpucluster.judge.refused import BLOCKED, control_of
-from pytest_gpucluster.judge.rejected import invalid_rejected
-from pytest_gpucluster.judge.unserved import not_served_is_no_refusal
+from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge.refusal import refusals
+from pytest_gpucluster.judge.refusal.admission import invalid_rejected
+from pytest_gpucluster.judge.refusal.blocking import enqueued_blocks_control, refused_harms_nobody
+from pytest_gpucluster.judge.refusal.closed_queue import closed_queue_refuses
+from pytest_gpucluster.judge.refusal.no_scheduler import not_served_is_no_refusal
+from pytest_gpucluster.judge.refusal.queue_capability import above_capability_refused
+from pytest_gpucluster.judge.refusal.refusals import BLOCKED, control_of
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 
 __all__ = [
@@ -42,9 +43,9 @@ def over_large_refused(evidence: Evidence, given: subjects.Given) -> Finding:
     if held is not None:
         return held
     findings = [
-        refused.decide(evidence, given, one, REQUIRED, _others_limit(evidence, one.gang))
+        refusals.decide(evidence, given, one, REQUIRED, _others_limit(evidence, one.gang))
         for gang in gangs
-        if (one := refused.for_good(evidence, gang)) is not None
+        if (one := refusals.for_good(evidence, gang)) is not None
     ]
     if findings:
         return wording.telling(findings)
@@ -53,7 +54,7 @@ def over_large_refused(evidence: Evidence, given: subjects.Given) -> Finding:
 
 def _others_limit(evidence: Evidence, gang: Gang) -> str:
     """Return why a gang was refused by another limit than the cluster's, "" where it was not."""
-    excess = refused.excess_of(evidence, gang)
+    excess = refusals.excess_of(evidence, gang)
     return "" if excess is None else f"{excess.text}: that is the queue's limit, not the cluster's"
 
 

@@ -1,0 +1,1 @@
+"""Judges of refusals: who refused, for what, and whom it harmed."""
