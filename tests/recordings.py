@@ -9,19 +9,7 @@ from typing import Any
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
-from pytest_gpucluster.judge import (
-    dns_wait,
-    indexed,
-    network_wait,
-    rendezvous,
-    secondary,
-    stalls,
-    topology,
-    trainer,
-    training,
-    two_worlds,
-    unreachable,
-)
+from pytest_gpucluster.judge import trainer
 from pytest_gpucluster.judge.fabric import (
     bus_bandwidth,
     communicator,
@@ -78,6 +66,18 @@ from pytest_gpucluster.judge.plugins import (
     wait_for_master,
 )
 from pytest_gpucluster.judge.refusal import fair_share, over_large, preemption
+from pytest_gpucluster.judge.rendezvous import (
+    dns_wait,
+    indexed_job,
+    network_ready,
+    node_labels,
+    secondary_interface,
+    stall,
+    torchrun_world,
+    training_step,
+    two_worlds,
+    unreachable_endpoint,
+)
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -134,8 +134,8 @@ JUDGES = {
     "LIFE-010": finished_members.not_run_again,
     "LIFE-011": node_reboot.replaced_once,
     "LIFE-012": container_restarts.restarts_in_place_control,
-    "RDZV-001": rendezvous.one_world,
-    "RDZV-002": indexed.finds_its_members,
+    "RDZV-001": torchrun_world.one_world,
+    "RDZV-002": indexed_job.finds_its_members,
     "RDZV-003": dns_wait.bounded,
     "FAB-013": gloo_interface.on_declared_interface,
     "FAB-001": transport.on_declared,
@@ -157,13 +157,13 @@ JUDGES = {
     "MFU-003": possible_figures.possible,
     "MFU-004": smoke_loop.counts_right,
     "MFU-006": baseline.not_fallen,
-    "RDZV-004": unreachable.ends_explained,
+    "RDZV-004": unreachable_endpoint.ends_explained,
     "RDZV-005": two_worlds.apart,
-    "RDZV-006": training.agrees,
-    "RDZV-007": topology.labels_arrive,
-    "RDZV-008": network_wait.ready_first,
-    "RDZV-009": stalls.ends_named,
-    "RDZV-010": secondary.over_declared,
+    "RDZV-006": training_step.agrees,
+    "RDZV-007": node_labels.labels_arrive,
+    "RDZV-008": network_ready.ready_first,
+    "RDZV-009": stall.ends_named,
+    "RDZV-010": secondary_interface.over_declared,
     "REF-006": preemption.whole_or_surplus,
     "REF-009": fair_share.shares_by_weight,
     "LIFE-013": priority.orders_the_queue,

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import dns_wait, indexed, presuppositions
+from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.plugins import name_resolution
+from pytest_gpucluster.judge.rendezvous import dns_wait, indexed_job
 
 from ..scenarios.indexed import indexed_world, name_wait
 
@@ -14,7 +15,7 @@ from ..scenarios.indexed import indexed_world, name_wait
     level="must",
     documents="P",
     scenario=indexed_world,
-    judge=indexed.finds_its_members,
+    judge=indexed_job.finds_its_members,
     presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
     defects=[
         "network.dns-down",

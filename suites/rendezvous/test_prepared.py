@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import network_wait, presuppositions, topology
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.rendezvous import network_ready, node_labels
 
 from ..scenarios.prepared import prepared
 
@@ -13,8 +14,8 @@ from ..scenarios.prepared import prepared
     level="must",
     documents="E",
     scenario=prepared,
-    judge=topology.labels_arrive,
-    presupposes=[presuppositions.pods_ran, network_wait.peers_known],
+    judge=node_labels.labels_arrive,
+    presupposes=[presuppositions.pods_ran, network_ready.peers_known],
     defects=["access.nodes-hidden", "rendezvous.labels-not-exported", "rendezvous.labels-of-another-node"],
 )
 def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
@@ -32,8 +33,8 @@ def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
     level="should",
     documents="E",
     scenario=prepared,
-    judge=network_wait.ready_first,
-    presupposes=[presuppositions.pods_ran, network_wait.peers_known],
+    judge=network_ready.ready_first,
+    presupposes=[presuppositions.pods_ran, network_ready.peers_known],
     defects=[
         "node.init-not-awaited",
         "rendezvous.launched-early",

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions, stalls
-from pytest_gpucluster.judge import unreachable as judging
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.rendezvous import stall
+from pytest_gpucluster.judge.rendezvous import unreachable_endpoint as judging
 
 from ..scenarios.stuck import stalled, unreachable
 
@@ -32,7 +33,7 @@ def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[],
     level="must",
     documents="+",
     scenario=stalled,
-    judge=stalls.ends_named,
+    judge=stall.ends_named,
     presupposes=[presuppositions.pods_ran],
     defects=["rendezvous.stall-unnamed", "rendezvous.stall-unbounded", "node.keeps-exit-zero"],
 )

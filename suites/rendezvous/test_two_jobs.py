@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions, training, two_worlds
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.rendezvous import training_step, two_worlds
 
 from ..scenarios.two_jobs import two_jobs
 
@@ -31,8 +32,8 @@ def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
     level="must",
     documents="P",
     scenario=two_jobs,
-    judge=training.agrees,
-    presupposes=[presuppositions.pods_ran, training.ranks_met],
+    judge=training_step.agrees,
+    presupposes=[presuppositions.pods_ran, training_step.ranks_met],
     defects=[
         "rendezvous.loss-not-a-number",
         "rendezvous.fsdp-differs",

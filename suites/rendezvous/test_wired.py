@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions, secondary
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.rendezvous import secondary_interface
 
 from ..scenarios.wired import wired
 
@@ -13,8 +14,8 @@ from ..scenarios.wired import wired
     level="should",
     documents="E",
     scenario=wired,
-    judge=secondary.over_declared,
-    presupposes=[presuppositions.pods_ran, secondary.meeting_told],
+    judge=secondary_interface.over_declared,
+    presupposes=[presuppositions.pods_ran, secondary_interface.meeting_told],
     defects=["network.second-without-route", "rendezvous.meets-elsewhere", "rendezvous.reduces-elsewhere"],
 )
 def test_the_declared_interface_carries_the_fleet(settle: Callable[[], None]) -> None:

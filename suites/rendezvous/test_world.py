@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions, rendezvous
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.rendezvous import torchrun_world
 
 from ..scenarios.world import torch_world
 
@@ -13,7 +14,7 @@ from ..scenarios.world import torch_world
     level="must",
     documents="R J P",
     scenario=torch_world,
-    judge=rendezvous.one_world,
+    judge=torchrun_world.one_world,
     presupposes=[presuppositions.pods_ran],
     defects=["node.hostname-loopback"],
 )

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import dns_wait, indexed, presuppositions
+from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.fabric import gloo_interface
 from pytest_gpucluster.judge.plugins import name_resolution
+from pytest_gpucluster.judge.rendezvous import dns_wait, indexed_job
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -51,7 +52,7 @@ def real(name: str) -> Evidence:
 @pytest.mark.parametrize(
     ("scenario", "judge", "well", "without_dns"),
     [
-        ("indexed-world", indexed.finds_its_members, "pass", "fail"),
+        ("indexed-world", indexed_job.finds_its_members, "pass", "fail"),
         ("name-wait", dns_wait.bounded, "pass", "fail"),
         ("indexed-world", gloo_interface.on_declared_interface, "pass", "inconclusive"),
     ],
@@ -80,7 +81,7 @@ def test_without_dns_members_are_known_not_to_have_found_each_other() -> None:
 
 def test_members_that_trained_pass_and_are_named() -> None:
     """Indexes, host names, look-ups and the step were told by both."""
-    finding = judged(indexed.finds_its_members, world())
+    finding = judged(indexed_job.finds_its_members, world())
     assert finding.verdict == "pass"
     assert "indexed-world-0, indexed-world-1 resolve from all members" in finding.observed
 
@@ -88,7 +89,7 @@ def test_members_that_trained_pass_and_are_named() -> None:
 @pytest.mark.parametrize("name", [path.name for path in recordings.folders()])
 def test_no_recorded_stream_is_accused(name: str) -> None:
     """Indexed Jobs of recorded streams keep one pod an index, also where pods were made again."""
-    finding = indexed.finds_its_members(recordings.stream(name), {})
+    finding = indexed_job.finds_its_members(recordings.stream(name), {})
     assert finding.verdict == "inconclusive", finding.observed
 
 
@@ -99,7 +100,7 @@ def test_an_index_that_is_made_again_after_its_pod_left_is_no_second_one() -> No
         obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
     first = pods(leaves, "indexed-world-0")(base_index(world()))
-    assert "twice" not in judged(indexed.finds_its_members, first).observed
+    assert "twice" not in judged(indexed_job.finds_its_members, first).observed
 
 
 def base_index(evidence: Evidence) -> Evidence:
@@ -110,7 +111,7 @@ def base_index(evidence: Evidence) -> Evidence:
 
 def test_two_pods_of_one_index_are_named() -> None:
     """Both pods and the time from which they were two."""
-    finding = judged(indexed.finds_its_members, base_index(world()))
+    finding = judged(indexed_job.finds_its_members, base_index(world()))
     assert finding.verdict == "fail"
     assert "index 0 of Job.batch/indexed-world exists twice" in finding.observed
 
@@ -122,7 +123,7 @@ def test_a_name_that_leads_elsewhere_is_named_with_both_addresses() -> None:
         for told in word["names"].values():
             told["addresses"] = ["10.9.9.9"]
 
-    finding = judged(indexed.finds_its_members, base.on("waited", elsewhere)(world()))
+    finding = judged(indexed_job.finds_its_members, base.on("waited", elsewhere)(world()))
     assert finding.verdict == "fail"
     assert "is 10.9.9.9 from indexed-world-0" in finding.observed
 
@@ -135,11 +136,11 @@ def test_a_pod_without_subdomain_has_no_name_and_the_fix_says_so() -> None:
             told.update(addresses=[], kind="unknown", error="Name or service not known")
 
     lost = base.on("waited", unknown)(world())
-    finding = judged(indexed.finds_its_members, lost)
+    finding = judged(indexed_job.finds_its_members, lost)
     assert finding.verdict == "fail"
-    assert finding.causes == (indexed.NOT_PUBLISHED,)
+    assert finding.causes == (indexed_job.NOT_PUBLISHED,)
     bare = pods(lambda obj: obj["spec"].pop("subdomain", None))(lost)
-    assert judged(indexed.finds_its_members, bare).causes == (indexed.NO_SUBDOMAIN,)
+    assert judged(indexed_job.finds_its_members, bare).causes == (indexed_job.NO_SUBDOMAIN,)
 
 
 def test_a_member_that_failed_before_it_trained_is_a_failure() -> None:
@@ -152,16 +153,16 @@ def test_a_member_that_failed_before_it_trained_is_a_failure() -> None:
                 status["state"]["terminated"]["exitCode"] = 1
 
     failed = pods(fails, "indexed-world-1")(base.drop("trained")(world()))
-    finding = judged(indexed.finds_its_members, failed)
+    finding = judged(indexed_job.finds_its_members, failed)
     assert finding.verdict == "fail"
     assert "ended with 1" in finding.observed
     silent = base.without(failed, lambda line: line.type == "LOG")
-    assert judged(indexed.finds_its_members, silent).verdict == "inconclusive"
+    assert judged(indexed_job.finds_its_members, silent).verdict == "inconclusive"
 
 
 def test_nothing_to_judge() -> None:
     """No Indexed Job in a Volcano stream."""
-    assert indexed.finds_its_members(recordings.healthy(), {}).verdict == "inconclusive"
+    assert indexed_job.finds_its_members(recordings.healthy(), {}).verdict == "inconclusive"
 
 
 # --- RDZV-003 ---

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import network_wait, topology
 from pytest_gpucluster.judge.plugins import name_resolution
+from pytest_gpucluster.judge.rendezvous import network_ready, node_labels
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -21,7 +21,7 @@ def evidence() -> Evidence:
 
 def judged(changed: Evidence) -> Any:
     """Return what the judge finds."""
-    return network_wait.ready_first(changed, changed.given)
+    return network_ready.ready_first(changed, changed.given)
 
 
 def of_held(event: str, change: Callable[[dict[str, Any]], Any]) -> Evidence:
@@ -87,7 +87,7 @@ def test_a_network_that_never_came_names_the_interface(
     finding = judged(changed)
     assert (finding.verdict, finding.violation) == ("fail", False)
     assert text in finding.observed
-    assert finding.causes == (network_wait.INTERFACE,)
+    assert finding.causes == (network_ready.INTERFACE,)
 
 
 def test_peers_that_do_not_answer_are_told_from_unknown_names() -> None:
@@ -99,15 +99,15 @@ def test_peers_that_do_not_answer_are_told_from_unknown_names() -> None:
         word.update(ok=False, error="prepared-late-0.prepared-late does not answer over eth0 within 10 s")
 
     changed = base.drop("launching")(of_held("gate", silent))
-    assert judged(changed).causes == (network_wait.PEERS,)
-    assert network_wait.peers_known(changed, changed.given).held is True
+    assert judged(changed).causes == (network_ready.PEERS,)
+    assert network_ready.peers_known(changed, changed.given).held is True
 
     def unknown(word: dict[str, Any]) -> None:
         silent(word)
         for one in word["peers"].values():
             one.update(address="")
 
-    state = network_wait.peers_known(of_held("gate", unknown), evidence().given)
+    state = network_ready.peers_known(of_held("gate", unknown), evidence().given)
     assert state.held is False
     assert name_resolution.NO_SERVER in state.causes
 
@@ -141,7 +141,7 @@ def test_lines_told_twice_change_nothing() -> None:
 @pytest.mark.parametrize("name", [path.name for path in recordings.folders()])
 def test_no_recorded_stream_is_judged(name: str) -> None:
     """Streams of others tell of no such wait."""
-    assert network_wait.ready_first(recordings.stream(name), {}).verdict == "inconclusive"
+    assert network_ready.ready_first(recordings.stream(name), {}).verdict == "inconclusive"
 
 
 # --- RDZV-007 ---
@@ -149,7 +149,7 @@ def test_no_recorded_stream_is_judged(name: str) -> None:
 
 def arrived(changed: Evidence, **more: Any) -> Any:
     """Return what the judge of labels finds."""
-    return topology.labels_arrive(changed, {**changed.given, **more})
+    return node_labels.labels_arrive(changed, {**changed.given, **more})
 
 
 def test_labels_of_the_own_node_pass_with_their_number() -> None:
@@ -163,10 +163,10 @@ def test_labels_of_the_own_node_pass_with_their_number() -> None:
 @pytest.mark.parametrize(
     ("code", "error", "cause"),
     [
-        (403, 'nodes "gpu-0" is forbidden: User "x" cannot get resource', topology.FORBIDDEN),
-        (401, "Unauthorized", topology.FORBIDDEN),
-        (0, "timed out", topology.UNREACHABLE),
-        (200, "", topology.NOT_SHARED),
+        (403, 'nodes "gpu-0" is forbidden: User "x" cannot get resource', node_labels.FORBIDDEN),
+        (401, "Unauthorized", node_labels.FORBIDDEN),
+        (0, "timed out", node_labels.UNREACHABLE),
+        (200, "", node_labels.NOT_SHARED),
     ],
 )
 def test_empty_where_the_node_has_a_label_tells_why(code: int, error: str, cause: object) -> None:
@@ -188,9 +188,9 @@ def test_empty_where_the_node_has_a_label_tells_why(code: int, error: str, cause
 def test_a_variable_that_is_not_exported_is_told_from_a_file_that_is_not_shared() -> None:
     """The first was written; the second never was."""
     bare = of_held("launching", lambda w: w.update(env={}))
-    assert arrived(bare).causes == (topology.NOT_EXPORTED,)
+    assert arrived(bare).causes == (node_labels.NOT_EXPORTED,)
     unwritten = base.drop("labels")(bare)
-    assert arrived(unwritten).causes == (topology.NOT_SHARED,)
+    assert arrived(unwritten).causes == (node_labels.NOT_SHARED,)
 
 
 def test_labels_of_another_node_name_both() -> None:
@@ -198,7 +198,7 @@ def test_labels_of_another_node_name_both() -> None:
     finding = arrived(of_held("launching", lambda w: w["env"].update(NODE_HOSTNAME="elsewhere")))
     assert finding.verdict == "fail"
     assert "is elsewhere, the node gpu-" in finding.observed
-    assert finding.causes == (topology.OTHER_NODE,)
+    assert finding.causes == (node_labels.OTHER_NODE,)
 
 
 def test_a_value_for_a_label_that_no_node_has_is_wrong() -> None:
@@ -240,10 +240,10 @@ def test_an_init_container_that_fails_for_a_missing_label_fails_the_row() -> Non
     of_pods = mutants.each(lost, lambda line: line.kind == "Pod" and "late" in line.name, fails)
     finding = arrived(of_pods)
     assert finding.verdict == "fail"
-    assert finding.causes == (topology.FAILED,)
+    assert finding.causes == (node_labels.FAILED,)
 
 
 @pytest.mark.parametrize("name", [path.name for path in recordings.folders()])
 def test_no_recorded_stream_tells_labels(name: str) -> None:
     """Streams of others have no such words."""
-    assert topology.labels_arrive(recordings.stream(name), {}).verdict == "inconclusive"
+    assert node_labels.labels_arrive(recordings.stream(name), {}).verdict == "inconclusive"

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import presuppositions, stalls, unreachable
+from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.rendezvous import stall, unreachable_endpoint
 from tests import recordings
 
 START = "Starting elastic_operator with launch configs"
@@ -49,7 +50,7 @@ def exit_codes(code: int, name: str = "") -> Callable[[Evidence], Evidence]:
 )
 def test_what_torch_says_of_a_rendezvous_that_it_could_not_reach(lines, verdict: str):
     """The bound is the one that the message names, else the launcher's own; connecting may overshoot it."""
-    finding = unreachable.ends_explained(logged(*lines), {})
+    finding = unreachable_endpoint.ends_explained(logged(*lines), {})
     assert finding.verdict == verdict, finding.observed
     assert verdict != "fail" or finding.causes
 
@@ -57,7 +58,7 @@ def test_what_torch_says_of_a_rendezvous_that_it_could_not_reach(lines, verdict:
 def test_a_declared_bound_counts():
     """What is declared is shorter than the launcher's default."""
     lines = [(1.0, START), (400.0, "RendezvousTimeoutError")]
-    finding = unreachable.ends_explained(logged(*lines), {"join_timeout": 60})
+    finding = unreachable_endpoint.ends_explained(logged(*lines), {"join_timeout": 60})
     assert finding.verdict == "fail"
     assert "its bound is 60 s" in finding.observed
 
@@ -65,7 +66,7 @@ def test_a_declared_bound_counts():
 def test_a_member_that_fails_with_0_hides_its_failure():
     """The Job would count it as done."""
     evidence = exit_codes(0, "name-worker")(recordings.embedded("unreachable"))
-    finding = unreachable.ends_explained(evidence, evidence.given)
+    finding = unreachable_endpoint.ends_explained(evidence, evidence.given)
     assert finding.verdict == "fail"
     assert "ended with 0" in finding.observed
 
@@ -75,7 +76,7 @@ def test_a_member_that_reached_its_endpoint_shows_nothing():
     evidence = mutants.without(
         recordings.embedded("unreachable"), lambda line: '"resolved"' in str(line.data.get("line"))
     )
-    assert unreachable.ends_explained(evidence, evidence.given).verdict == "inconclusive"
+    assert unreachable_endpoint.ends_explained(evidence, evidence.given).verdict == "inconclusive"
 
 
 def test_what_stands_between_is_another_matter():
@@ -89,7 +90,7 @@ def test_what_stands_between_is_another_matter():
 def test_ranks_that_stand_are_named_with_place_and_line():
     """All three places, none of them the rank that went on."""
     evidence = recordings.embedded("stalled")
-    finding = stalls.ends_named(evidence, evidence.given)
+    finding = stall.ends_named(evidence, evidence.given)
     assert finding.verdict == "pass"
     for place, function in (
         ("import", "shard_reader.py"),
@@ -104,7 +105,7 @@ def test_ranks_that_stand_are_named_with_place_and_line():
 def test_a_rank_that_stands_and_ends_with_0_fails():
     """Nobody would notice."""
     evidence = exit_codes(0, "rank-2")(recordings.embedded("stalled"))
-    finding = stalls.ends_named(evidence, evidence.given)
+    finding = stall.ends_named(evidence, evidence.given)
     assert finding.verdict == "fail"
     assert "rank 2" in finding.observed
 
@@ -113,7 +114,7 @@ def test_a_place_that_was_to_be_tried_and_was_not_leaves_the_row_open():
     """Three places were arranged."""
     evidence = recordings.embedded("stalled")
     given = {**evidence.given, "stalls": ["1:import", "2:restore", "3:data", "0:import"]}
-    finding = stalls.ends_named(evidence, given)
+    finding = stall.ends_named(evidence, given)
     assert finding.verdict == "inconclusive"
     assert "0:import" in finding.observed
 
@@ -135,6 +136,6 @@ def test_a_watchdog_that_accuses_a_rank_that_went_on_fails():
         for text in dump
     ]
     told = mutants.with_lines(evidence, [*evidence.lines, *recordings.evidence_of(lines).lines])
-    finding = stalls.ends_named(told, evidence.given)
+    finding = stall.ends_named(told, evidence.given)
     assert finding.verdict == "fail"
     assert "rank 0" in finding.observed

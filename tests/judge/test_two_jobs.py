@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import training, two_worlds
+from pytest_gpucluster.judge.rendezvous import training_step, two_worlds
 from pytest_gpucluster.mutants import base
 from tests import amount, recordings
 
@@ -183,7 +183,7 @@ def test_a_world_of_all_four_is_mixed() -> None:
 
 def test_steps_that_agree_tell_how_far_they_are_apart() -> None:
     """The number has its bound and where that comes from."""
-    finding = found(training.agrees, evidence())
+    finding = found(training_step.agrees, evidence())
     assert finding.verdict == "pass"
     (number,) = finding.numbers
     assert 0 <= number.value < number.bound
@@ -195,10 +195,10 @@ def test_steps_that_agree_tell_how_far_they_are_apart() -> None:
 def test_what_is_no_number_fails_and_names_the_rank(way: str, value: object) -> None:
     """NaN, infinity or nonsense as a loss."""
     changed = on("stepped", lambda w: w[way].update(losses=[value] * 2), LEFT_MASTER)
-    finding = found(training.agrees, changed)
+    finding = found(training_step.agrees, changed)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert f"rank 0 on {LEFT_MASTER}" in finding.observed
-    assert training.WAYS[way] in finding.observed
+    assert training_step.WAYS[way] in finding.observed
     assert finding.numbers[0].value is None
 
 
@@ -215,7 +215,7 @@ def test_what_is_no_number_fails_and_names_the_rank(way: str, value: object) -> 
 )
 def test_each_departure_is_named(change: Callable[[dict[str, Any]], None], text: str) -> None:
     """What differs, where, and by how much."""
-    finding = found(training.agrees, on("stepped", change, LEFT_MASTER))
+    finding = found(training_step.agrees, on("stepped", change, LEFT_MASTER))
     assert finding.verdict == "fail"
     assert text in finding.observed
 
@@ -234,14 +234,14 @@ def test_each_departure_is_named(change: Callable[[dict[str, Any]], None], text:
 )
 def test_what_was_not_told_leaves_the_row_open(change: Callable[[dict[str, Any]], None]) -> None:
     """A part that lacks is neither a pass nor a fail."""
-    assert found(training.agrees, on("stepped", change, LEFT_MASTER)).verdict == "inconclusive"
+    assert found(training_step.agrees, on("stepped", change, LEFT_MASTER)).verdict == "inconclusive"
 
 
 def test_a_rank_that_died_in_its_steps_fails_with_its_code() -> None:
     """It met the others and told no step."""
     lost = base.drop("stepped", alone=True)(evidence())
-    assert found(training.agrees, lost).verdict == "inconclusive"
-    finding = found(training.agrees, failed(lost, "two-jobs-left-worker-0", 137))
+    assert found(training_step.agrees, lost).verdict == "inconclusive"
+    finding = found(training_step.agrees, failed(lost, "two-jobs-left-worker-0", 137))
     assert finding.verdict == "fail"
     assert "rank 1 told no step" in finding.observed
     assert "ended with 137" in finding.observed
@@ -252,7 +252,7 @@ def test_a_step_line_that_is_cut_leaves_the_row_open() -> None:
     changed = lines(
         lambda line, text: [text[:200]] if "stepped" in text and line.data["pod"] == LEFT_MASTER else [text]
     )
-    finding = found(training.agrees, failed(changed, LEFT_MASTER))
+    finding = found(training_step.agrees, failed(changed, LEFT_MASTER))
     assert finding.verdict == "inconclusive"
     assert "is cut" in finding.observed
 
@@ -264,25 +264,25 @@ def test_of_two_lines_of_one_rank_the_wrong_one_counts() -> None:
         wrong = text.replace('"ok":true', "").replace('"far":', '"far":0.5,"near":')
         return [wrong, text] if "stepped" in text and line.data["pod"] == LEFT_MASTER else [text]
 
-    assert found(training.agrees, lines(twice)).verdict == "fail"
-    assert found(training.agrees, lines(lambda _, text: [text, text])).verdict == "pass"
+    assert found(training_step.agrees, lines(twice)).verdict == "fail"
+    assert found(training_step.agrees, lines(lambda _, text: [text, text])).verdict == "pass"
 
 
 def test_ranks_that_never_met_are_a_missing_ground() -> None:
     """Known to be false where a member failed, not known where none did."""
     alone = base.drop("stepped")(base.drop("exchanged")(evidence()))
-    assert training.ranks_met(alone, alone.given).held is None
+    assert training_step.ranks_met(alone, alone.given).held is None
     down = failed(alone, LEFT_MASTER)
-    state = training.ranks_met(down, down.given)
+    state = training_step.ranks_met(down, down.given)
     assert state.held is False
     assert state.causes == (two_worlds.NOT_FORMED,)
-    assert training.ranks_met(evidence(), evidence().given).held is True
+    assert training_step.ranks_met(evidence(), evidence().given).held is True
 
 
 @pytest.mark.parametrize("name", [path.name for path in recordings.folders()])
 def test_no_recorded_stream_is_judged(name: str) -> None:
     """Streams of others have no such words."""
-    for judge in (two_worlds.apart, training.agrees):
+    for judge in (two_worlds.apart, training_step.agrees):
         assert judge(recordings.stream(name), {}).verdict == "inconclusive"
 
 
@@ -297,7 +297,9 @@ VALUES = st.recursive(
 @given(data=st.data())
 def test_no_value_makes_a_judge_raise_or_pass(data: st.DataObject) -> None:
     """Whatever stands in a fact: an answer; a pass only where the value is the one that was told."""
-    event, judge = data.draw(st.sampled_from([("exchanged", two_worlds.apart), ("stepped", training.agrees)]))
+    event, judge = data.draw(
+        st.sampled_from([("exchanged", two_worlds.apart), ("stepped", training_step.agrees)])
+    )
     key = data.draw(st.sampled_from(["got", "nonce", "rank", "world", "reference", "ddp", "fsdp", "moved"]))
     value = data.draw(VALUES)
     changed = on(event, lambda w: w.update({key: value}) if key in w else None)

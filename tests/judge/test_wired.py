@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import secondary
+from pytest_gpucluster.judge.rendezvous import secondary_interface
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -20,7 +20,7 @@ def evidence() -> Evidence:
 
 def judged(changed: Evidence, **more: Any) -> Any:
     """Return what the judge finds."""
-    return secondary.over_declared(changed, {**changed.given, **more})
+    return secondary_interface.over_declared(changed, {**changed.given, **more})
 
 
 def wired(change: Callable[[dict[str, Any]], Any], member: str = "wired-1") -> Evidence:
@@ -59,12 +59,12 @@ def test_a_second_interface_without_route_is_told_from_names_and_variables() -> 
     finding = judged(recorded)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "connected from eth0 to 10.89." in finding.observed
-    assert finding.causes == (secondary.ROUTE,)
+    assert finding.causes == (secondary_interface.ROUTE,)
     assert " on gpu-" in finding.where[0]
 
 
 @pytest.mark.parametrize(
-    ("part", "cause"), [("rendezvous", secondary.NAMED), ("collective", secondary.UNSET)]
+    ("part", "cause"), [("rendezvous", secondary_interface.NAMED), ("collective", secondary_interface.UNSET)]
 )
 def test_a_connection_of_the_first_network_names_rank_and_part(part: str, cause: object) -> None:
     """The rendezvous by a name, collectives by a variable."""
@@ -153,12 +153,12 @@ def test_a_first_member_whose_name_is_unknown_is_a_missing_ground() -> None:
     """DNS is no matter of the interface."""
     _, act = mutants.MUTANTS["rendezvous.nobody-asks"]
     changed = act(evidence())
-    assert secondary.meeting_told(changed, changed.given).held is False
-    assert secondary.meeting_told(evidence(), evidence().given).held is True
+    assert secondary_interface.meeting_told(changed, changed.given).held is False
+    assert secondary_interface.meeting_told(evidence(), evidence().given).held is True
 
 
 @pytest.mark.parametrize("name", [path.name for path in recordings.folders()])
 def test_no_recorded_stream_is_judged(name: str) -> None:
     """Streams of others tell no connections."""
     told = {"secondary": {"interface": "net1"}}
-    assert secondary.over_declared(recordings.stream(name), told).verdict == "inconclusive"
+    assert secondary_interface.over_declared(recordings.stream(name), told).verdict == "inconclusive"

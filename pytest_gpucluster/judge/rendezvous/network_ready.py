@@ -15,8 +15,9 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import dns_wait, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.plugins import name_resolution
+from pytest_gpucluster.judge.rendezvous import dns_wait
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (

@@ -1,0 +1,1 @@
+"""Judges of how ranks find each other."""
