@@ -9,7 +9,6 @@ from typing import Any
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
-from pytest_gpucluster.judge import trainer
 from pytest_gpucluster.judge.fabric import (
     bus_bandwidth,
     communicator,
@@ -78,6 +77,7 @@ from pytest_gpucluster.judge.rendezvous import (
     two_worlds,
     unreachable_endpoint,
 )
+from pytest_gpucluster.judge.trainer import further_schedulers
 from tests import documents
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recorded"
@@ -168,7 +168,7 @@ JUDGES = {
     "REF-009": fair_share.shares_by_weight,
     "LIFE-013": priority.orders_the_queue,
     "LIFE-014": priority.makes_room,
-    "TRN-003": trainer.further_hold,
+    "TRN-003": further_schedulers.further_hold,
     "KUE-001": rows.runs_once_admitted,
     "KUE-002": rows.over_quota_held,
     "KUE-003": rows.take_turns,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import trainer
+from pytest_gpucluster.judge.trainer import further_schedulers
 
 from ..scenarios.further import further
 
@@ -13,7 +13,7 @@ from ..scenarios.further import further
     level="should",
     documents="+",
     scenario=further,
-    judge=trainer.further_hold,
+    judge=further_schedulers.further_hold,
     defects=[
         "native.gate-off",
         "native.binds-partially",

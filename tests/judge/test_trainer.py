@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.judge import trainer
+from pytest_gpucluster.judge.trainer import further_schedulers
 from tests import recordings
 
 FURTHER = recordings.embedded("further")
@@ -13,10 +13,10 @@ FURTHER = recordings.embedded("further")
 
 def test_native_gangs_hold_on_the_embedded_cluster():
     """The finding names the scheduler and what held; its numbers say whose they are."""
-    found = trainer.further_hold(FURTHER, FURTHER.given)
+    found = further_schedulers.further_hold(FURTHER, FURTHER.given)
     assert found.verdict == "pass"
     assert found.observed.startswith("native: ")
-    for word in trainer.JUDGES:
+    for word in further_schedulers.JUDGES:
         assert f"{word} holds" in found.observed
     assert {number.name.partition(":")[0] for number in found.numbers} == {"native"}
 
@@ -24,7 +24,7 @@ def test_native_gangs_hold_on_the_embedded_cluster():
 def test_nothing_tried_is_not_decided():
     """A profile without further schedulers has no such evidence; evidence without gangs decides nothing."""
     empty = Evidence((), header={"given": {}})
-    assert trainer.further_hold(empty, {}).verdict == "inconclusive"
+    assert further_schedulers.further_hold(empty, {}).verdict == "inconclusive"
 
 
 def test_two_schedulers_are_judged_apart():
@@ -44,7 +44,7 @@ def test_two_schedulers_are_judged_apart():
     roles |= {role.replace("native:", "kueue:"): who for role, who in roles.items()}
     lines = [dataclasses.replace(line, index=n) for n, line in enumerate([*FURTHER.lines, *again])]
     both = Evidence(lines, header=FURTHER.header, spans=FURTHER.spans)
-    found = trainer.further_hold(both, {**FURTHER.given, "roles": roles})
+    found = further_schedulers.further_hold(both, {**FURTHER.given, "roles": roles})
     assert found.verdict == "inconclusive"
     assert found.observed.startswith("kueue, ")
     assert "native: two gangs for the room of one holds" in found.observed
@@ -61,4 +61,4 @@ def test_runs_whole_on_recorded_gangs(stream, roles, verdict):
     """Of two gangs the first that was whole must have run whole; half started jobs never were."""
     evidence = recordings.stream(stream)
     given = {"roles": {role: [{"kind": "Job.batch", "name": role, "uid": ""}] for role in roles}}
-    assert trainer.runs(evidence, given).verdict == verdict
+    assert further_schedulers.runs(evidence, given).verdict == verdict
