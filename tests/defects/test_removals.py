@@ -45,7 +45,7 @@ def test_no_row_passes_without_a_piece_that_it_needs(scenario):
 
 def test_the_table_names_judges_that_there_are():
     """An entry under a misspelt name would ask nothing of anybody."""
-    judges = {f"{row.judge.__module__.rpartition('.')[2]}.{row.judge.__name__}" for row in matrix.rows()}
+    judges = {needs_of_judges.name_of(row.judge) for row in matrix.rows()}
     assert set(needs_of_judges.NEEDED) <= judges
 
 

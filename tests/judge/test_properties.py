@@ -25,7 +25,8 @@ NAMES = [
 
 PRESUPPOSED = (
     presuppositions.gang_gate_reached, presuppositions.pods_ran, presuppositions.master_name_resolves,
-    presuppositions.scheduler_answers, presuppositions.control_ran, presuppositions.ranks_wired, presuppositions.members_made,
+    presuppositions.scheduler_answers, presuppositions.control_ran, presuppositions.ranks_wired,
+    presuppositions.members_made,
     presuppositions.eviction_permitted, presuppositions.commands_permitted,
 )  # fmt: skip
 

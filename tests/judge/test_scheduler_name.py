@@ -173,7 +173,12 @@ OWN = 'admission webhook "validatejob.volcano.sh" denied the request: {}'
         (400, OWN.format("job 'minAvailable' must be >= 0"), FAIL, scheduler_parts.ADMISSION),
         (400, 'admission webhook "deny.kyverno.svc" denied the request: image', NO, scheduler_parts.FOREIGN),
         (403, "jobs.batch.volcano.sh is forbidden: User cannot create", NO, scheduler_parts.NOT_TAKEN),
-        (500, 'Internal error: failed calling webhook "mutatejob.volcano.sh": no endpoints', FAIL, scheduler_parts.SILENT),
+        (
+            500,
+            'Internal error: failed calling webhook "mutatejob.volcano.sh": no endpoints',
+            FAIL,
+            scheduler_parts.SILENT,
+        ),
         (503, "the server is currently unable to handle the request", NO, scheduler_parts.NOT_TAKEN),
     ],
 )  # fmt: skip

@@ -121,7 +121,8 @@ def minimum_above_rest(s: Situation) -> Iterator[Suspect]:
         of = " (parallelism)" if parallelism == least else ""
         room, _ = room_words(s)
         cause = Cause(
-            f"the gang's minimum is {least}{of} and {wording.count(rest, 'pod')} {'is' if rest == 1 else 'are'} left of "
+            f"the gang's minimum is {least}{of} and {wording.count(rest, 'pod')} {'is' if rest == 1 else 'are'} "
+            "left of "
             f"{completions} completions: it can never be placed",
             f"lower minMember of the PodGroup to {rest} (kubectl edit podgroups.{group}{s.space} {line.name}), or make "
             "completions a multiple of parallelism, and submit the Job anew",
@@ -129,7 +130,8 @@ def minimum_above_rest(s: Situation) -> Iterator[Suspect]:
         seen = f"the scheduler says: {said[-1].message}" if said else "the scheduler says nothing about it"
         yield fault(
             "minimum-above-rest", Stage.PLACE, cause, seen + (f"; {room}" if room else ""), SURE if sure else LIKELY,
-            where=(*wording.places(s.unbound), f"PodGroup/{line.name}"), evidence=(line.key, *(w.key for w in said[-1:])),
+            where=(*wording.places(s.unbound), f"PodGroup/{line.name}"),
+            evidence=(line.key, *(w.key for w in said[-1:])),
             look=(f"kubectl describe podgroups.{group}{s.space} {line.name}",),
         )  # fmt: skip
         return
@@ -143,7 +145,8 @@ def rest_waits(s: Situation) -> Iterator[Suspect]:
         return
     said = [w.message for p in s.unbound for w in p.waiting[-1:] if w.message]
     cause = Cause(
-        f"{wording.count(len(s.unbound), 'pod')} of the Job {'waits' if len(s.unbound) == 1 else 'wait'} for a node, and "
+        f"{wording.count(len(s.unbound), 'pod')} of the Job {'waits' if len(s.unbound) == 1 else 'wait'} for a "
+        "node, and "
         "none of it runs",
         "look at what the scheduler says of them, and at the gang's minimum against what is left to be run",
     )

@@ -134,7 +134,8 @@ def scheduler_silent(s: Situation) -> Iterator[Suspect]:
     )
     yield fault(
         "scheduler-silent", Stage.SCHEDULER, wording.SCHEDULER_SILENT, seen, where=(f"PodGroup/{group.name}",),
-        evidence=(group.key,), rows=("REF-008", "INV-001"), look=(COMPONENTS, *wording.repeat(s.gang)) if s.gang else (),
+        evidence=(group.key,), rows=("REF-008", "INV-001"),
+        look=(COMPONENTS, *wording.repeat(s.gang)) if s.gang else (),
     )  # fmt: skip
 
 

@@ -161,7 +161,8 @@ def restart_in_place(s: Situation) -> Iterator[Suspect]:
     seen += f"; last line: {last!r}" if last else ""
     seen += f"; {held} are held meanwhile" if held else ""
     yield fault(
-        "restart-in-place", Stage.RUN, cause, seen, where=wording.places(again), rows=("LIFE-012", "LIFE-007", "LIFE-004"),
+        "restart-in-place", Stage.RUN, cause, seen, where=wording.places(again),
+        rows=("LIFE-012", "LIFE-007", "LIFE-004"),
         evidence=tuple(p.keys.get("running") or p.keys["created"] for p in again[:4]),
         look=(f"kubectl logs{s.space} {worst.name} -c {container} --previous",), symptom=True,
     )  # fmt: skip

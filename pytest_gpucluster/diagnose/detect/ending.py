@@ -278,7 +278,8 @@ def ending_pods(s: Situation) -> Iterator[Suspect]:
         )
         cause = Cause(
             f"pods that were deleted do not go away: {why}",
-            f"look at the nodes {wording.listed(sorted({p.node for p in stuck if p.node}), 4) or '-'}: kubelet, storage "
+            f"look at the nodes {wording.listed(sorted({p.node for p in stuck if p.node}), 4) or '-'}: kubelet, "
+            "storage "
             "that hangs, a process in uninterruptible sleep",
         )
         seen = wording.listed(

@@ -11,10 +11,9 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, no
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.scheduling import half_placement
-from pytest_gpucluster.evidence.scheduling.half_placement import Half
+from pytest_gpucluster.evidence.scheduling.half_placement import Half, halves
 from pytest_gpucluster.judge import subjects, wording
-from pytest_gpucluster.judge.gang import half_placement as half
+from pytest_gpucluster.judge.gang import half_placement
 from pytest_gpucluster.requirement import Cause, Verdict
 
 QUOTA = re.compile(r"exceeded quota: (?P<quota>[\w.-]+)")
@@ -81,7 +80,7 @@ def half_placed(s: Situation) -> Iterator[Suspect]:
         return
     if s.unbound and not any(fields.resources(p.last) for p in s.unbound):
         return  # members that ask for nothing are not held by the gang's gate: another detector's
-    finding = half.half_placed(s.evidence, {}, (s.gang,), "all or nothing")
+    finding = half_placement.half_placed(s.evidence, {}, (s.gang,), "all or nothing")
     if finding is not None and finding.verdict is Verdict.FAIL:
         seen, causes, where, keys = finding.observed, finding.causes, finding.where, finding.evidence
     else:
@@ -114,7 +113,7 @@ def _half_now(s: Situation) -> Half | None:
     """Return the half placement that stands now and has stood since the last bind: a snapshot was not watched."""
     if s.gang is None or s.evidence.spans or s.was_whole:
         return None
-    open_ = [one for one in half_placement.halves(s.evidence, s.gang) if one.open]
+    open_ = [one for one in halves(s.evidence, s.gang) if one.open]
     last = max((p.bound for p in s.bound if p.bound is not None), default=s.now)
     if not open_ or s.now - last <= s.patience:
         return None

@@ -62,7 +62,10 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
     if not said:
         return
     text, keys = said
-    base = f"{wording.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: {words.short(text, 600)}"
+    base = (
+        f"{wording.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: "
+        f"{words.short(text, 600)}"
+    )
     stage = Stage.PLACE
     if s.was_whole and s.held:
         yield _lost_member(s, base, text, keys)
@@ -114,7 +117,8 @@ def _no_node_matches(s: Situation) -> Cause | None:
     })  # fmt: skip
     has = f"nodes have {key}={wording.listed(values, 4)}" if values else f"no node has the label {key}"
     return Cause(
-        f"no node matches the nodeSelector or node affinity of the pods: they ask for {wording.listed(missing, 3)}, {has}",
+        "no node matches the nodeSelector or node affinity of the pods: they ask for "
+        f"{wording.listed(missing, 3)}, {has}",
         "correct the selector in the task templates, or label the nodes (kubectl label node)",
     )
 
@@ -144,7 +148,8 @@ def best_effort(s: Situation) -> Iterator[Suspect]:
     if s.gang is None or s.ended or not bare or s.now - min(p.created for p in bare) <= s.silent:
         return
     cause = Cause(
-        f"{wording.listed([p.name for p in bare], 4)} ask for nothing, not even CPU: the gang does not wait for them and "
+        f"{wording.listed([p.name for p in bare], 4)} ask for nothing, not even CPU: the gang does not wait for "
+        "them and "
         "the scheduler's backfill places them one by one, if at all",
         "give every container of every task requests (a little CPU and memory will do, GPUs where they are used)",
     )

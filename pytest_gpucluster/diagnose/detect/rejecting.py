@@ -83,7 +83,10 @@ def kubelet_rejects(s: Situation) -> Iterator[Suspect]:
         message = fields.text(pod.last, "status", "message")
         found = _meaning(s, pod, reason, message)
         cause = Cause(found.text, found.fix)
-        seen = f"{wording.count(len(pods), 'pod')} Failed with reason {reason} ({words.short(message) or 'no message'}); "
+        seen = (
+            f"{wording.count(len(pods), 'pod')} Failed with reason {reason} "
+            f"({words.short(message) or 'no message'}); "
+        )
         seen += "the scheduler had bound them"
         yield fault(
             "kubelet-rejects", Stage.ADMIT, cause, seen, where=wording.places(pods), rows=found.rows,

@@ -79,7 +79,8 @@ def other_name(s: Situation) -> Iterator[Suspect]:
         return  # a name that is served: the field that sends pods there is another detector's
     asked = wording.listed(sorted({p.scheduler for p in mute}))
     cause = Cause(
-        f"no scheduler called {asked} answers: the one that looks at the PodGroup goes by the name {wording.listed(spoke)}",
+        f"no scheduler called {asked} answers: the one that looks at the PodGroup goes by the name "
+        f"{wording.listed(spoke)}",
         f"start the scheduler with --scheduler-name={asked}, or set spec.schedulerName of the Job to {spoke[0]} "
         "(the admission has an option --scheduler-name for its default)",
     )
@@ -87,7 +88,8 @@ def other_name(s: Situation) -> Iterator[Suspect]:
     seen += f"{spoke[0]} spoke about "
     seen += f"PodGroup {s.group.name if s.group else ''}"
     yield fault(
-        "scheduler-unknown", Stage.SCHEDULER, cause, seen, SURE, where=wording.places(mute), rows=("REF-008", "INV-001"),
+        "scheduler-unknown", Stage.SCHEDULER, cause, seen, SURE, where=wording.places(mute),
+        rows=("REF-008", "INV-001"),
         evidence=tuple(p.keys["created"] for p in mute[:4]), look=VOLCANO,
     )  # fmt: skip
 

@@ -80,7 +80,10 @@ def failed_starts(s: Situation) -> Iterator[Suspect]:
         pod, container, message = found[0]
         said = words.short(message) or "the runtime says nothing"
         cause = Cause(f"{pod.name} did not start: {meaning}; the runtime says: {said}", fix)
-        seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')}: container {container} was never started (StartError)"
+        seen = (
+            f"{len(pods)} of {wording.count(len(s.pods), 'pod')}: container {container} was never started "
+            "(StartError)"
+        )
         yield fault(
             "start-error", Stage.START, cause, seen, where=wording.places(pods),
             rows=("HLT-004",) if "GPU" in meaning else (),

@@ -162,7 +162,10 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
         "the Job has no mpi plugin: MPI_HOST is not set, no ssh keys are shared, and the workers refuse the master",
         f"add `plugins: {{mpi: [--master={master}, --worker={workers[0]}, --port=22]}}`; it turns ssh and svc on",
     )
-    seen = f"task {wording.listed(users, 3)} runs mpirun; plugins: {wording.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
+    seen = (
+        f"task {wording.listed(users, 3)} runs mpirun; plugins: "
+        f"{wording.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
+    )
     ssh = _log_hits(s, SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))

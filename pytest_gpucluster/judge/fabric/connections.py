@@ -94,7 +94,10 @@ class Ground:
         if not silent:
             doubt = rank_logs.doubt(self.facts)
             return None if doubt is None else self.found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
-        text = f"the NCCL log of rank {wording.listed([str(n) for n in silent])} of {self.world} is not there, or not whole"
+        text = (
+            f"the NCCL log of rank {wording.listed([str(n) for n in silent])} of {self.world} is not there, or "
+            "not whole"
+        )
         return self.found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,), where=self.where(silent))
 
 

@@ -70,7 +70,8 @@ def _decided(
         )
     where = tuple(rank.where for rank in told.ranks if rank.rank in on_sockets)
     text = (
-        f"with the fabric ({wording.listed(fast)}) switched off, ranks {wording.listed([str(r) for r in on_sockets])} are on "
+        f"with the fabric ({wording.listed(fast)}) switched off, ranks "
+        f"{wording.listed([str(r) for r in on_sockets])} are on "
         f"sockets{_beside(figures)}"
     )
     return found(Verdict.PASS, text, where=where[: wording.MANY])

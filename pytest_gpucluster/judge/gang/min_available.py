@@ -71,7 +71,8 @@ def never_below_minimum(evidence: Evidence, given: subjects.Given) -> Finding:
     gang = gangs[0]
     last = gang.generations[-1]
     text = (
-        f"{gang.title}: {wording.part(last.most_held, gang.minimum)} needed members bound{_surplus(gang, last)}; room was "
+        f"{gang.title}: {wording.part(last.most_held, gang.minimum)} needed members bound{_surplus(gang, last)}; "
+        "room was "
         "never so scarce that some, but fewer than the minimum, would have fitted"
     )
     return wording.finding(Verdict.INCONCLUSIVE, IN_ALL, text, gang)
@@ -237,7 +238,8 @@ def _role_short(
         )
         limit = subjects.of(evidence, given).tolerance
         return wording.finding(
-            Verdict.FAIL, BY_ROLE, text, gang, violation=True, causes=(ROLES_IGNORED, *wording.causes_of_half(worst)[:1]),
+            Verdict.FAIL, BY_ROLE, text, gang, violation=True,
+            causes=(ROLES_IGNORED, *wording.causes_of_half(worst)[:1]),
             where=wording.places_of_half(worst), evidence=(worst.key,),
             numbers=(Number("task short for", worst.seconds, "s", limit, "two scheduler periods or bind spread"),),
             currency=subjects.currency(evidence, given, gang),

@@ -70,7 +70,8 @@ def _runs(evidence: Evidence, given: subjects.Given, gang: Gang, *, arranged: bo
     number = Number("bind spread", gen.spread, "s", origin="first to last needed bind")
     return wording.finding(
         met.verdict, WHOLE, f"{bound}; {met.text}{_explained(gen)}", gang, causes=met.causes, numbers=(number,),
-        evidence=(gen.steps[0].key, *met.keys), currency=subjects.currency(evidence, given, gang), violation=met.violation,
+        evidence=(gen.steps[0].key, *met.keys), currency=subjects.currency(evidence, given, gang),
+        violation=met.violation,
     )  # fmt: skip
 
 
@@ -80,7 +81,10 @@ def _explained(gen: Generation) -> str:
     ended = [pod for pod in gen.members if pod.finished is not None and pod.phase == "Succeeded"]
     if phase != "Unknown" or not ended:
         return ""
-    return f"; PodGroup phase Unknown only counts that {wording.listed([pod.name for pod in ended], 3)} ended with exit 0"
+    return (
+        f"; PodGroup phase Unknown only counts that {wording.listed([pod.name for pod in ended], 3)} ended with "
+        "exit 0"
+    )
 
 
 def _minimum_unseen(

@@ -250,7 +250,8 @@ def _unlike(odd: list[Odd], label: str, count: int) -> Finding:
     return wording.finding(
         Verdict.INCONCLUSIVE if guessed else Verdict.FAIL,
         REQUIRED,
-        f"{'split evenly, so that nobody is the odd one: ' if guessed else ''}{wording.listed(texts, 6)} ({_by(label)})",
+        f"{'split evenly, so that nobody is the odd one: ' if guessed else ''}{wording.listed(texts, 6)} "
+        f"({_by(label)})",
         violation=not guessed,
         where=wording.shown(where),
         causes=tuple(reversed(causes)) if guessed else causes,

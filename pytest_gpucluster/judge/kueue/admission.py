@@ -79,7 +79,8 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bo
         )  # fmt: skip
     how = "stored suspended" if job.fresh else "suspended when first seen"
     text = (
-        f"{job.gang.title} was {how}, admitted whole at t={admitted:.2f} s, and {wording.count(job.gang.size, 'pod')} ran "
+        f"{job.gang.title} was {how}, admitted whole at t={admitted:.2f} s, and "
+        f"{wording.count(job.gang.size, 'pod')} ran "
         f"together from t={span[0]:.2f} s"
     )
     return wording.finding(

@@ -189,7 +189,8 @@ def _places(job: Held, t: float) -> int:
 def _overlapped(one: Held, other: Held, overlap: tuple[float, float]) -> Finding:
     middle = (overlap[0] + overlap[1]) / 2
     counts = [
-        f"{job.gang.name} {len(kueue_quota.there(job.gang.pods, middle))}, {len(kueue_quota.uses(job.gang.pods, middle))} bound"
+        f"{job.gang.name} {len(kueue_quota.there(job.gang.pods, middle))}, "
+        f"{len(kueue_quota.uses(job.gang.pods, middle))} bound"
         for job in (one, other)
     ]
     pods = [pod for job in (one, other) for pod in kueue_quota.there(job.gang.pods, middle)]

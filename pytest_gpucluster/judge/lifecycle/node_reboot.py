@@ -136,7 +136,10 @@ def _open(
     told = [said for said in owners.all_said(evidence) if said.reason == "FailedCreate" and said.t >= drill.t]
     refused = next((said for said in told if said.obj.partition("/")[2] == gang.name), None)
     keys = () if refused is None else (refused.key,)
-    text = f"{wording.count(len(open_), 'lost member')} of {gang.title} had no running replacement when the evidence ends"
+    text = (
+        f"{wording.count(len(open_), 'lost member')} of {gang.title} had no running replacement when the evidence "
+        "ends"
+    )
     return wording.finding(
         Verdict.INCONCLUSIVE if vain is None else Verdict.FAIL,
         REQUIRED,

@@ -95,7 +95,8 @@ def _order(evidence: Evidence, given: subjects.Given, high: Ranked, low: Ranked)
     def found(verdict: Verdict, more: str, *, violation: bool = False) -> Finding:
         return wording.finding(
             verdict, ORDERED, f"{text}; {more}", high.gang, violation=violation,
-            where=wording.places((*high.gen.bound_members, *low.gen.bound_members)) or (high.gang.title, low.gang.title),
+            where=wording.places((*high.gen.bound_members, *low.gen.bound_members))
+            or (high.gang.title, low.gang.title),
             causes=(NO_PRIORITY,) if violation else (),
             evidence=(*keys, *(step.key for one in (high, low) for step in one.gen.steps[:1])),
             repeat=(*wording.repeat(high.gang), *wording.repeat(low.gang)),

@@ -64,7 +64,8 @@ def counts_right(evidence: Evidence, given: subjects.Given) -> Finding:
     data = told.measured[0].told
     factor = 2 / (told.world or 1)
     text = (
-        f"{wording.count(len(told.measured), 'rank')}, N {data['n']}, {data['steps']} steps: {data['tflops']:g} TFLOP/s a "
+        f"{wording.count(len(told.measured), 'rank')}, N {data['n']}, {data['steps']} steps: {data['tflops']:g} "
+        "TFLOP/s a "
         f"rank with the all-reduce, {data['product_tflops']:g} without; the documented formula would tell "
         f"{data['tflops_documented']:g}, {factor:.3g} of that"
     )

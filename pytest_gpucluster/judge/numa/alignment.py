@@ -124,8 +124,8 @@ def _broken(
         lies = any(t.lies for t in apart)
         return shared.violation(
             required,
-            f"{len(apart)} of {wording.count(len(tried), 'pod')} hold devices of several NUMA nodes: {shared.listed(apart)}"
-            + (f"; {_lies(apart)}" if lies else ""),
+            f"{len(apart)} of {wording.count(len(tried), 'pod')} hold devices of several NUMA nodes: "
+            f"{shared.listed(apart)}" + (f"; {_lies(apart)}" if lies else ""),
             apart,
             causes=(shared.BUS, shared.POLICY) if lies else (shared.POLICY, shared.ONE_NUMA),
             facts={"apart": {t.pod.name: t.devices for t in apart}},
@@ -137,7 +137,8 @@ def _broken(
     if denied:
         return shared.violation(
             required,
-            f"{len(denied)} of {wording.count(len(tried), 'pod')} that fit one NUMA node were turned away though so many "
+            f"{len(denied)} of {wording.count(len(tried), 'pod')} that fit one NUMA node were turned away though "
+            "so many "
             f"devices were free: {wording.listed([shared.why_refused(t) for t in denied], 4)}",
             denied,
             causes=(shared.NO_DEVICES, shared.SHORTAGE),
@@ -202,7 +203,8 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
     served = sorted({node for trial in several for node in trial.nodes})
     if len(served) < shared.TWO:
         text = (
-            f"{wording.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: that the other "
+            f"{wording.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: that "
+            "the other "
             "one serves pods as well was not shown, as on a machine that has one"
             if several
             else "no pod of several devices ran: a single device always lies on one NUMA node"
@@ -273,7 +275,8 @@ def topology_reported(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(
             Verdict.FAIL,
             required,
-            f"{shared.listed(blind)} ran although the kubelet says {shared.SINGLE}: no device of it carries a NUMA node",
+            f"{shared.listed(blind)} ran although the kubelet says {shared.SINGLE}: no device of it carries a "
+            "NUMA node",
             where=shared.where(blind),
             causes=(shared.NO_TOPOLOGY, shared.NOT_RESTARTED),
             evidence=shared.keys(blind),

@@ -96,7 +96,8 @@ def _policy(evidence: Evidence, member: PodStory | None, master: PodStory | None
     if not isolating:
         return None
     return Cause(
-        f"NetworkPolicy {wording.listed(isolating)} isolates Pod/{master.name} and none lets Pod/{member.name} in to port "
+        f"NetworkPolicy {wording.listed(isolating)} isolates Pod/{master.name} and none lets Pod/{member.name} in "
+        "to port "
         f"{port}",
         f"add an ingress rule for TCP {port} from the pods of the Job",
     )

@@ -66,7 +66,10 @@ def _wrong(one: pytorch_plan.Seen, plan: pytorch_plan.Plan) -> str:
     declared = [fields.number(port, "containerPort") for port in fields.items(container, "ports")]
     if not plan.port.isdigit() or int(plan.port) in declared:
         return ""
-    return f"container port {plan.port} is not declared ({wording.listed([str(port) for port in declared]) or 'none is'})"
+    return (
+        f"container port {plan.port} is not declared "
+        f"({wording.listed([str(port) for port in declared]) or 'none is'})"
+    )
 
 
 def _causes(gang: Gang, plan: pytorch_plan.Plan) -> tuple[Cause, ...]:

@@ -110,7 +110,10 @@ def _without(evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan, required: 
     bare = [pod for pod in _workers(gang, plan) if of_pod(evidence, pod) is None]
     if not bare:
         return None
-    text = f"{wording.listed([pod.name for pod in bare])}: no init container {INIT}, though --wait-master-enabled is given"
+    text = (
+        f"{wording.listed([pod.name for pod in bare])}: no init container {INIT}, though --wait-master-enabled is "
+        "given"
+    )
     return wording.finding(
         Verdict.FAIL, required, text, gang, violation=True, where=wording.places(bare), causes=(NO_INIT,),
         evidence=tuple(pod.keys["created"] for pod in bare[:4]),

@@ -82,7 +82,8 @@ def invalid_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
     return wording.finding(
         Verdict.PASS,
         REQUIRED,
-        f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {wording.listed(by)}, accepted with the one "
+        f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {wording.listed(by)}, accepted with "
+        "the one "
         "wrong thing right; nothing was created",
         where=tuple(f"{a.case}: HTTP {a.code} by {a.component}" for a in tried.values()),
         evidence=keys,

@@ -85,7 +85,8 @@ def _group_unseen(evidence: Evidence, given: subjects.Given, gen: Generation) ->
         text += f"; then it became {group.phases[0][1]}"
     floor = subjects.of(evidence, given).silent
     return Silence(
-        text, seconds, min(floor, seconds), "no phase by then: scheduler silent", (wording.SCHEDULER_SILENT,), (group.key,)
+        text, seconds, min(floor, seconds), "no phase by then: scheduler silent", (wording.SCHEDULER_SILENT,),
+        (group.key,)
     )  # fmt: skip
 
 
@@ -231,7 +232,10 @@ def _told_apart(
         )
         return found(Verdict.INCONCLUSIVE, more, (nobody_serves(mute.scheduler),))
     if mute is not None:
-        more = f"; nor did the scheduler look at {mute.name}, which names {mute.scheduler}: {wording.SCHEDULER_SILENT.text}"
+        more = (
+            f"; nor did the scheduler look at {mute.name}, which names {mute.scheduler}: "
+            f"{wording.SCHEDULER_SILENT.text}"
+        )
         return found(Verdict.PASS, more, (wording.SCHEDULER_SILENT,))
     more = "; whether the gang scheduler runs was not seen: no control was placed"
     return found(Verdict.INCONCLUSIVE, more, silence.causes)

@@ -225,7 +225,10 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
         return told(Verdict.INCONCLUSIVE, f"{wording.listed(mute) or gang.title}: {what}")
     waiting = [one.pod for one in found if one.launched is None]
     if waiting:
-        text = f"the network was there and no launcher was seen to start on {wording.listed([pod.name for pod in waiting])}"
+        text = (
+            "the network was there and no launcher was seen to start on "
+            f"{wording.listed([pod.name for pod in waiting])}"
+        )
         return told(Verdict.INCONCLUSIVE, text, pods=waiting)
     if not any(one.held for one in found):
         return told(Verdict.INCONCLUSIVE, "the network was there at the first look: nobody had to wait")

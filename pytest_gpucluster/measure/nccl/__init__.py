@@ -34,8 +34,8 @@ __all__ = [
     "facts",
     "failing",
     "faults",
+    "line_patterns",
     "networks",
     "read",
-    "shapes",
     "verdict",
 ]

@@ -53,7 +53,7 @@ class Path:
     rank: int
     host: str
     kind: str
-    """shapes.NET, COLLNET or INTRA."""
+    """line_patterns.NET, COLLNET or INTRA."""
     name: str
     peer: int
     way: str

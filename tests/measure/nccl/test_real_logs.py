@@ -12,7 +12,7 @@ def test_one_host_with_direct_paths() -> None:
     assert (found.net, found.selected, found.intra) == ((), ("Socket",), ("P2P/CUMEM",))
     assert (found.nranks, found.nnodes, found.worlds, found.versions) == (4, 1, 1, ("2.28.9",))
     assert found.ranks == dict.fromkeys(range(4), "vm")
-    assert len([path for path in found.paths if path.kind == nccl.shapes.INTRA]) == 4
+    assert len([path for path in found.paths if path.kind == nccl.line_patterns.INTRA]) == 4
     assert verdict.decide(found).verdict == "pass"
     assert "between nodes: not applicable" in verdict.question(found)
     of_two = logs.of_files([logs.ONE_NODE], ranks=4, nodes=2)
