@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.evidence import EVERY_KIND, Evidence, Span
-from pytest_gpucluster.evidence.hardware import gpu_names
 from pytest_gpucluster.evidence.log import fields, ingest
-from pytest_gpucluster.evidence.objects import component_versions, node_status
+from pytest_gpucluster.evidence.objects import component_versions, gpu_names, node_status
 from pytest_gpucluster.evidence.objects.component_versions import Seen
 from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.kube import connection as connections

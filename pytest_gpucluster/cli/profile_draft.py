@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gpucluster.cli.cluster_survey import Survey
-from pytest_gpucluster.evidence.hardware import gpu_names
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.objects import node_status
+from pytest_gpucluster.evidence.objects import gpu_names, node_status
 from pytest_gpucluster.plain import components as known
 from pytest_gpucluster.plain import names, times, versions
 

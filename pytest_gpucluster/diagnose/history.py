@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line
 from pytest_gpucluster.evidence.log import fields, ingest, kubectl
-from pytest_gpucluster.evidence.log.model import WATCH_TYPES
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES, with_uid
 from pytest_gpucluster.plain import names, times
 
 ASSUMED = 60.0
@@ -179,7 +179,7 @@ def unfold(
     base = base_of(objects)
     made: list[tuple[float, int, str, Object]] = []
     newest = 0.0
-    for number, obj in enumerate(map(ingest.with_uid, objects)):
+    for number, obj in enumerate(map(with_uid, objects)):
         at = 0.0
         for n, (t, state) in enumerate(states(obj)):
             at = max(at, (t - base).total_seconds() if t and base else 0.0)

@@ -1,21 +1,18 @@
 """Admission: what changes or refuses an object before it is stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Generic, Literal, TypeVar
 
 from pytest_gpucluster.embedded.objects import Obj
 
-if TYPE_CHECKING:
-    from pytest_gpucluster.embedded.store import Store
-
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 Phase = Literal["mutating", "validating"]
-AdmissionCall = Callable[[Obj, "Obj | None", "Store"], Obj]
+Store = TypeVar("Store")
 
 
 @dataclass(frozen=True)
-class AdmissionHook:
+class AdmissionHook(Generic[Store]):
     """One admission webhook, called inside the process.
 
     Attributes:
@@ -28,12 +25,13 @@ class AdmissionHook:
 
     kind_key: str
     operation: Operation
-    call: AdmissionCall
+    call: Callable[[Obj, Obj | None, Store], Obj]
     phase: Phase = "mutating"
 
 
 def admit(
-    store: "Store",
+    hooks: Iterable[AdmissionHook[Store]],
+    store: Store,
     key: str,
     *,
     operation: Operation,
@@ -42,7 +40,7 @@ def admit(
     old: Obj | None,
 ) -> Obj:
     """Run the hooks of one phase in their order and return the object they leave."""
-    for hook in store.admission:
+    for hook in hooks:
         if hook.kind_key == key and hook.operation == operation and hook.phase == phase:
             obj = hook.call(obj, old, store)
     return obj

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from pytest_gpucluster.embedded import defect_table
 from pytest_gpucluster.embedded.access.users import Tokens
 from pytest_gpucluster.embedded.api.faults import Faults
-from pytest_gpucluster.embedded.defects import all_defects, unknown_defects
 from pytest_gpucluster.embedded.kueue import settings as kueue_settings
 from pytest_gpucluster.embedded.native.gates import Gates
 
@@ -45,9 +45,9 @@ def read_config(line: str) -> dict[str, Any]:
     unknown = sorted(set(config) - KNOWN_KEYS)
     if unknown:
         raise ConfigError(f"unknown configuration keys: {', '.join(unknown)}")
-    wrong = unknown_defects(config.get("defects") or ())
+    wrong = defect_table.unknown_defects(config.get("defects") or ())
     if wrong:
-        known = ", ".join(sorted(all_defects()))
+        known = ", ".join(sorted(defect_table.DEFECTS))
         raise ConfigError(f"unknown defects: {', '.join(wrong)} (there are: {known})")
     try:
         Faults.of(config.get("faults"))

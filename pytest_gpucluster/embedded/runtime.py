@@ -42,7 +42,7 @@ class Runtime:
         self._stopping = False
 
     @property
-    def admission(self) -> list[AdmissionHook]:
+    def admission(self) -> list[AdmissionHook[Store]]:
         """The admission hooks, in the order in which they run."""
         return self.store.admission
 

@@ -73,7 +73,7 @@ class Store:
             history: Changes kept per kind for watches that resume.
         """
         self.table = table
-        self.admission: list[AdmissionHook] = []
+        self.admission: list[AdmissionHook[Store]] = []
         self.clock = clock
         self._objects: dict[str, dict[Key, Obj]] = {}
         self._history: dict[str, History] = {}
@@ -150,10 +150,10 @@ class Store:
         """
         row = self.table[kind_key]
         new = self._prepare(row, clone(obj))
-        new = admit(self, kind_key, operation="CREATE", phase="mutating", obj=new, old=None)
+        new = admit(self.admission, self, kind_key, operation="CREATE", phase="mutating", obj=new, old=None)
         row.default(new)
         self._check(row, new, None)
-        new = admit(self, kind_key, operation="CREATE", phase="validating", obj=new, old=None)
+        new = admit(self.admission, self, kind_key, operation="CREATE", phase="validating", obj=new, old=None)
         key = (namespace_of(new), name_of(new))
         if key in self._objects.get(kind_key, {}):
             raise errors.already_exists(row.plural, row.group, key[1])
@@ -184,10 +184,20 @@ class Store:
         check_same_object(row, old, obj)
         new = merge_for_update(row, old, clone(obj), subresource)
         if subresource is None:
-            new = admit(self, kind_key, operation="UPDATE", phase="mutating", obj=new, old=clone(old))
+            new = admit(
+                self.admission, self, kind_key, operation="UPDATE", phase="mutating", obj=new, old=clone(old)
+            )
             row.default(new)
             self._check(row, new, old)
-            new = admit(self, kind_key, operation="UPDATE", phase="validating", obj=new, old=clone(old))
+            new = admit(
+                self.admission,
+                self,
+                kind_key,
+                operation="UPDATE",
+                phase="validating",
+                obj=new,
+                old=clone(old),
+            )
         if row.generation and subresource != "binding":
             new["metadata"]["generation"] = next_generation(row, old, new)
         if same_content(old, new):
@@ -258,7 +268,15 @@ class Store:
                 f"({old['metadata']['uid']}). The object might have been deleted and then recreated"
             )
             raise errors.conflict(row.plural, row.group, name, f"Precondition failed: {why}")
-        admit(self, kind_key, operation="DELETE", phase="validating", obj=clone(old), old=clone(old))
+        admit(
+            self.admission,
+            self,
+            kind_key,
+            operation="DELETE",
+            phase="validating",
+            obj=clone(old),
+            old=clone(old),
+        )
         new = clone(old)
         mark(row, new, propagation, grace_of(row, old, grace), self.clock())
         if dry_run:

@@ -282,3 +282,9 @@ def gang_scheduler(gang: gangs.Gang) -> bool:
         native_gang=bool(group and group.native and group.minimum),
         volcano_group=bool(group and not group.native),
     ).whole
+
+
+def of_the_row(evidence: Evidence, given: Given) -> tuple[gangs.Gang, ...]:
+    """Return the gangs that a row is about, without those that are there to block or to compare."""
+    named = cast(evidence, given, *(role for role in ROLE_KEYS if role not in ("blocker", "control")))
+    return named if named is not None else everyone(evidence)

@@ -6,6 +6,10 @@ from urllib.parse import quote
 
 from pytest_gpucluster.plain import names
 
+FOREGROUND = frozenset({names.NATIVE_POD_GROUP})
+"""Kinds that are deleted after what they own: a PodGroup stays while unfinished pods name it, and its pods while it
+is there."""
+
 
 @dataclasses.dataclass(frozen=True)
 class KindInfo:

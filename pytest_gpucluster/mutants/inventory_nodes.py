@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence.hardware import gpu_names
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import EVERY_KIND, Evidence, Line
-from pytest_gpucluster.evidence.objects import node_status
+from pytest_gpucluster.evidence.objects import gpu_names, node_status
 from pytest_gpucluster.mutants import base
 
 Change = Callable[[dict[str, Any]], None]

@@ -10,11 +10,11 @@ FACT = "defects"
 """Fact of a cluster: the names of the defects that are in force in it, sorted; absent where there are none."""
 
 TABLES = {
-    "control plane": "pytest_gpucluster.embedded.defects",
+    "control plane": "pytest_gpucluster.embedded.defect_table",
     "nodes": "pytest_gpucluster.node.defects",
     "profile": "pytest_gpucluster.profile.defects",
 }
-"""Who plants them -> module with `DEFECTS` or `all_defects()`: name to description."""
+"""Who plants them -> module with `DEFECTS`: name to description."""
 
 
 def known_defects() -> dict[str, str]:
@@ -61,7 +61,4 @@ def _tables() -> dict[str, Mapping[str, str]]:
 
 
 def _table(module_name: str) -> Mapping[str, str]:
-    module = importlib.import_module(module_name)
-    # The control plane gathers its table from the parts that it imports on demand.
-    gather = getattr(module, "all_defects", None)
-    return dict(gather() if callable(gather) else module.DEFECTS)
+    return dict(importlib.import_module(module_name).DEFECTS)

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_gpucluster.provider import commands
 from pytest_gpucluster.provider.protocol import REBOOT, ProviderError
 
 LIMIT = 120.0
@@ -38,8 +39,6 @@ def reboot(facts: Mapping[str, Any], node: str) -> None:
     if how.get("socket"):
         _ask(str(how["socket"]), node)
         return
-    from pytest_gpucluster.provider.kind import commands
-
     argv = [str(word).replace("{node}", node) for word in how.get("argv") or ()]
     if not argv:
         raise ProviderError("this cluster does not say how its nodes are restarted")

@@ -1,31 +1,32 @@
 """Creating a gang as a scheduler wants it written: one object, or a PodGroup of ours and the pods in it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario.submit import Handle
 
 if TYPE_CHECKING:
-    from pytest_gpucluster.scenario.stage import Stage
     from pytest_gpucluster.workload.dialect import Dialect
     from pytest_gpucluster.workload.spec import GangSpec
 
-FOREGROUND = frozenset({names.NATIVE_POD_GROUP})
-"""Kinds that are deleted after what they own: a PodGroup stays while unfinished pods name it, and its pods while it
-is there."""
 
-
-def submit(stage: "Stage", dialect: "Dialect", spec: "GangSpec", role: str) -> Handle:
+def submit(create: Callable[..., Handle], dialect: "Dialect", spec: "GangSpec", role: str) -> Handle:
     """Create a gang; where we make its pods ourselves they are owned by the object that asks for the gang.
+
+    Args:
+        create: takes a manifest and `role`, and says what became of it.
+        dialect: how the scheduler wants it written.
+        spec: the gang.
+        role: subject, blocker, control or what else the scenario calls it.
 
     Raises:
         WorkloadError: the scheduler cannot express the gang.
     """
-    handle = stage.submit(dialect.write(spec), role=role)
+    handle = create(dialect.write(spec), role=role)
     if handle.ok:
         for pod in dialect.members(spec):
             pod["metadata"]["ownerReferences"] = [_owner(handle)]
-            if not stage.submit(pod, role=f"{role}-member").ok:
+            if not create(pod, role=f"{role}-member").ok:
                 break  # The judge sees a gang that lacks members, and the answer.
     return handle
 

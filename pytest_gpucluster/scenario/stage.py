@@ -89,7 +89,7 @@ class Stage(waiting.Waiting):
         Raises:
             WorkloadError: the scheduler cannot express it; the row is then not applicable.
         """
-        return gangs.submit(self, dialect or self.dialect, spec, role)
+        return gangs.submit(self.submit, dialect or self.dialect, spec, role)
 
     # -- doing -------------------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Stage(waiting.Waiting):
             self.namespace if info.namespaced else None,
             uid=handle.uid or None,
             grace=grace,
-            foreground=handle.kind in gangs.FOREGROUND,
+            foreground=handle.kind in kinds.FOREGROUND,
         )
         if not wait:
             return True

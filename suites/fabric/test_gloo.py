@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.fabric import gloo_interface
+from pytest_gpucluster.judge.rendezvous.presuppositions import members_find_each_other
 
 from ..scenarios.indexed import indexed_world
 
@@ -15,7 +16,7 @@ from ..scenarios.indexed import indexed_world
     documents="P",
     scenario=indexed_world,
     judge=gloo_interface.on_declared_interface,
-    presupposes=[presuppositions.pods_ran, presuppositions.members_find_each_other],
+    presupposes=[presuppositions.pods_ran, members_find_each_other],
     defects=["fabric.another-interface", "fabric.wrong-sum", "node.corrupts-collectives"],
 )
 def test_gloo_uses_the_declared_interface(settle: Callable[[], None]) -> None:

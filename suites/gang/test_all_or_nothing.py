@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.gang import runs_whole
+from pytest_gpucluster.judge.gang.gate import gang_gate_reached
 
 from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
 
@@ -15,7 +15,7 @@ from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
     documents="R J P",
     scenario=scarce_gang,
     judge=runs_whole.all_or_nothing,
-    presupposes=[presuppositions.gang_gate_reached],
+    presupposes=[gang_gate_reached],
     smoke=True,
     defects=["gang.binds-partially", "gang.forgets-room", "gang.min-member-short"],
 )
@@ -34,7 +34,7 @@ def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     documents="P",
     scenario=two_gangs,
     judge=runs_whole.two_gangs,
-    presupposes=[presuppositions.gang_gate_reached],
+    presupposes=[gang_gate_reached],
     defects=["gang.binds-partially", "gang.starves-loser"],
 )
 def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.gang import min_available
+from pytest_gpucluster.judge.gang.gate import gang_gate_reached
 
 from ..scenarios.minimums import minimums as scenario
 
@@ -15,7 +16,7 @@ from ..scenarios.minimums import minimums as scenario
     documents="J",
     scenario=scenario,
     judge=min_available.never_below_minimum,
-    presupposes=[presuppositions.members_made, presuppositions.gang_gate_reached],
+    presupposes=[presuppositions.members_made, gang_gate_reached],
     defects=["gang.binds-partially", "gang.bind-one-early"],
 )
 def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None:
@@ -34,7 +35,7 @@ def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None
     schedulers=["volcano"],
     scenario=scenario,
     judge=min_available.roles_gated,
-    presupposes=[presuppositions.members_made, presuppositions.gang_gate_reached],
+    presupposes=[presuppositions.members_made, gang_gate_reached],
     defects=["gang.ignores-task-minimum"],
 )
 def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:

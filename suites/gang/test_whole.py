@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.gang import runs_whole, spread
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves, master_port_open
 
 from ..scenarios.healthy import healthy
 
@@ -17,8 +18,8 @@ from ..scenarios.healthy import healthy
     judge=runs_whole.runs_whole,
     presupposes=[
         presuppositions.pods_ran,
-        presuppositions.master_name_resolves,
-        presuppositions.master_port_open,
+        master_name_resolves,
+        master_port_open,
     ],
     smoke=True,
     defects=["gang.min-member-short"],

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.plugins import name_resolution, pytorch_env, reachability
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves
 
 from ..scenarios.healthy import healthy
 from ..scenarios.wiring import miswired
@@ -56,7 +57,7 @@ def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> No
     documents="R P",
     scenario=healthy,
     judge=reachability.master_answers,
-    presupposes=[presuppositions.pods_ran, presuppositions.master_name_resolves],
+    presupposes=[presuppositions.pods_ran, master_name_resolves],
     defects=["network.blocks-rendezvous-port", "plugins.reset-connections"],
 )
 def test_members_reach_the_master(settle: Callable[[], None]) -> None:

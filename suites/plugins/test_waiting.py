@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.plugins import master_port, wait_for_master
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves
 
 from ..scenarios.waiting import waiting
 
@@ -35,7 +36,7 @@ def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]
     schedulers=["volcano"],
     scenario=waiting,
     judge=wait_for_master.held_until_the_master_answers,
-    presupposes=[presuppositions.pods_ran, presuppositions.master_name_resolves],
+    presupposes=[presuppositions.pods_ran, master_name_resolves],
     defects=["plugins.no-wait-master", "plugins.listens-last"],
 )
 def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions
-from pytest_gpucluster.judge.refusal.over_large import over_large_refused
+from pytest_gpucluster.judge.refusal.over_large import control_ran, over_large_refused
 
 from ..scenarios.refusals import over_large
 
@@ -15,7 +14,7 @@ from ..scenarios.refusals import over_large
     documents="R J",
     scenario=over_large,
     judge=over_large_refused,
-    presupposes=[presuppositions.control_ran],
+    presupposes=[control_ran],
     smoke=True,
     defects=["refusal.binds-over-large", "refusal.silent"],
 )

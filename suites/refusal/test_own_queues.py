@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.refusal import over_large
+from pytest_gpucluster.judge.refusal.over_large import control_ran
 
 from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capability
 
@@ -16,7 +16,7 @@ from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capabilit
     schedulers=["volcano"],
     scenario=over_capability,
     judge=over_large.above_capability_refused,
-    presupposes=[presuppositions.control_ran],
+    presupposes=[control_ran],
     defects=["queue.ignores-capability", "queue.capability-overrun", "watch.drop-refusals", "watch.cut"],
 )
 def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[], None]) -> None:

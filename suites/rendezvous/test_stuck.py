@@ -6,6 +6,7 @@ from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.rendezvous import stall
 from pytest_gpucluster.judge.rendezvous import unreachable_endpoint as judging
+from pytest_gpucluster.judge.rendezvous.presuppositions import no_interception
 
 from ..scenarios.stuck import stalled, unreachable
 
@@ -16,7 +17,7 @@ from ..scenarios.stuck import stalled, unreachable
     documents="R P",
     scenario=unreachable,
     judge=judging.ends_explained,
-    presupposes=[presuppositions.pods_ran, presuppositions.no_interception],
+    presupposes=[presuppositions.pods_ran, no_interception],
     defects=["rendezvous.hangs", "rendezvous.unexplained", "node.keeps-exit-zero"],
 )
 def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[], None]) -> None:

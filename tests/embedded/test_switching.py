@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.embedded.defects import AT_START, all_defects
+from pytest_gpucluster.embedded.defect_table import AT_START, DEFECTS
 from pytest_gpucluster.plain.planted import Planted
 from tests.embedded.support import Api, control_plane
 
@@ -106,7 +106,7 @@ def test_the_control_plane_of_a_run_takes_no_switch(api):
 
 def test_defects_that_decide_what_is_started_are_defects():
     """The list names known ones."""
-    assert set(all_defects()) >= AT_START
+    assert set(DEFECTS) >= AT_START
 
 
 def test_a_set_is_replaced_or_left_alone():

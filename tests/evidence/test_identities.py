@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from pytest_gpucluster.evidence.log import identities
 from pytest_gpucluster.evidence.log.model import Line, Span
-from pytest_gpucluster.evidence.objects import identities
 
 WATCHED = (Span("Pod", 0.0, 10.0, "list"),)
 

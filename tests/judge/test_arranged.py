@@ -7,6 +7,10 @@ import pytest
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import presuppositions, subjects
+from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.inventory.presuppositions import scheduler_answers
+from pytest_gpucluster.judge.refusal.over_large import control_ran
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves, ranks_wired
 from tests import recordings
 
 B1 = "b1-over-capacity-by-one-gpu"
@@ -156,20 +160,20 @@ def test_both_forms_must_form_a_world():
 
 
 STATES = [
-    ("b3-room-for-n-minus-one-then-room", presuppositions.gang_gate_reached, True),
-    ("b7-shortfall-filler-same-queue", presuppositions.gang_gate_reached, None),
-    ("a-gang-fits", presuppositions.gang_gate_reached, None),
+    ("b3-room-for-n-minus-one-then-room", gang_gate_reached, True),
+    ("b7-shortfall-filler-same-queue", gang_gate_reached, None),
+    ("a-gang-fits", gang_gate_reached, None),
     ("r1-real-kubelet-pytorch-gang", presuppositions.pods_ran, True),
     ("r6-real-kubelet-topology-affinity-error", presuppositions.pods_ran, False),
     ("b2-fragmentation", presuppositions.pods_ran, None),
-    ("a-gang-fits", presuppositions.scheduler_answers, True),
-    ("l1-scheduler-not-running", presuppositions.scheduler_answers, False),
-    (B1, presuppositions.control_ran, True),
-    ("b2-fragmentation", presuppositions.control_ran, False),
-    ("r5-real-kubelet-over-capacity", presuppositions.control_ran, None),
-    ("e2-pytorch", presuppositions.ranks_wired, True),
-    ("e6-pytorch-wrong-worker-name", presuppositions.ranks_wired, False),
-    ("e1-env-svc-ssh", presuppositions.ranks_wired, None),
+    ("a-gang-fits", scheduler_answers, True),
+    ("l1-scheduler-not-running", scheduler_answers, False),
+    (B1, control_ran, True),
+    ("b2-fragmentation", control_ran, False),
+    ("r5-real-kubelet-over-capacity", control_ran, None),
+    ("e2-pytorch", ranks_wired, True),
+    ("e6-pytorch-wrong-worker-name", ranks_wired, False),
+    ("e1-env-svc-ssh", ranks_wired, None),
 ]
 
 
@@ -203,5 +207,5 @@ def test_a_name_that_did_not_resolve_is_a_prerequisite_that_failed():
     """The look-ups of the payload decide whether the master's name resolves."""
     good = recordings.healthy()
     bad = mutants.MUTANTS["plugins.unresolved"][1](good)
-    assert presuppositions.master_name_resolves(good, good.given).held is True
-    assert presuppositions.master_name_resolves(bad, bad.given).held is False
+    assert master_name_resolves(good, good.given).held is True
+    assert master_name_resolves(bad, bad.given).held is False

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.scheduling import gangs, gates
-from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.gang import runs_whole
+from pytest_gpucluster.judge.gang.gate import gang_gate_reached
 from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.judge.refusal import over_large
 from pytest_gpucluster.mutants import base
@@ -81,7 +81,7 @@ def test_a_suspended_job_is_held_at_its_gate():
     (held,) = base.all_held(evidence)
     assert (held[0].name, held[2].gate, held[2].bound_after) == ("left", "quota", True)
     assert min(pod.created for pod in held[0].pods) >= held[2].end
-    assert presuppositions.gang_gate_reached(evidence, {}).held is True
+    assert gang_gate_reached(evidence, {}).held is True
     assert runs_whole.all_or_nothing(evidence, {}).verdict == "pass"
     assert runs_whole.two_gangs(evidence, {}).verdict == "pass"
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.plugins import late_names, name_resolution
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests import recordings
@@ -151,7 +151,7 @@ def test_the_last_look_up_counts(lines, verdict):
     """Tries that failed before one that did not are no violation; one before the name was published shows nothing."""
     seen = evidence(IP, ALIVE, slices((14, ["w-1"])), lines)
     assert found(seen) == verdict
-    held = presuppositions.master_name_resolves(seen, {}).held
+    held = master_name_resolves(seen, {}).held
     assert held is bool(lines[-1]["line"].count("10."))
 
 

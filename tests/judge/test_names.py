@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, read
-from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.fabric import gloo_interface
 from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.judge.rendezvous import dns_wait, indexed_job
+from pytest_gpucluster.judge.rendezvous.presuppositions import members_find_each_other
 from pytest_gpucluster.mutants import base
 from tests import recordings
 
@@ -70,10 +70,10 @@ def test_real_kubelets_and_coredns(
 
 def test_without_dns_members_are_known_not_to_have_found_each_other() -> None:
     """What FAB-013 stands on was seen to be false, and the DNS servers are blamed."""
-    state = presuppositions.members_find_each_other(real("indexed-world-no-dns"), {})
+    state = members_find_each_other(real("indexed-world-no-dns"), {})
     assert state.held is False
     assert state.causes == (name_resolution.NO_SERVER,)
-    assert presuppositions.members_find_each_other(real("indexed-world"), {}).held is True
+    assert members_find_each_other(real("indexed-world"), {}).held is True
 
 
 # --- RDZV-002 ---

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from pytest_gpucluster.evidence.hardware import gpu_names
+from pytest_gpucluster.evidence.objects import gpu_names
 from pytest_gpucluster.judge.inventory import gpu_count, node_pool, training_queue
 from tests import recordings
 from tests.judge.inventory import GPU, TOLD, decide, evidence, node, queue_of

@@ -8,6 +8,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.judge import presuppositions
+from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.inventory.presuppositions import scheduler_answers
+from pytest_gpucluster.judge.refusal.over_large import control_ran
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves, ranks_wired
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.requirement import Verdict
 from tests import amount, recordings
@@ -24,8 +28,8 @@ NAMES = [
 ]  # fmt: skip
 
 PRESUPPOSED = (
-    presuppositions.gang_gate_reached, presuppositions.pods_ran, presuppositions.master_name_resolves,
-    presuppositions.scheduler_answers, presuppositions.control_ran, presuppositions.ranks_wired,
+    gang_gate_reached, presuppositions.pods_ran, master_name_resolves,
+    scheduler_answers, control_ran, ranks_wired,
     presuppositions.members_made,
     presuppositions.eviction_permitted, presuppositions.commands_permitted,
 )  # fmt: skip

@@ -4,6 +4,7 @@ import pytest
 
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.kueue import rows
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves, no_interception
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 
@@ -36,8 +37,8 @@ NAMED = {
 
 
 PRESUPPOSED = {
-    "RDZV-001": presuppositions.master_name_resolves,
-    "RDZV-004": presuppositions.no_interception,
+    "RDZV-001": master_name_resolves,
+    "RDZV-004": no_interception,
     "GANG-003": presuppositions.members_made,
     "KUE-001": rows.quota_within_capacity,
 }
@@ -72,7 +73,7 @@ def test_the_diagnosis_names_and_spares(case_id: str, row: str):
 def test_a_name_unknown_at_the_start_is_named_as_the_prerequisite_that_failed():
     """Nobody hosts the store because the name did not resolve: the presupposition says where and when."""
     evidence = recordings.public_evidence(recordings.public_cases()["rdzv-nobody-hosts-the-store"])
-    state = presuppositions.master_name_resolves(evidence, {})
+    state = master_name_resolves(evidence, {})
     assert state.held is False
     assert "cls-main-0" in state.observed
     assert "hosts the store" in state.observed

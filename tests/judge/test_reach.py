@@ -9,8 +9,8 @@ import pytest
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling.gangs import gangs
-from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.plugins import reachability
+from pytest_gpucluster.judge.rendezvous.presuppositions import master_port_open
 from tests import recordings
 
 R1 = "r1-real-kubelet-pytorch-gang"
@@ -79,7 +79,7 @@ def test_one_member_that_is_stopped_fails(kind: str, error: str):
     causes = " ".join(cause.text for cause in finding.causes)
     assert "NetworkPolicy" in causes
     assert "service mesh" in causes
-    assert presuppositions.master_port_open(evidence, {}).held is False
+    assert master_port_open(evidence, {}).held is False
 
 
 def test_refused_by_a_master_that_does_not_listen_is_no_blocked_port():
@@ -89,7 +89,7 @@ def test_refused_by_a_master_that_does_not_listen_is_no_blocked_port():
     finding = reachability.master_answers(evidence, {})
     assert finding.verdict == "inconclusive"
     assert "not seen to listen" in finding.observed
-    assert presuppositions.master_port_open(evidence, {}).held is None
+    assert master_port_open(evidence, {}).held is None
 
 
 def test_a_member_that_says_nothing_leaves_the_row_open():

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.rendezvous import stall, unreachable_endpoint
+from pytest_gpucluster.judge.rendezvous.presuppositions import no_interception
 from tests import recordings
 
 START = "Starting elastic_operator with launch configs"
@@ -82,9 +82,9 @@ def test_a_member_that_reached_its_endpoint_shows_nothing():
 def test_what_stands_between_is_another_matter():
     """A try that was dropped says that something stands between; a refused one says that nobody hosts it."""
     evidence = recordings.embedded("unreachable")
-    assert presuppositions.no_interception(evidence, evidence.given).held is True
+    assert no_interception(evidence, evidence.given).held is True
     dropped = mutants.MUTANTS["plugins.reset-connections"][1](evidence)
-    assert presuppositions.no_interception(dropped, evidence.given).held is False
+    assert no_interception(dropped, evidence.given).held is False
 
 
 def test_ranks_that_stand_are_named_with_place_and_line():

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from pytest_gpucluster.embedded import defects, errors
+from pytest_gpucluster.embedded import defect_table, errors
 from pytest_gpucluster.embedded.access import rbac, reviews
 from pytest_gpucluster.embedded.access.attributes import attributes_of
 from pytest_gpucluster.embedded.access.users import Tokens, User
@@ -217,7 +217,7 @@ class ApiServer:
                 body, _ = await read_body(request)
                 asked = body.get("defects") if isinstance(body, dict) else None
                 try:
-                    return answer({"defects": defects.switch(self._planted, asked)})
+                    return answer({"defects": defect_table.switch(self._planted, asked)})
                 except ValueError as error:
                     raise errors.bad_request(str(error)) from None
         raise ApiError(404, "NotFound", "the server could not find the requested resource")

@@ -21,7 +21,7 @@ IMMUTABLE = "field is immutable"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
-def hooks(runtime: Runtime, settings: Settings) -> list[AdmissionHook]:
+def hooks(runtime: Runtime, settings: Settings) -> list[AdmissionHook[Store]]:
     """Return the webhooks; those of Jobs answer nothing under the defect `kueue.starts-before-admission`."""
     out = [
         AdmissionHook(names.CLUSTER_QUEUE, "CREATE", _fill_in, "mutating"),
@@ -56,7 +56,7 @@ def hooks(runtime: Runtime, settings: Settings) -> list[AdmissionHook]:
     ]
 
 
-def unreachable() -> list[AdmissionHook]:
+def unreachable() -> list[AdmissionHook[Store]]:
     """Return webhooks that nobody answers: what they would look at is refused, since their failure policy is Fail."""
 
     def fail(obj: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster.embedded import errors
-from pytest_gpucluster.embedded.admission import AdmissionCall, AdmissionHook, Operation
+from pytest_gpucluster.embedded.admission import AdmissionHook, Operation
 from pytest_gpucluster.embedded.errors import Cause
 from pytest_gpucluster.embedded.native import names, rules
 from pytest_gpucluster.embedded.native.gates import Gates
@@ -48,7 +48,7 @@ def install(runtime: Runtime) -> None:
     runtime.spawn(release(runtime), "podgroup protection")
 
 
-def _dropping(*path: str) -> AdmissionCall:
+def _dropping(*path: str) -> Callable[[Obj, Obj | None, Store], Obj]:
     """Return a call that removes a field whose gate is off, without a word, unless it was there before."""
 
     def drop(obj: Obj, old: Obj | None, store: Store) -> Obj:

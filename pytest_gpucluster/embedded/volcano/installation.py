@@ -47,7 +47,7 @@ def install(runtime: Runtime) -> None:
         runtime.spawn(run_scheduler(runtime), "volcano scheduler")
 
 
-def _job_hooks(runtime: Runtime) -> list[AdmissionHook]:
+def _job_hooks(runtime: Runtime) -> list[AdmissionHook[Store]]:
     def mutate(job: Obj, old: Obj | None, store: Store) -> Obj:  # noqa: ARG001
         admission.mutate_job(
             job,

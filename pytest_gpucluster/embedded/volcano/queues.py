@@ -18,7 +18,7 @@ OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 EMPTY_STATUS: Obj = {"allocated": {"cpu": "0", "memory": "0"}, "reservation": {}}
 
 
-def hooks() -> list[AdmissionHook]:
+def hooks() -> list[AdmissionHook[Store]]:
     """Return the admission hooks of Queues."""
     return [
         AdmissionHook(names.QUEUE, "CREATE", _mutate, "mutating"),

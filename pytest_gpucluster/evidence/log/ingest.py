@@ -12,7 +12,15 @@ from typing import IO, Any, TypeGuard
 
 from pytest_gpucluster.evidence.log import kubectl, soundness
 from pytest_gpucluster.evidence.log.errors import EvidenceError
-from pytest_gpucluster.evidence.log.model import EVERY_KIND, SCHEMA, WATCH_TYPES, Evidence, Line, Span
+from pytest_gpucluster.evidence.log.model import (
+    EVERY_KIND,
+    SCHEMA,
+    WATCH_TYPES,
+    Evidence,
+    Line,
+    Span,
+    with_uid,
+)
 from pytest_gpucluster.plain import collector, names, texts
 
 TYPES = WATCH_TYPES | {"HEADER", "NOTE", "RESPONSE", "LOG", "SPAN"}
@@ -282,16 +290,6 @@ def _share_labels(node: Mapping[str, Any]) -> None:
     metadata = node.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("labels"), dict):
         metadata["labels"] = texts.shared(metadata["labels"])
-
-
-def with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object that has a uid; one that came without gets `Kind/namespace/name` for one."""
-    metadata = obj.get("metadata")
-    if isinstance(metadata, Mapping) and metadata.get("uid"):
-        return obj
-    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    metadata["uid"] = f"{obj.get('kind')}/{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-    return {**obj, "metadata": metadata}
 
 
 def lines_of(evidence: Evidence) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.errors import EvidenceError
-from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line, Span
+from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line, Span, with_uid
 from pytest_gpucluster.plain import names, times
 
 _SPACE = re.compile(r"\s*")
@@ -127,8 +127,6 @@ def _version(obj: Mapping[str, Any]) -> int:
 
 def evidence(printed: Sequence[Printed]) -> Evidence:
     """Merge kubectl files to one evidence on the clock of the objects."""
-    from pytest_gpucluster.evidence.log.ingest import with_uid  # noqa: PLC0415 - the reader above knows both
-
     by_kind: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     watched: set[str] = set()
     for one in printed:

@@ -245,3 +245,13 @@ class Evidence:
     def __iter__(self) -> Iterator[Line]:
         """Yield the lines in order."""
         return iter(self.lines)
+
+
+def with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object that has a uid; one that came without gets `Kind/namespace/name` for one."""
+    metadata = obj.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("uid"):
+        return obj
+    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    metadata["uid"] = f"{obj.get('kind')}/{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    return {**obj, "metadata": metadata}

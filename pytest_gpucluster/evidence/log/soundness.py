@@ -11,9 +11,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.log import fields, identities
 from pytest_gpucluster.evidence.log.model import PROVEN, WATCH_TYPES, Line, Span
-from pytest_gpucluster.evidence.objects import identities
 
 LATE = 4.0
 """Seconds from what an object says of its own time to its receipt, beyond the least of the evidence, above which it was

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.evidence.hardware import gpu_names
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import EVERY_KIND, Evidence, Line
+from pytest_gpucluster.evidence.objects import gpu_names
 from pytest_gpucluster.plain import names
 
 POOL_LABELS = (

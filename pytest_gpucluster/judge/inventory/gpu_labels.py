@@ -6,8 +6,7 @@
 import dataclasses
 import math
 
-from pytest_gpucluster.evidence.hardware import gpu_names
-from pytest_gpucluster.evidence.objects import labelled_gpus
+from pytest_gpucluster.evidence.objects import gpu_names, labelled_gpus
 from pytest_gpucluster.evidence.objects.labelled_gpus import COUNT, SHARED, WHOLE, Discovered
 from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.judge import wording

@@ -12,7 +12,7 @@ from pytest_gpucluster.judge.refusal.closed_queue import closed_queue_refuses
 from pytest_gpucluster.judge.refusal.no_scheduler import not_served_is_no_refusal
 from pytest_gpucluster.judge.refusal.queue_capability import above_capability_refused
 from pytest_gpucluster.judge.refusal.refusals import BLOCKED, control_of
-from pytest_gpucluster.requirement import Finding, Number, Verdict
+from pytest_gpucluster.requirement import Finding, Number, Presupposed, Verdict
 
 __all__ = [
     "BLOCKED",
@@ -115,3 +115,14 @@ def _not_refused(evidence: Evidence, given: subjects.Given, gangs: tuple[Gang, .
     else:
         text = f"{wording.listed([gang.name for gang in gangs], 4)}: no scheduler gave a reason"
     return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])
+
+
+def control_ran(evidence: Evidence, given: subjects.Given) -> Presupposed:
+    """Say whether a fitting control ran on the same queue as the refused gang."""
+    name = "a fitting control ran"
+    named = subjects.cast(evidence, given, "subject")
+    gangs = named if named is not None else [g for g in subjects.everyone(evidence) if g.whole is None]
+    if not gangs:
+        return wording.presupposed(name, held=None, observed="no refused gang in the evidence")
+    held, why = control_of(evidence, given, gangs[0])
+    return wording.presupposed(name, held=held, observed=why, causes=(BLOCKED,) if held is False else ())

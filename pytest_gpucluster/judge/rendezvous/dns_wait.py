@@ -16,8 +16,9 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import presuppositions, subjects, wording
+from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.plugins import late_names, name_resolution
+from pytest_gpucluster.judge.rendezvous.presuppositions import HOSTED
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
@@ -386,9 +387,7 @@ def _too_early(evidence: Evidence) -> Finding | None:
         if not after:
             continue
         started = min(line.t for line in evidence.logs() if line.data.get("pod") == one.pod)
-        hosted = any(
-            presuppositions.HOSTED.search(str(line.data.get("line") or "")) for line in evidence.logs()
-        )
+        hosted = any(HOSTED.search(str(line.data.get("line") or "")) for line in evidence.logs())
         text = (
             f"{one.name} became resolvable at t={since:.0f} s, {one.pod} started at t={started:.0f} s without waiting "
             f"for it and gave up at t={after[-1].t:.0f} s"

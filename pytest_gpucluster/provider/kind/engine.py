@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_gpucluster.provider.kind import commands
+from pytest_gpucluster.provider import commands
 from pytest_gpucluster.provider.protocol import ProviderError
 
 ENGINES = ("docker", "podman", "nerdctl")

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.provider.kind import commands
+from pytest_gpucluster.provider import commands
 from pytest_gpucluster.provider.kind import engine as engines
 from pytest_gpucluster.provider.protocol import ProviderError
 

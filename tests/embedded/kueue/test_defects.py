@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpucluster.embedded.defects import all_defects
+from pytest_gpucluster.embedded import defect_table
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.kueue import names
 from pytest_gpucluster.embedded.kueue.defects import DEFECTS
@@ -13,7 +13,7 @@ READY_SOON = {"waitForPodsReady": {"timeout": "1s", "requeuingStrategy": {"backo
 
 def test_every_defect_is_known_to_the_control_plane():
     """The process accepts the defects of Kueue."""
-    assert set(DEFECTS) <= set(all_defects())
+    assert set(DEFECTS) <= set(defect_table.DEFECTS)
 
 
 @virtually
