@@ -1,11 +1,13 @@
 """The last lines of the terminal: the answer of the run, and why it is no yes."""
 
+import dataclasses
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gpucluster.hooks import finish, state
+from pytest_gpucluster.hooks import state
 
 NAME = "gpucluster-answer"
 """Name of the plugin that is there from the end of a run on."""
@@ -16,10 +18,36 @@ _REASONS = 3
 _COLOURS: Mapping[str, Mapping[str, bool]] = {"yes": {"green": True}, "no": {"red": True}}
 
 
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """What the terminal tells at the end.
+
+    Attributes:
+        folder: the run's folder.
+        files: what was written.
+        left_overs: what is still on the cluster.
+        word: the answer, "" where no record could be read.
+        banner: the answer in one line.
+        reasons: why it is no yes.
+        digest: the sum that stands for the whole folder, "" where no report could be written.
+    """
+
+    folder: Path
+    files: tuple[Path, ...]
+    left_overs: tuple[str, ...]
+    word: str = ""
+    banner: str = ""
+    reasons: tuple[str, ...] = ()
+    digest: str = ""
+
+
+ENDED = pytest.StashKey[Ended]()
+
+
 class Answer:
     """Says the answer after all that pytest and other plugins say, directly above pytest's line of counts."""
 
-    def __init__(self, ended: finish.Ended) -> None:
+    def __init__(self, ended: Ended) -> None:
         """Take what the run came to."""
         self._ended = ended
 
@@ -44,7 +72,7 @@ class Answer:
         return result
 
 
-def _head(ended: finish.Ended, cut: int) -> str:
+def _head(ended: Ended, cut: int) -> str:
     if ended.word == "undecided" and cut:
         rows = "1 row was" if cut == 1 else f"{cut} rows were"
         return f"Undecided: {rows} cut off by the budget of GPU-seconds"

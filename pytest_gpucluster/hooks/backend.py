@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pytest_gpucluster.evidence import Evidence
-    from pytest_gpucluster.hooks.run import Run
+    from pytest_gpucluster.hooks.settings import Settings
+    from pytest_gpucluster.profile import LoadedProfile
     from pytest_gpucluster.requirement.declare import ScenarioLike
 
 EVIDENCE_FOLDER = "evidence"
@@ -90,8 +91,17 @@ class Reused:
 class Live:
     """A session of our own (namespace, watches) on the run's one cluster."""
 
-    def __init__(self, run: "Run") -> None:
+    def __init__(
+        self, folder: Path, loaded: "LoadedProfile", told: "Settings", worker: str, owner_pid: int
+    ) -> None:
         """Have the cluster, then open the session.
+
+        Args:
+            folder: the run's folder.
+            loaded: the profile.
+            told: the settings of the run.
+            worker: name of this process.
+            owner_pid: the process with whose end the cluster ends.
 
         Raises:
             ProviderError: the cluster could not be had.
@@ -101,18 +111,16 @@ class Live:
         from pytest_gpucluster.profile.defects import declared
         from pytest_gpucluster.scenario import RunStore, Session
 
-        self.run_folder = run.folder
+        self.run_folder = folder
         self._stack = contextlib.ExitStack()
-        held = provider.obtain(
-            run.loaded, run.folder, run.settings.defects, run.owner_pid, keep=run.settings.keep
-        )
+        held = provider.obtain(loaded, folder, told.defects, owner_pid, keep=told.keep)
         self._held = held
         self.cluster = held.cluster
         self._stack.callback(held.close)
         try:
-            store = RunStore(run.folder)
-            profile = declared(run.loaded.profile, run.settings.defects)
-            self.session = Session(held.cluster, profile, store, worker=run.worker, keep=run.settings.keep)
+            store = RunStore(folder)
+            profile = declared(loaded.profile, told.defects)
+            self.session = Session(held.cluster, profile, store, worker=worker, keep=told.keep)
             self.session.__enter__()
         except BaseException:
             self._stack.close()
@@ -148,8 +156,3 @@ class Live:
             self.session.__exit__(None, None, None)
             left = [str(item) for item in self.session.left_overs]
             return left + self._held.close()
-
-
-def open_backend(run: "Run") -> Backend:
-    """Return the backend that a run asks for."""
-    return Reused(run.settings.reuse, run.folder) if run.settings.reuse is not None else Live(run)

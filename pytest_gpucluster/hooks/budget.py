@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from pytest_gpucluster.hooks import site_tests, state
-from pytest_gpucluster.hooks.collection import cost
 from pytest_gpucluster.requirement import Requirement
 
 REASON = "budget"
@@ -83,3 +82,9 @@ def lines(left_out: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each requirement or test that was not run for want of budget: id -> why."""
     for name, why in left_out.items():
         yield f"{name}: not run: {why}"
+
+
+def cost(requirement: Requirement) -> tuple[float, float]:
+    """Return GPU-seconds and seconds of a requirement's scenario, 0 where it does not say."""
+    needs = getattr(requirement.scenario, "needs", None)
+    return float(getattr(needs, "gpu_seconds", 0) or 0), float(getattr(needs, "seconds", 0) or 0)

@@ -221,14 +221,10 @@ def _order(item: pytest.Item) -> tuple[Any, ...]:
     requirement = state.declared(item)
     if requirement is None:
         return ()
+    from pytest_gpucluster.hooks import budget
+
     prefix = requirement.id.partition("-")[0]
-    return (list(AREAS).index(prefix), *cost(requirement), requirement.scenario.name, requirement.id)
-
-
-def cost(requirement: Requirement) -> tuple[float, float]:
-    """Return GPU-seconds and seconds of a requirement's scenario, 0 where it does not say."""
-    needs = getattr(requirement.scenario, "needs", None)
-    return float(getattr(needs, "gpu_seconds", 0) or 0), float(getattr(needs, "seconds", 0) or 0)
+    return (list(AREAS).index(prefix), *budget.cost(requirement), requirement.scenario.name, requirement.id)
 
 
 def _selectors(config: pytest.Config) -> str:

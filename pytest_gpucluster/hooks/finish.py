@@ -18,32 +18,6 @@ INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
 _GREEN = frozenset({int(pytest.ExitCode.OK), int(pytest.ExitCode.NO_TESTS_COLLECTED)})
 
 
-@dataclasses.dataclass(frozen=True)
-class Ended:
-    """What the terminal tells at the end.
-
-    Attributes:
-        folder: the run's folder.
-        files: what was written.
-        left_overs: what is still on the cluster.
-        word: the answer, "" where no record could be read.
-        banner: the answer in one line.
-        reasons: why it is no yes.
-        digest: the sum that stands for the whole folder, "" where no report could be written.
-    """
-
-    folder: Path
-    files: tuple[Path, ...]
-    left_overs: tuple[str, ...]
-    word: str = ""
-    banner: str = ""
-    reasons: tuple[str, ...] = ()
-    digest: str = ""
-
-
-ENDED = pytest.StashKey[Ended]()
-
-
 def end(
     session: pytest.Session,
     folder: Path,
@@ -78,13 +52,13 @@ def end(
     agreed = _agreed(report, exit_status, gate=settings.resolve(config).gate)
     if agreed != exit_status:
         session.exitstatus = pytest.ExitCode(agreed)
-    ended = Ended(folder, tuple(files), (*left_overs, *stayed), digest=whole.digest(folder))
+    ended = answering.Ended(folder, tuple(files), (*left_overs, *stayed), digest=whole.digest(folder))
     if report is not None:
         told = report["answer"]
         ended = dataclasses.replace(
             ended, word=told["word"], banner=scope.banner(report), reasons=tuple(map(str, told["reasons"]))
         )
-    config.stash[ENDED] = ended
+    config.stash[answering.ENDED] = ended
     config.pluginmanager.register(answering.Answer(ended), answering.NAME)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.hooks import budget, state, waivers
-from pytest_gpucluster.hooks.collection import cost
 from pytest_gpucluster.plain import components, plurals
 from pytest_gpucluster.plain.names import SLOT_PREFIX
 from pytest_gpucluster.requirement import REGISTRY, Requirement
@@ -28,7 +27,7 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
         nodeid: case for nodeid, case in selection.site_tests.items() if nodeid not in selection.site_left_out
     }
     profile = run.loaded.profile
-    costs = [cost(group[0]) for group in by_scenario.values()]
+    costs = [budget.cost(group[0]) for group in by_scenario.values()]
     costs += [
         (case["needs"]["gpus"] * case["needs"]["seconds"], case["needs"]["seconds"]) for case in own.values()
     ]
@@ -117,7 +116,7 @@ def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator
     yield f"scenario {name}: {getattr(scenario, 'summary', '')}".rstrip(": ")
     yield f"  requirements  {', '.join(f'{r.id} ({r.level.value})' for r in group)}"
     yield f"  needs         {_needs(needs, profile)}"
-    gpu_seconds, seconds = cost(group[0])
+    gpu_seconds, seconds = budget.cost(group[0])
     yield f"  costs         about {seconds:.0f} s, {gpu_seconds:.0f} GPU-seconds"
     permissions = [_placed(text, profile) for text in getattr(needs, "permissions", ())]
     if permissions:

@@ -174,9 +174,9 @@ def _print_not_applicable(terminal: Any) -> None:
 
 
 def _print_end(terminal: Any, config: pytest.Config) -> None:
-    from pytest_gpucluster.hooks import finish
+    from pytest_gpucluster.hooks import answering
 
-    ended = config.stash.get(finish.ENDED, None)
+    ended = config.stash.get(answering.ENDED, None)
     if ended is None:
         return
     terminal.section("gpucluster")

@@ -20,7 +20,6 @@ from pytest_gpucluster.hooks import (
     run_folder,
     settings,
     signals,
-    site_tests,
     state,
     waivers,
 )
@@ -221,11 +220,16 @@ class Run:
             raise self._problem
         if self._backend is None:
             try:
-                self._backend = backend.open_backend(self)
+                self._backend = self._new_backend()
             except Exception as error:
                 self._problem = error
                 raise
         return self._backend
+
+    def _new_backend(self) -> backend.Backend:
+        if self.settings.reuse is not None:
+            return backend.Reused(self.settings.reuse, self.folder)
+        return backend.Live(self.folder, self.loaded, self.settings, self.worker, self.owner_pid)
 
     def _evidence(self, source: backend.Backend, scenario: Any) -> "Evidence":
         before = source.requests()
@@ -277,7 +281,7 @@ class Run:
         self.journal.declared(REGISTRY)
         for requirement, why in selection.deselected.values():
             self.journal.not_run(requirement, why)
-        site_tests.announce(self.journal, selection)
+        self.journal.site_tests_ahead(selection.site_tests, selection.site_left_out)
 
     def _evidence_schema(self) -> int | None:
         """Return the schema of the evidence that this run judges: its own, or that of the run whose it is."""

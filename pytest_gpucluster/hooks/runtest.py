@@ -27,7 +27,7 @@ def obtain_decision(item: pytest.Item) -> Callable[[], Finding]:
         pytest.fail(
             f"the fixture settle serves tests declared with @requirement: {item.nodeid}", pytrace=False
         )
-    run = item.config.stash[state.RUN]
+    run: Run = item.config.stash[state.RUN]
     started = time.monotonic()
     with disk_full.ending_the_run(run.folder):
         run.begin(state.selection_of(item.config))
@@ -165,7 +165,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish
     """
     config = session.config
-    run = config.stash.get(state.RUN, None)
+    run: Run | None = config.stash.get(state.RUN, None)
     if run is None:
         return
     left = run.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpucluster.hooks import settings, table, workers
+from pytest_gpucluster.hooks import settings, state, table
 from pytest_gpucluster.report import suites
 
 PATTERN = "test_*.py"
@@ -45,7 +45,7 @@ def configure_worker(config: pytest.Config, args: Sequence[str]) -> None:
 
 def _add(config: pytest.Config, own: Sequence[str], folder: Path, *, beside: bool) -> None:
     config.args = [*own, PACKAGE]
-    config.pluginmanager.register(Shipped(config, folder, beside=beside), workers.SUITES)
+    config.pluginmanager.register(Shipped(config, folder, beside=beside), state.SUITES)
 
 
 class Shipped:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_gpucluster.hooks.run import Run
-    from pytest_gpucluster.report import record
 
 FIXTURES = frozenset({"gpu_cluster", "gpu_namespace", "stage", "run_payload", "scenario_evidence"})
 """Fixtures by which a test is one of a site's own."""
@@ -296,13 +295,6 @@ def _record(run: "Run", case: SiteCase) -> None:
             text=case.text,
             evidence=case.evidence,
         )
-
-
-def announce(journal: "record.Journal", selection: state.Selection) -> None:
-    """Write into a journal which tests are to run, as not run until they have: a run may be killed before them."""
-    for nodeid, declaration in selection.site_tests.items():
-        why = selection.site_left_out.get(nodeid, "it did not come to its end: the run or its worker stopped")
-        journal.site_test(nodeid, "not_run", **declaration, text=why)
 
 
 def is_named(config: pytest.Config, *, for_marks: bool = False) -> bool:

@@ -1,14 +1,11 @@
 """What the hooks of one process share, under stash keys."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_gpucluster.requirement import Finding, Requirement, Verdict, requirement_of
-
-if TYPE_CHECKING:
-    from pytest_gpucluster.hooks.run import Run
 
 REQUIREMENT_PROPERTY = "gpucluster.requirement"
 VERDICT_PROPERTY = "gpucluster.verdict"
@@ -82,9 +79,14 @@ class Outcome(Exception):  # noqa: N818 - not every outcome is an error
     """Carries the text of a verdict out of a test; shown without a traceback."""
 
 
+SUITES = "gpucluster-suites"
+"""Name of the plugin that is there if the suites were added to a run."""
+
 CASE = pytest.StashKey[Case]()
 SELECTION = pytest.StashKey[Selection]()
-RUN: "pytest.StashKey[Run]" = pytest.StashKey()
+RUN = pytest.StashKey[Any]()
+"""The `hooks.run.Run` of this process: its module is imported only if there is one."""
+
 PROBLEM = pytest.StashKey[str]()
 """A usage error that a worker found and that its controller tells."""
 

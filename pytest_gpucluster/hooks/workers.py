@@ -15,9 +15,6 @@ from pytest_gpucluster.hooks import finish, settings, signals, state
 INPUT = "gpucluster"
 OUTPUT = "gpucluster"
 
-SUITES = "gpucluster-suites"
-"""Name of the plugin that is there if the suites were added to a run."""
-
 
 def configure(config: pytest.Config) -> None:
     """Register the hooks of this process's role: worker or controller."""
@@ -81,7 +78,7 @@ class Controller:
         if self.folder is None:
             self.folder = self._name_folder()
         node.workerinput[INPUT] = {"folder": str(self.folder), "owner_pid": os.getpid()}
-        if self.config.pluginmanager.has_plugin(SUITES):
+        if self.config.pluginmanager.has_plugin(state.SUITES):
             node.workerinput[INPUT]["args"] = [*self.config.args]
 
     def _name_folder(self) -> Path:

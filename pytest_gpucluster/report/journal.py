@@ -175,6 +175,19 @@ class Journal:
         """Record a requirement that has a test which was not run, and why."""
         self.write("not-run", why=why, **_declaration(requirement))
 
+    def site_tests_ahead(
+        self, declared: Mapping[str, Mapping[str, Any]], left_out: Mapping[str, str]
+    ) -> None:
+        """Write down which tests are to run, as not run until they have: a run may be killed before them.
+
+        Args:
+            declared: node id -> what `site_test` takes of its declaration.
+            left_out: node id -> why it is not run although it was selected.
+        """
+        for nodeid, declaration in declared.items():
+            why = left_out.get(nodeid, "it did not come to its end: the run or its worker stopped")
+            self.site_test(nodeid, "not_run", **declaration, text=why)
+
     def site_test(
         self,
         nodeid: str,
