@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.objects import labelled_gpus, node_status
 from pytest_gpucluster.judge.inventory import gpu_count
 from tests import recordings
-from tests.judge.inventory import GPU, TOLD, decide, evidence, node
+from tests.judge.inventory.cluster import GPU, TOLD, decide, evidence, node
 
 SHARED, SLICE = "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 

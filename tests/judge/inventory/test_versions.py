@@ -4,7 +4,7 @@ import pytest
 
 from pytest_gpucluster.judge.inventory import job_defaults, scheduler_config, versions
 from tests import recordings
-from tests.judge.inventory import decide, evidence, node
+from tests.judge.inventory.cluster import decide, evidence, node
 
 # -- INV-006 ---------------------------------------------------------------------------------------------------------
 

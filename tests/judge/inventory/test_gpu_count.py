@@ -8,7 +8,7 @@ import pytest
 from pytest_gpucluster.evidence import Span
 from pytest_gpucluster.judge.inventory import gpu_count, node_pool
 from tests import recordings
-from tests.judge.inventory import GPU, TOLD, decide, evidence, node
+from tests.judge.inventory.cluster import GPU, TOLD, decide, evidence, node
 
 
 def gpus(*found, **told):

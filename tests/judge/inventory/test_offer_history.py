@@ -7,7 +7,7 @@ import pytest
 from pytest_gpucluster.evidence.objects import gpu_names
 from pytest_gpucluster.judge.inventory import gpu_count, node_pool, training_queue
 from tests import recordings
-from tests.judge.inventory import GPU, TOLD, decide, evidence, node, queue_of
+from tests.judge.inventory.cluster import GPU, TOLD, decide, evidence, node, queue_of
 
 
 def watched(*seen, end=300.0):

@@ -8,7 +8,7 @@ from pytest_gpucluster.judge.numa.alignment import on_one_numa_node, topology_re
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import REGISTRY
 from tests.defects import matrix
-from tests.judge.test_numa import DECLARED, REJECTED, evidence, lines, machine, says
+from tests.judge.numa.test_alignment import DECLARED, REJECTED, evidence, lines, machine, says
 
 FAIL, NO, PASS, ENVIRONMENT = "fail", "inconclusive", "pass", "environment"
 SMALL = {**DECLARED, "gpus_per_node": 4}

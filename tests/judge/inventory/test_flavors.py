@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpucluster.judge.inventory import flavors, gpu_count, training_queue
-from tests.judge.inventory import GPU, decide, evidence, node, queue_of
+from tests.judge.inventory.cluster import GPU, decide, evidence, node, queue_of
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
