@@ -9,7 +9,7 @@ import pytest
 from pytest_gpucluster.evidence.log import ingest, recording
 from pytest_gpucluster.report import decisions
 
-EMBEDDED = pathlib.Path(__file__).parents[2] / "fixtures" / "recorded" / "embedded"
+EMBEDDED = pathlib.Path(__file__).parents[3] / "fixtures" / "recorded" / "embedded"
 NAMES = sorted(path.stem for path in EMBEDDED.glob("*.jsonl"))
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 YEAR = re.compile(r"\b(20\d\d)-\d\d-\d\dT")
