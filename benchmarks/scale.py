@@ -276,7 +276,7 @@ def session(url: str) -> Any:
 def measure_gang(path: str) -> dict[str, Any]:
     """Judge a gang of many recorded members, as its file is read."""
     from pytest_gpucluster.evidence import read
-    from pytest_gpucluster.judge.gang import runs_whole
+    from pytest_gpucluster.judge.gang import all_or_nothing, runs_whole
     from pytest_gpucluster.judge.lifecycle import completion
 
     began = time.monotonic()
@@ -284,7 +284,7 @@ def measure_gang(path: str) -> dict[str, Any]:
     read_in = time.monotonic() - began
     judges = {
         "GANG-001": runs_whole.runs_whole,
-        "GANG-002": runs_whole.all_or_nothing,
+        "GANG-002": all_or_nothing.all_or_nothing,
         "LIFE-001": completion.completes_with_policy,
     }
     began = time.monotonic()

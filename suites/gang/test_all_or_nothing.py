@@ -3,18 +3,20 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge.gang import runs_whole
+from pytest_gpucluster.judge.gang import two_gangs
+from pytest_gpucluster.judge.gang.all_or_nothing import all_or_nothing
 from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.gang.runs_whole import half_placed_control
 
-from ..scenarios.scarcity import contrast_gang, scarce_gang, two_gangs
+from ..scenarios import scarcity
 
 
 @requirement(
     "GANG-002",
     level="must",
     documents="R J P",
-    scenario=scarce_gang,
-    judge=runs_whole.all_or_nothing,
+    scenario=scarcity.scarce_gang,
+    judge=all_or_nothing,
     presupposes=[gang_gate_reached],
     smoke=True,
     defects=["gang.binds-partially", "gang.forgets-room", "gang.min-member-short"],
@@ -32,8 +34,8 @@ def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     "GANG-004",
     level="must",
     documents="P",
-    scenario=two_gangs,
-    judge=runs_whole.two_gangs,
+    scenario=scarcity.two_gangs,
+    judge=two_gangs.two_gangs,
     presupposes=[gang_gate_reached],
     defects=["gang.binds-partially", "gang.starves-loser"],
 )
@@ -50,8 +52,8 @@ def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:
     "GANG-008",
     level="control",
     documents="R J P",
-    scenario=contrast_gang,
-    judge=runs_whole.half_placed_control,
+    scenario=scarcity.contrast_gang,
+    judge=half_placed_control,
     defects=["default-scheduler.gang-aware"],
 )
 def test_the_default_scheduler_half_places_the_same_gang(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge.kueue import rows
+from pytest_gpucluster.judge.kueue import queue_label, shared
 
 from ..scenarios.kueue import labels
 
@@ -13,8 +13,8 @@ from ..scenarios.kueue import labels
     level="should",
     documents="P",
     scenario=labels,
-    judge=rows.label_decides,
-    presupposes=[rows.pods_can_run],
+    judge=queue_label.label_decides,
+    presupposes=[shared.pods_can_run],
     defects=[
         "kueue.manages-unlabelled",
         "kueue.unknown-queue-runs",

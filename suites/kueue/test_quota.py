@@ -3,7 +3,11 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge.kueue import rows
+from pytest_gpucluster.judge.kueue.admission import runs_once_admitted
+from pytest_gpucluster.judge.kueue.half_admission import half_placed_by_quota_control
+from pytest_gpucluster.judge.kueue.over_quota import over_quota_held
+from pytest_gpucluster.judge.kueue.shared import control_ran, pods_can_run, quota_within_capacity
+from pytest_gpucluster.judge.kueue.two_teams import take_turns
 
 from ..scenarios.kueue import over_quota, promised, two_teams
 
@@ -13,8 +17,8 @@ from ..scenarios.kueue import over_quota, promised, two_teams
     level="must",
     documents="P",
     scenario=over_quota,
-    judge=rows.runs_once_admitted,
-    presupposes=[rows.pods_can_run, rows.quota_within_capacity],
+    judge=runs_once_admitted,
+    presupposes=[pods_can_run, quota_within_capacity],
     defects=[
         "kueue.starts-before-admission",
         "kueue.half-admits",
@@ -36,8 +40,8 @@ def test_a_labelled_job_is_held_admitted_whole_and_runs_whole(settle: Callable[[
     level="must",
     documents="P",
     scenario=over_quota,
-    judge=rows.over_quota_held,
-    presupposes=[rows.control_ran],
+    judge=over_quota_held,
+    presupposes=[control_ran],
     defects=[
         "kueue.admits-over-quota",
         "kueue.half-admits",
@@ -60,8 +64,8 @@ def test_a_job_above_quota_never_has_a_pod(settle: Callable[[], None]) -> None:
     level="must",
     documents="P",
     scenario=two_teams,
-    judge=rows.take_turns,
-    presupposes=[rows.pods_can_run],
+    judge=take_turns,
+    presupposes=[pods_can_run],
     defects=["kueue.no-second", "kueue.admits-over-quota", "kueue.both-at-once", "kueue.never-handed-over"],
 )
 def test_two_teams_take_turns(settle: Callable[[], None]) -> None:
@@ -78,8 +82,8 @@ def test_two_teams_take_turns(settle: Callable[[], None]) -> None:
     level="control",
     documents="P",
     scenario=promised,
-    judge=rows.half_placed_by_quota_control,
-    presupposes=[rows.pods_can_run],
+    judge=half_placed_by_quota_control,
+    presupposes=[pods_can_run],
     defects=["kueue.absent", "kueue.not-served", "default-scheduler.gang-aware", "kueue.room-after-all"],
 )
 def test_quota_above_capacity_half_places_a_gang(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge.kueue import rows
+from pytest_gpucluster.judge.kueue import shared, status_and_pods, wait_for_pods_ready
 
 from ..scenarios.kueue import drained, promised
 
@@ -13,8 +13,8 @@ from ..scenarios.kueue import drained, promised
     level="must",
     documents="P",
     scenario=promised,
-    judge=rows.evicts_what_is_not_ready,
-    presupposes=[rows.pods_can_run],
+    judge=wait_for_pods_ready.evicts_what_is_not_ready,
+    presupposes=[shared.pods_can_run],
     defects=[
         "kueue.never-evicts",
         "kueue.keeps-evicted-quota",
@@ -36,8 +36,8 @@ def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None
     level="must",
     documents="+",
     scenario=drained,
-    judge=rows.status_and_pods_agree,
-    presupposes=[rows.pods_can_run],
+    judge=status_and_pods.status_and_pods_agree,
+    presupposes=[shared.pods_can_run],
     defects=[
         "kueue.keeps-evicted-quota",
         "kueue.ignores-stop",

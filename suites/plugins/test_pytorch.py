@@ -37,7 +37,7 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     documents="R J",
     schedulers=["volcano"],
     scenario=healthy,
-    judge=pytorch_env.master_resolves,
+    judge=name_resolution.master_resolves,
     presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
     smoke=True,
     defects=["plugins.svc-without-service", "network.dns-silent"],

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge.refusal import over_large
+from pytest_gpucluster.judge.refusal import admission
 
 from ..scenarios.refusals import invalid_jobs
 
@@ -14,7 +14,7 @@ from ..scenarios.refusals import invalid_jobs
     documents="J",
     schedulers=["volcano"],
     scenario=invalid_jobs,
-    judge=over_large.invalid_rejected,
+    judge=admission.invalid_rejected,
     smoke=True,
     defects=[
         "admission.down",

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge.refusal import over_large
+from pytest_gpucluster.judge.refusal.blocking import enqueued_blocks_control, refused_harms_nobody
+from pytest_gpucluster.judge.refusal.closed_queue import closed_queue_refuses
 from pytest_gpucluster.judge.refusal.over_large import control_ran
+from pytest_gpucluster.judge.refusal.queue_capability import above_capability_refused
 
 from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capability
 
@@ -15,7 +17,7 @@ from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capabilit
     documents="J",
     schedulers=["volcano"],
     scenario=over_capability,
-    judge=over_large.above_capability_refused,
+    judge=above_capability_refused,
     presupposes=[control_ran],
     defects=["queue.ignores-capability", "queue.capability-overrun", "watch.drop-refusals", "watch.cut"],
 )
@@ -34,7 +36,7 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
     documents="J",
     schedulers=["volcano"],
     scenario=closed_queue,
-    judge=over_large.closed_queue_refuses,
+    judge=closed_queue_refuses,
     defects=[
         "admission.down",
         "admission.accepts-any-queue",
@@ -60,7 +62,7 @@ def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
     documents="+",
     schedulers=["volcano"],
     scenario=over_capability,
-    judge=over_large.refused_harms_nobody,
+    judge=refused_harms_nobody,
     defects=["refusal.reserves", "refusal.evicts-neighbour", "refusal.blocks-neighbour"],
 )
 def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
@@ -78,7 +80,7 @@ def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
     documents="+",
     schedulers=["volcano"],
     scenario=enqueued_blocks,
-    judge=over_large.enqueued_blocks_control,
+    judge=enqueued_blocks_control,
     defects=["queue.forgets-promises", "refusal.not-blocked"],
 )
 def test_an_enqueued_gang_that_cannot_be_placed_blocks_others(settle: Callable[[], None]) -> None:

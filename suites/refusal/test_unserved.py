@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pytest_gpucluster import requirement
-from pytest_gpucluster.judge.refusal import over_large
+from pytest_gpucluster.judge.refusal import no_scheduler
 
 from ..scenarios.unserved import unserved
 
@@ -13,7 +13,7 @@ from ..scenarios.unserved import unserved
     level="must",
     documents="J",
     scenario=unserved,
-    judge=over_large.not_served_is_no_refusal,
+    judge=no_scheduler.not_served_is_no_refusal,
     defects=["scheduler.serves-any-name", "refusal.speaks-for-nobody", "controllers.down"],
 )
 def test_a_scheduler_that_does_not_run_is_no_refusal(settle: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpucluster.judge import presuppositions
-from pytest_gpucluster.judge.kueue import rows
+from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves, no_interception
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -40,7 +40,7 @@ PRESUPPOSED = {
     "RDZV-001": master_name_resolves,
     "RDZV-004": no_interception,
     "GANG-003": presuppositions.members_made,
-    "KUE-001": rows.quota_within_capacity,
+    "KUE-001": shared.quota_within_capacity,
 }
 """Row -> what it presupposes and a case may show to be false."""
 

@@ -6,13 +6,9 @@ from pytest_gpucluster.evidence.scheduling import capacity, gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang import barrier, stated_minimum
-from pytest_gpucluster.judge.gang.all_or_nothing import all_or_nothing
 from pytest_gpucluster.judge.gang.half_placement import half_placed, halves, lasting
-from pytest_gpucluster.judge.gang.two_gangs import two_gangs
 from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
-
-__all__ = ["all_or_nothing", "half_placed_control", "runs_whole", "two_gangs"]
 
 WHOLE = "every member of the gang is bound, and all meet at a barrier; minMember equals minAvailable"
 MISCOUNTED = Cause(

@@ -5,11 +5,8 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.plugins import pytorch_plan
-from pytest_gpucluster.judge.plugins.name_resolution import master_resolves
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
-
-__all__ = ["master_resolves", "pytorch_env", "without_plugin_control"]
 
 ENV = (
     "process 1 of every regular container has MASTER_ADDR, MASTER_PORT and WORLD_SIZE, and in master and worker tasks "

@@ -6,25 +6,8 @@ from pytest_gpucluster.evidence.scheduling import gates, schedulers
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.refusal import refusals
-from pytest_gpucluster.judge.refusal.admission import invalid_rejected
-from pytest_gpucluster.judge.refusal.blocking import enqueued_blocks_control, refused_harms_nobody
-from pytest_gpucluster.judge.refusal.closed_queue import closed_queue_refuses
-from pytest_gpucluster.judge.refusal.no_scheduler import not_served_is_no_refusal
-from pytest_gpucluster.judge.refusal.queue_capability import above_capability_refused
 from pytest_gpucluster.judge.refusal.refusals import BLOCKED, control_of
 from pytest_gpucluster.requirement import Finding, Number, Presupposed, Verdict
-
-__all__ = [
-    "BLOCKED",
-    "above_capability_refused",
-    "closed_queue_refuses",
-    "control_of",
-    "enqueued_blocks_control",
-    "invalid_rejected",
-    "not_served_is_no_refusal",
-    "over_large_refused",
-    "refused_harms_nobody",
-]
 
 REQUIRED = (
     "a gang larger than the cluster stays Pending: nothing bound for the window, and the reason comes from the gang "

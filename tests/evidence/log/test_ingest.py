@@ -10,7 +10,7 @@ import pytest
 from pytest_gpucluster.evidence import EVERY_KIND, EvidenceError, lines_of, read
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.evidence.scheduling import gangs
-from pytest_gpucluster.judge.gang import runs_whole
+from pytest_gpucluster.judge.gang import all_or_nothing
 from pytest_gpucluster.plain import names
 from tests import recordings
 
@@ -136,7 +136,7 @@ def test_the_output_of_kubectl_watches_is_merged_on_the_clock_of_the_objects(tmp
     ]
     (found,) = gangs.gangs(evidence)
     assert (found.minimum, found.generations[0].first_bind, found.whole) == (2, 3.0, None)
-    assert runs_whole.all_or_nothing(evidence, {}).verdict == "fail"
+    assert all_or_nothing.all_or_nothing(evidence, {}).verdict == "fail"
 
 
 def test_a_difference_of_whole_seconds_is_not_trusted_to_the_second(tmp_path: Path):
@@ -146,7 +146,7 @@ def test_a_difference_of_whole_seconds_is_not_trusted_to_the_second(tmp_path: Pa
         _watch(("ADDED", _pod("a", 2, 3, node="n")), ("ADDED", _pod("b", 3, 1)), ("ADDED", _pod("b", 9, 6)))
     )
     jobs.write_text(_watch(("ADDED", _job())))
-    assert runs_whole.all_or_nothing(read([pods, jobs]), {}).verdict == "inconclusive"
+    assert all_or_nothing.all_or_nothing(read([pods, jobs]), {}).verdict == "inconclusive"
 
 
 def test_a_list_is_a_state_and_no_watch(tmp_path: Path):

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.scheduling import gangs, gates
-from pytest_gpucluster.judge.gang import runs_whole
+from pytest_gpucluster.judge.gang import all_or_nothing, runs_whole, two_gangs
 from pytest_gpucluster.judge.gang.gate import gang_gate_reached
 from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.judge.refusal import over_large
@@ -33,14 +33,14 @@ def stream(name):
         # All of the quota was taken: no part of the second would have fitted, so no gang rule was needed.
         (
             "k3-two-jobs-room-for-one",
-            runs_whole.two_gangs,
+            two_gangs.two_gangs,
             "inconclusive",
             "left held nothing for 4.3 s at the gang gate",
         ),
-        ("k3-two-jobs-room-for-one", runs_whole.all_or_nothing, "inconclusive", "weak evidence"),
-        ("k5-quota-above-capacity", runs_whole.all_or_nothing, "fail", "16 of 17 members bound"),
+        ("k3-two-jobs-room-for-one", all_or_nothing.all_or_nothing, "inconclusive", "weak evidence"),
+        ("k5-quota-above-capacity", all_or_nothing.all_or_nothing, "fail", "16 of 17 members bound"),
         ("k5-quota-above-capacity", over_large.over_large_refused, "fail", "holds places"),
-        ("k9-without-admission", runs_whole.all_or_nothing, "fail", "16 of 17 members bound"),
+        ("k9-without-admission", all_or_nothing.all_or_nothing, "fail", "16 of 17 members bound"),
     ],
 )
 def test_recorded_streams_are_judged_by_the_gang_rows(name, judge, verdict, told):
@@ -82,8 +82,8 @@ def test_a_suspended_job_is_held_at_its_gate():
     assert (held[0].name, held[2].gate, held[2].bound_after) == ("left", "quota", True)
     assert min(pod.created for pod in held[0].pods) >= held[2].end
     assert gang_gate_reached(evidence, {}).held is True
-    assert runs_whole.all_or_nothing(evidence, {}).verdict == "pass"
-    assert runs_whole.two_gangs(evidence, {}).verdict == "pass"
+    assert all_or_nothing.all_or_nothing(evidence, {}).verdict == "pass"
+    assert two_gangs.two_gangs(evidence, {}).verdict == "pass"
 
 
 def test_a_pod_of_a_refused_job_is_half_placement():
@@ -96,7 +96,7 @@ def test_a_pod_of_a_refused_job_is_half_placement():
         t=held.start + 0.2,
     )
     spoiled = base.with_lines(evidence, (*evidence.lines, early))
-    assert runs_whole.all_or_nothing(spoiled, {}).verdict == "fail"
+    assert all_or_nothing.all_or_nothing(spoiled, {}).verdict == "fail"
     assert left.queue
 
 
@@ -112,7 +112,7 @@ def test_a_refusal_that_is_seen_before_its_job_counts():
             for line in evidence.lines
         ),
     )
-    assert runs_whole.all_or_nothing(late, {}).verdict == "pass"
+    assert all_or_nothing.all_or_nothing(late, {}).verdict == "pass"
 
 
 def test_quota_that_was_never_refused_was_not_scarce():
