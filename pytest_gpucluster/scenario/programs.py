@@ -111,13 +111,15 @@ def torchrun(
     Raises:
         EnvironmentProblem: the cluster has no image with torch.
     """
-    volcano, named = stage.dialect.name == schedulers.VOLCANO, agents.pods > 1 or agents.lone
+    named = agents.pods > 1 or agents.lone
     if not named and agents.ranks == 1:
         line: tuple[str, ...] = ("python",)
     else:
         meet: tuple[str, ...] = ("--standalone",)
         if named:
-            first = f"{name}-worker-0.{name}" if volcano else f"{headless(stage, name)}-0.{name}"
+            if not stage.dialect.names_members:
+                headless(stage, name)
+            first = stage.dialect.member_host(name, "worker", 0)
             meet = (
                 "--rdzv_backend=c10d",
                 f"--rdzv_id={name}",
@@ -136,14 +138,11 @@ def torchrun(
         roles=(role,),
         resources={stage.profile.gpu_resource: agents.gpus} if agents.gpus else {},
         image=image(stage, "torch"),
-        plugins={"svc": ("--publish-not-ready-addresses=true",)} if volcano and named else {},
-        subdomain="" if volcano or not named else name,
+        plugins={"svc": ("--publish-not-ready-addresses=true",)}
+        if stage.dialect.names_members and named
+        else {},
+        subdomain="" if stage.dialect.names_members or not named else name,
         payload=payload,
         grace=2,
-        apart=_name_label(volcano) if agents.apart else "",
+        apart=stage.dialect.gang_label if agents.apart else "",
     )
-
-
-def _name_label(volcano: bool) -> str:
-    """Return the label with the Job's name that its controller puts onto its pods."""
-    return "volcano.sh/job-name" if volcano else "batch.kubernetes.io/job-name"

@@ -70,6 +70,36 @@ class Dialect(Protocol):
     def index(self) -> str:
         """Return the variable that tells a member which one it is, from 0."""
 
+    @property
+    def own_api(self) -> bool:
+        """Return whether it has jobs and queues of its own, with policies, commands, minimums of roles and shares."""
+
+    @property
+    def places(self) -> bool:
+        """Return whether it places pods itself, so that one which does not exist leaves them unplaced."""
+
+    @property
+    def served_by_name(self) -> bool:
+        """Return whether several of its kind may run under several names: only a pod shows whether ours is served."""
+
+    @property
+    def pods_follow(self) -> bool:
+        """Return whether pods of a gang are made only once it has been looked at."""
+
+    @property
+    def gang_label(self) -> str:
+        """Return the label by which pods name their gang."""
+
+    @property
+    def component(self) -> str:
+        """Return the component whose Deployments and configuration are its own, "" for one of the control plane's."""
+
+    def member_host(self, gang: str, role: str, index: int) -> str:
+        """Return the host name of a member below the namespace, as `NAME.SUBDOMAIN`."""
+
+    def runs(self, obj: Mapping[str, Any]) -> bool:
+        """Report whether an object of the kind `answers_on` says that the gang runs; True if it never says so."""
+
     def write(self, spec: GangSpec) -> Manifest:
         """Return the manifest of the object that asks for the gang.
 

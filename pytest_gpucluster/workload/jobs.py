@@ -9,6 +9,9 @@ from pytest_gpucluster.workload.spec import GangSpec, Manifest, WorkloadError
 INDEX = "JOB_COMPLETION_INDEX"
 """Variable in which the Job controller tells a member its index."""
 
+JOB_LABEL = "batch.kubernetes.io/job-name"
+"""Label with the Job's name that its controller puts onto its pods."""
+
 LEADS = {"rules": [{"succeededIndexes": "0", "succeededCount": 1}]}
 """successPolicy by which the end of the first member completes the Job (Kubernetes 1.33 and later)."""
 
@@ -64,3 +67,8 @@ def ended(obj: Mapping[str, Any]) -> bool:
 def members(spec: Mapping[str, Any]) -> int:
     """Return the pods of a batch Job that exist at the same time."""
     return int(spec.get("parallelism", 1))
+
+
+def member_host(gang: str, index: int) -> str:
+    """Return the host name of a member of an Indexed Job below its headless Service, which bears the gang's name."""
+    return f"{gang}-{index}.{gang}"

@@ -32,6 +32,12 @@ class KueueDialect:
     gates: tuple[str, ...] = (schedulers.QUOTA, schedulers.PLACEMENT)
     scarce: str = schedulers.QUOTA
     index: str = jobs.INDEX
+    own_api: bool = False
+    places: bool = False
+    served_by_name: bool = False
+    pods_follow: bool = True
+    gang_label: str = jobs.JOB_LABEL
+    component: str = ""
 
     def write(self, spec: GangSpec) -> Manifest:
         """Return the Job with the label of its queue.
@@ -48,6 +54,14 @@ class KueueDialect:
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)
         """Return none: the Job controller makes the pods, once the Job is admitted."""
         return ()
+
+    def member_host(self, gang: str, role: str, index: int) -> str:  # noqa: ARG002 (an Indexed Job has one role)
+        """Return the name of a member below the Service of its gang."""
+        return jobs.member_host(gang, index)
+
+    def runs(self, obj: Mapping[str, Any]) -> bool:  # noqa: ARG002
+        """Report True: a Workload says that its quota is there, not that its pods run."""
+        return True
 
     def looked_at(self, obj: Mapping[str, Any]) -> bool:
         """Report whether a Workload says whether its quota is reserved."""

@@ -40,6 +40,12 @@ class NativeDialect:
     gates: tuple[str, ...] = (schedulers.PLACEMENT,)
     scarce: str = schedulers.CAPACITY
     index: str = jobs.INDEX
+    own_api: bool = False
+    places: bool = True
+    served_by_name: bool = False
+    pods_follow: bool = False
+    gang_label: str = jobs.JOB_LABEL
+    component: str = ""
 
     def write(self, spec: GangSpec) -> Manifest:
         """Return the Job that asks for a gang; for a gang of several roles its PodGroup.
@@ -79,6 +85,14 @@ class NativeDialect:
                 name = f"{spec.name}-{role.name}-{index}"
                 metadata = {"name": name, "labels": {names.LABEL_GANG: spec.name}}
                 yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+
+    def member_host(self, gang: str, role: str, index: int) -> str:  # noqa: ARG002 (an Indexed Job has one role)
+        """Return the name of a member below the Service of its gang."""
+        return jobs.member_host(gang, index)
+
+    def runs(self, obj: Mapping[str, Any]) -> bool:  # noqa: ARG002
+        """Report True: a PodGroup of Kubernetes says only that its gang was once placed."""
+        return True
 
     def looked_at(self, obj: Mapping[str, Any]) -> bool:
         """Report whether a PodGroup has its condition."""

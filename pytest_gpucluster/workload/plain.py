@@ -26,6 +26,12 @@ class DefaultSchedulerDialect:
     gates: tuple[str, ...] = (schedulers.PLACEMENT,)
     scarce: str = schedulers.CAPACITY
     index: str = jobs.INDEX
+    own_api: bool = False
+    places: bool = True
+    served_by_name: bool = False
+    pods_follow: bool = False
+    gang_label: str = jobs.JOB_LABEL
+    component: str = ""
 
     def write(self, spec: GangSpec) -> Manifest:
         """Return the Indexed Job.
@@ -40,6 +46,14 @@ class DefaultSchedulerDialect:
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)
         """Return none: the Job controller makes the pods."""
         return ()
+
+    def member_host(self, gang: str, role: str, index: int) -> str:  # noqa: ARG002 (an Indexed Job has one role)
+        """Return the name of a member below the Service of its gang."""
+        return jobs.member_host(gang, index)
+
+    def runs(self, obj: Mapping[str, Any]) -> bool:  # noqa: ARG002
+        """Report True: nothing speaks of a gang as a whole."""
+        return True
 
     def looked_at(self, obj: Mapping[str, Any]) -> bool:
         """Report whether a pod has the condition PodScheduled."""

@@ -29,6 +29,12 @@ class VolcanoDialect:
     gates: tuple[str, ...] = (schedulers.ENQUEUE, schedulers.PLACEMENT)
     scarce: str = schedulers.CAPACITY
     index: str = "VC_TASK_INDEX"
+    own_api: bool = True
+    places: bool = True
+    served_by_name: bool = True
+    pods_follow: bool = True
+    gang_label: str = "volcano.sh/job-name"
+    component: str = "volcano"
 
     def write(self, spec: GangSpec) -> Manifest:
         """Return the Volcano Job; schedulerName is set on the Job and on every task template."""
@@ -70,6 +76,14 @@ class VolcanoDialect:
     def members(self, spec: GangSpec) -> tuple[Manifest, ...]:  # noqa: ARG002 (the controller makes them)
         """Return none: Volcano's controllers make the pods."""
         return ()
+
+    def member_host(self, gang: str, role: str, index: int) -> str:
+        """Return the name that the svc plugin gives to a member."""
+        return f"{gang}-{role}-{index}.{gang}"
+
+    def runs(self, obj: Mapping[str, Any]) -> bool:
+        """Report whether the phase of a PodGroup is Running."""
+        return (obj.get("status") or {}).get("phase") == "Running"
 
     def looked_at(self, obj: Mapping[str, Any]) -> bool:
         """Report whether a PodGroup has a phase."""

@@ -126,11 +126,11 @@ def looked_at(stage: Stage, handle: Handle) -> Callable[[Live], bool]:
     return lambda live: any(dialect.looked_at(obj) for obj in answers(live, handle, dialect))
 
 
-def volcano_only(stage: Stage, what: str) -> None:
-    """Check that the declared scheduler is Volcano.
+def own_api_only(stage: Stage, what: str) -> None:
+    """Check that the declared scheduler has jobs and queues of its own.
 
     Raises:
-        WorkloadError: it is another one, which has no such thing.
+        WorkloadError: it has none.
     """
-    if stage.dialect.name != schedulers.VOLCANO:
-        raise WorkloadError(f"{what} are Volcano's; the profile declares {stage.dialect.name}")
+    if not stage.dialect.own_api:
+        raise WorkloadError(f"{what}: the declared scheduler, {stage.dialect.name}, has no such thing")

@@ -15,7 +15,7 @@ from pytest_gpucluster.scenario.predicates import all_bound, bound, exist
 from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role, filler
 
-from .common import FILLER, HOLD, told, volcano_only
+from .common import FILLER, HOLD, own_api_only, told
 from .inventory import namespace_of
 
 HIGH = 1000
@@ -74,7 +74,7 @@ def _configuration(stage: Stage) -> None:
 
 def run_priorities(stage: Stage) -> None:
     """Let priority decide who gets room that appears, then who gives room up, and how far."""
-    volcano_only(stage, "priorities within a queue")
+    own_api_only(stage, "priorities within a queue")
     slots = stage.slots(nodes=1, per_node=SLOTS)
     told(stage, resource=slots.resource, currency="slots", total=slots.total)
     queue, high = stage.queue(), stage.priority(HIGH)
@@ -134,7 +134,7 @@ GANGS = 4
 
 def run_fair_share(stage: Stage) -> None:
     """Let a queue of weight 1 borrow all; then let one of weight 3 ask for its share, gang by gang."""
-    volcano_only(stage, "shares of queues by weight")
+    own_api_only(stage, "shares of queues by weight")
     slots = stage.slots(nodes=1, per_node=SLOTS)
     told(stage, resource=slots.resource, currency="slots", total=slots.total)
     small, large = stage.queue("small", weight=1), stage.queue("large", weight=3)

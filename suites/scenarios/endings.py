@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import Any
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import job_ended, phase
 from pytest_gpucluster.scenario.programs import image, speaking
@@ -139,12 +139,11 @@ def _attempts_exceeded(handle: Handle) -> Callable[[Live], str]:
 def run(stage: Stage) -> None:
     """Submit all, wait for the end of each, and watch for a window that nothing moves afterwards."""
     told(stage)
-    # Policies and numbers of successes are Volcano's; a time to live every Job has.
-    volcano = stage.dialect.name == schedulers.VOLCANO
+    # A time to live every Job has; policies and numbers of successes only jobs of a scheduler's own API.
     jobs = {
         role: stage.submit(written(stage, f"{stage.name}-{role}", small), role=role)
         for role, small in JOBS.items()
-        if volcano or role == "time-to-live"
+        if stage.dialect.own_api or role == "time-to-live"
     }
     stage.wait("every Job has its pods", begun(job for job in jobs.values() if job.ok), budget="enqueue")
     taken = {role: job for role, job in jobs.items() if job.ok and past_enqueue(stage.live, job)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import all_bound, finished, job_ended
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
@@ -68,7 +68,7 @@ def run(stage: Stage) -> None:
     told(stage, members=members, min_member=members, resource=stage.profile.gpu_resource, currency="gpu")
     payload, python, gpu = payloads_of(stage, "gang.py"), image(stage, "python"), stage.profile.gpu_resource
     each = {gpu: max(1, min(GPUS, gpus_of(stage) // members))}
-    if stage.dialect.name == schedulers.VOLCANO:
+    if stage.dialect.names_members:
         wanted = spec(stage.name, python, payload, each, ends=True)
     else:
         wanted = alike(headless(stage, stage.name), python, payload, each)
@@ -89,8 +89,7 @@ def run(stage: Stage) -> None:
 def run_without_policy(stage: Stage) -> None:
     """The same life without a completion policy: the workers stay until somebody ends them."""
     told(stage, members=3, min_member=3, resource=stage.profile.gpu_resource, currency="gpu")
-    volcano = stage.dialect.name == schedulers.VOLCANO
-    wanted = _lingering(stage) if volcano else _lingering_alike(stage)
+    wanted = _lingering(stage) if stage.dialect.own_api else _lingering_alike(stage)
     gang = stage.gang(wanted, dialect=speaking(stage, {stage.profile.gpu_resource: 3}))
     if not gang.ok:
         return

@@ -16,23 +16,23 @@ CASE = "defaults"
 def run(stage: Stage) -> None:
     """Take down every node and the queue, read version, Deployments and scheduler's ConfigMap, dry-run a bare Job."""
     profile = stage.profile
-    volcano = profile.scheduler == "volcano"
+    own = stage.dialect.component
     stage.given.update(
         scheduler=profile.scheduler,
         versions={name: list(ranges) for name, ranges in profile.versions.items()},
         pool_label=profile.pool_label or "",
     )
     stage.server_version(case=component_versions.SERVER)
-    wanted = [*(["volcano"] if volcano else []), *profile.versions]
+    wanted = [*([own] if own else []), *profile.versions]
     for component in dict.fromkeys(name for name in wanted if name in known.NAMESPACES):
         namespace = namespace_of(stage, component)
         found = stage.read_all(
             "apps/v1", "Deployment", case=f"{component_versions.DEPLOYMENTS}:{namespace}", namespace=namespace
         )
-        if component == "volcano" and volcano:
+        if component == own:
             name = component_versions.scheduler_config(found or ()) or component_versions.SCHEDULER_CONFIG
             stage.read("v1", "ConfigMap", name, case=component_versions.CONFIG, namespace=namespace)
-    if volcano:
+    if stage.dialect.own_api:
         dry_run(stage)
     stage.context |= {("Node", node["metadata"]["name"]) for node in stage.live.objects("Node")}
     stage.context |= cluster_queues(stage)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import all_bound, bound, phase
 from pytest_gpucluster.scenario.programs import image, speaking
@@ -49,14 +49,12 @@ def run(stage: Stage) -> None:
 
 
 def _runs(stage: Stage, gang: Handle) -> Callable[[Live], bool]:
-    """Report whether Volcano's PodGroup says Running and, where pods run at all, every member does."""
+    """Report whether the scheduler says that the gang runs, if it ever does, and every member does, if pods run."""
     pods_run = "pods-run" in stage.cluster.features
     dialect = stage.dialect
 
     def check(live: Live) -> bool:
-        said = dialect.name != schedulers.VOLCANO or any(
-            (group.get("status") or {}).get("phase") == "Running" for group in answers(live, gang, dialect)
-        )
+        said = any(dialect.runs(obj) for obj in answers(live, gang, dialect))
         return said and not (pods_run and any(phase(pod) != "Running" for pod in live.pods_of(gang)))
 
     return check

@@ -11,7 +11,6 @@ sum at any time) and meets the gang gate with two different shortages, one after
 | 7 and 5 | leader and 2 workers | nothing: bound, while two surplus workers wait |
 """
 
-from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, SlotPool, Stage
 from pytest_gpucluster.scenario.predicates import all_bound, exist
 from pytest_gpucluster.scenario.programs import image
@@ -50,35 +49,35 @@ def _spec(name: str, image: str, resource: str, *, by_role: bool) -> GangSpec:
 def run(stage: Stage) -> None:
     """Let the gang wait for the Job's minimum, then for the leader's; then let it start without its surplus.
 
-    Without Volcano no role is gated and no minimum defaulted: the gang waits for its minimum only.
+    If the scheduler has no API of its own, no role is gated and no minimum defaulted: the gang waits for its minimum.
     """
-    volcano = stage.dialect.name == schedulers.VOLCANO
-    spec = _spec(stage.name, image(stage, "python"), "", by_role=volcano)
+    own = stage.dialect.own_api
+    spec = _spec(stage.name, image(stage, "python"), "", by_role=own)
     stage.dialect.write(spec)  # Whether it can be written at all, before nodes are touched.
-    pool = stage.slots(nodes=2, per_node=FEW if volcano else ALIKE_FEW)
+    pool = stage.slots(nodes=2, per_node=FEW if own else ALIKE_FEW)
     told(
         stage,
         members=1 + WORKERS,
         min_member=MINIMUM,
-        role_minimums={"leader": 1, "worker": NEEDED} if volcano else {},
-        omitted=["minAvailable"] if volcano else [],
+        role_minimums={"leader": 1, "worker": NEEDED} if own else {},
+        omitted=["minAvailable"] if own else [],
         resource=pool.resource,
         currency="slots",
         total=pool.total,
     )
-    spec = _spec(stage.name, image(stage, "python"), pool.resource, by_role=volcano)
-    gang = _without_minimum(stage, spec) if volcano else stage.gang(spec)
+    spec = _spec(stage.name, image(stage, "python"), pool.resource, by_role=own)
+    gang = _without_minimum(stage, spec) if own else stage.gang(spec)
     if not gang.ok:
         return
     if stage.wait("all members exist", exist(gang, 1 + WORKERS), budget="enqueue"):
         stage.wait("two members would fit", judged(gang, 2), budget="enqueue")
         stage.window("fewer than the minimum fit")
-        if volcano:
+        if own:
             pool = _resize(stage, pool, NO_LEADER)
             # Of the workers it may say nothing: Volcano looks at no further member once a task cannot have its minimum.
             stage.wait("no leader would fit", refused(gang, "leader"), budget="enqueue")
             stage.window("no leader fits")
-        _resize(stage, pool, ENOUGH if volcano else ALIKE_ENOUGH)
+        _resize(stage, pool, ENOUGH if own else ALIKE_ENOUGH)
         stage.wait("the minimum is bound", all_bound(gang, MINIMUM), budget="bind")
     stage.delete(gang)
 

@@ -7,7 +7,7 @@ from pytest_gpucluster.scenario.predicates import exist
 from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, told, volcano_only
+from .common import HOLD, own_api_only, told
 
 OTHER = "default-scheduler"
 
@@ -32,7 +32,7 @@ def _misnamed(job: dict[str, Any], role: str) -> dict[str, Any]:
 
 def run(stage: Stage) -> None:
     """Create both and wait for their pods: these show whom each name went to."""
-    volcano_only(stage, "Jobs that name their scheduler in two places")
+    own_api_only(stage, "Jobs that name their scheduler in two places")
     told(stage, cases=FIELDS)
     jobs = []
     for role in FIELDS:

@@ -11,7 +11,7 @@ from pytest_gpucluster.scenario.predicates import all_bound, exist
 from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, looked_at, placed, told, volcano_only
+from .common import HOLD, looked_at, own_api_only, placed, told
 
 PER_NODE = 8
 CAPABILITY = 8
@@ -35,7 +35,7 @@ def _gang(stage: Stage, role: str, *, members: int, slots: dict[str, int | str],
 
 def run_over_capability(stage: Stage) -> None:
     """Ask for 3 x 4 slots in a queue that may have 8 of 16; then let 2 x 4 run beside it, there and elsewhere."""
-    volcano_only(stage, "queues with a capability")
+    own_api_only(stage, "queues with a capability")
     slots = stage.slots(nodes=2, per_node=PER_NODE)
     # CPU and memory are stated too: a capability that leaves them out means zero to old schedulers.
     limits = {slots.resource: CAPABILITY, "cpu": "1000", "memory": "10Ti"}
@@ -66,7 +66,7 @@ def run_over_capability(stage: Stage) -> None:
 
 def run_closed(stage: Stage) -> None:
     """Submit to a queue that does not exist; run a Job in an open queue of ours, close it, and submit again."""
-    volcano_only(stage, "queues that can be closed")
+    own_api_only(stage, "queues that can be closed")
     told(stage, cases=["unknown-queue", "closed-queue"])
     refused: list[Handle] = []
 
@@ -91,7 +91,7 @@ def run_closed(stage: Stage) -> None:
 
 def run_blocked(stage: Stage) -> None:
     """Enqueue 3 x 5 slots on two nodes of 8, which never fits; see what a fitting gang of another queue does."""
-    volcano_only(stage, "gates at enqueue")
+    own_api_only(stage, "gates at enqueue")
     slots = stage.slots(nodes=2, per_node=PER_NODE)
     told(stage, resource=slots.resource, currency="slots", total=slots.total)
     queue = stage.queue()

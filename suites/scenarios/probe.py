@@ -35,8 +35,8 @@ def run(stage: Stage) -> None:
         said = stage.wait(
             "the scheduler says what it thinks of the gang", looked_at(stage, job), budget="enqueue"
         )
-        if said and stage.dialect.name == schedulers.VOLCANO:
-            # A scheduler of Volcano under any name gives PodGroups a phase: pods show whether it serves this one.
+        if said and stage.dialect.served_by_name:
+            # A scheduler of this kind under any name gives PodGroups a phase: pods show whether it serves this one.
             stage.wait(
                 "the scheduler looks at a pod", pod_looked_at(job), budget="bind", unless=held_back(job)
             )

@@ -10,7 +10,7 @@ from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import GangSpec, Role
 
-from .common import HOLD, looked_at, placed, told, volcano_only
+from .common import HOLD, looked_at, own_api_only, placed, told
 
 Manifest = dict[str, Any]
 
@@ -48,8 +48,8 @@ def run_over_large(stage: Stage) -> None:
 def _seen(stage: Stage, gang: Handle) -> Callable[[Live], bool]:
     """Report whether the scheduler has looked at a gang; one that makes pods for it has, too."""
     looked = looked_at(stage, gang)
-    volcano = stage.dialect.name == schedulers.VOLCANO
-    return lambda live: looked(live) or (volcano and bool(live.pods_of(gang)))
+    follow = stage.dialect.pods_follow
+    return lambda live: looked(live) or (follow and bool(live.pods_of(gang)))
 
 
 def _gang(stage: Stage, name: str, resource: str, members: int) -> GangSpec:
@@ -101,7 +101,7 @@ def run_invalid(stage: Stage) -> None:
 
     Beside it the same Job, with the one wrong thing right, is tried dry: only then a refusal is one of that thing.
     """
-    volcano_only(stage, "the invalid Jobs that must be rejected")
+    own_api_only(stage, "the invalid Jobs that must be rejected")
     told(stage, cases=sorted(INVALID))
     for case, shape in INVALID.items():
         spec = GangSpec(

@@ -6,7 +6,6 @@ They run side by side and ask for no GPU: what is judged is what the controllers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import phase
 from pytest_gpucluster.scenario.programs import image, speaking
@@ -46,7 +45,7 @@ def _restarting(stage: Stage, role: str, *, evicted_restarts: bool) -> Handle:
     return handle
 
 
-def _finishing(stage: Stage, *, volcano: bool) -> tuple[Handle, ...]:
+def _finishing(stage: Stage, *, own: bool) -> tuple[Handle, ...]:
     """Submit the Jobs whose first member ends while the second goes on: a batch Job, and a Volcano Job.
 
     Without Volcano the batch Job alone, as the declared scheduler wants it.
@@ -54,7 +53,7 @@ def _finishing(stage: Stage, *, volcano: bool) -> tuple[Handle, ...]:
     batch = GangSpec(
         f"{stage.name}-batch", roles=(Role("worker", 2, FIRST_INDEX_ENDS),), image=image(stage, "python")
     )
-    if not volcano:
+    if not own:
         return (stage.gang(batch, role="subject", dialect=speaking(stage)),)
     gang = GangSpec(
         f"{stage.name}-volcano",
@@ -120,12 +119,12 @@ def _made_again_alone(handle: Handle) -> Callable[[Live], str]:
 def run(stage: Stage) -> None:
     """Take a member from each Job, suspend one and resume it, and wait for the ends."""
     told(stage)
-    # Policies and commands are Volcano's; a finished member of a batch Job can be taken away anywhere.
-    volcano = stage.dialect.name == schedulers.VOLCANO
-    deleted = _restarting(stage, "deleted", evicted_restarts=True) if volcano else None
-    evicted = _restarting(stage, "evicted", evicted_restarts=True) if volcano else None
-    paused = _restarting(stage, "suspended", evicted_restarts=False) if volcano else None
-    finishing = [job for job in _finishing(stage, volcano=volcano) if job.ok]
+    # A finished member of a batch Job can be taken away anywhere; policies and commands need an API of its own.
+    own = stage.dialect.own_api
+    deleted = _restarting(stage, "deleted", evicted_restarts=True) if own else None
+    evicted = _restarting(stage, "evicted", evicted_restarts=True) if own else None
+    paused = _restarting(stage, "suspended", evicted_restarts=False) if own else None
+    finishing = [job for job in _finishing(stage, own=own) if job.ok]
     small = [job for job in (deleted, evicted, paused) if job is not None and job.ok]
     stage.wait("every Job has its pods", begun([*small, *finishing]), budget="enqueue")
     going = [

@@ -1,6 +1,6 @@
 """Gangs that cannot go on: a rendezvous that nobody hosts, a name that nobody has, ranks that stand still."""
 
-from pytest_gpucluster.plain import names, schedulers
+from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import Handle, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import exist, finished, job_ended
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of
@@ -55,7 +55,7 @@ def run_unreachable(stage: Stage) -> None:
     told(stage, within=WITHIN + LONGER)
     payload, python = payloads_of(stage, "gang.py"), image(stage, "python")
     port, name, closed = f"{stage.name}-port", f"{stage.name}-name", f"--port={CLOSED_PORT}"
-    if stage.dialect.name == schedulers.VOLCANO:
+    if stage.dialect.names_members:
         nameless = stage.dialect.write(unreachable_gang(name, python, payload))
         for task in nameless["spec"]["tasks"]:
             task["template"]["spec"]["subdomain"] = WRONG_SUBDOMAIN

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import job_ended, phase
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
@@ -21,11 +20,11 @@ def job(stage: Stage, name: str, payload: str, torch: str, *more: str) -> GangSp
 
     Both Jobs meet at the same port, as all do that leave it at its default.
     """
-    volcano = stage.dialect.name == schedulers.VOLCANO
-    endpoint = by_plugin(stage.namespace) if volcano else by_index(name, stage.namespace)
+    named = stage.dialect.names_members
+    endpoint = by_plugin(stage.namespace) if named else by_index(name, stage.namespace)
     within = f"--within={meeting(stage)}"
     args = (PROGRAM, f"--nodes={NODES}", f"--id={name}", f"--endpoint={endpoint}", within, *more)
-    members = (("master", 1), ("worker", NODES - 1)) if volcano else (("worker", NODES),)
+    members = (("master", 1), ("worker", NODES - 1)) if named else (("worker", NODES),)
     address, interface = {"POD_IP": "status.podIP"}, stage.profile.interface
     # As the manifests of the documents set it; a cluster that declares no interface leaves the choice to gloo.
     over = {"GLOO_SOCKET_IFNAME": interface} if interface else {}
@@ -37,8 +36,8 @@ def job(stage: Stage, name: str, payload: str, torch: str, *more: str) -> GangSp
         resources={stage.profile.gpu_resource: 1},
         image=torch,
         payload=payload,
-        plugins=PLUGINS if volcano else {},
-        subdomain="" if volcano else name,
+        plugins=PLUGINS if named else {},
+        subdomain="" if named else name,
     )
 
 
@@ -61,7 +60,7 @@ def run(stage: Stage) -> None:
     jobs = []
     for role, more in (("left", ("--train",)), ("right", ())):
         name = f"{stage.name}-{role}"
-        if stage.dialect.name != schedulers.VOLCANO:
+        if not stage.dialect.names_members:
             headless(stage, name)
         jobs.append(stage.gang(job(stage, name, payload, torch, *more), role=role, dialect=dialect))
     made = [handle for handle in jobs if handle.ok]

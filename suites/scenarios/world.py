@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping
 
-from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.scenario import Needs, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import gave_up, job_ended
 from pytest_gpucluster.scenario.programs import headless, image, payloads_of, speaking
@@ -121,7 +120,7 @@ def run(stage: Stage) -> None:
     )
     payload, torch = payloads_of(stage, "world.py"), image(stage, "torch")
     gpus = {stage.profile.gpu_resource: PROCESSES}
-    if stage.dialect.name == schedulers.VOLCANO:
+    if stage.dialect.names_members:
         forms = {
             "documented": documented(f"{stage.name}-doc"),
             "robust": robust(f"{stage.name}-robust", stage.namespace),
