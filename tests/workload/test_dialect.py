@@ -10,7 +10,10 @@ from tests.endtoend.harness import ROOT
 
 QUESTIONS = {name: what for name, what in vars(dialect.Dialect).items() if not name.startswith("_")}
 
-ALLOWED = {"pytest_gpucluster/scenario/spec.py": "TRN-003 tries native gangs also if they are the main ones"}
+ALLOWED = {
+    "pytest_gpucluster/scenario/spec.py": "TRN-003 tries native gangs also if they are the main ones",
+    "pytest_gpucluster/scenario/permissions.py": "a component is compared, which bears the name of its scheduler",
+}
 """Files that compare a scheduler's name, with the reason."""
 
 
