@@ -16,6 +16,24 @@ if TYPE_CHECKING:
 EVIDENCE_FOLDER = "evidence"
 
 
+class RunLike(Protocol):
+    """What a backend must know of the run.
+
+    Attributes:
+        folder: the run's folder.
+        loaded: the profile.
+        settings: what was told.
+        worker: name of this process.
+        owner_pid: the process with whose end the cluster ends.
+    """
+
+    folder: Path
+    loaded: "LoadedProfile"
+    settings: "Settings"
+    worker: str
+    owner_pid: int
+
+
 def evidence_path(run_folder: Path, scenario: str) -> Path:
     """Return the evidence file of a scenario in a run folder."""
     return run_folder / EVIDENCE_FOLDER / f"{scenario}.jsonl"
@@ -91,17 +109,8 @@ class Reused:
 class Live:
     """A session of our own (namespace, watches) on the run's one cluster."""
 
-    def __init__(
-        self, folder: Path, loaded: "LoadedProfile", told: "Settings", worker: str, owner_pid: int
-    ) -> None:
+    def __init__(self, run: RunLike) -> None:
         """Have the cluster, then open the session.
-
-        Args:
-            folder: the run's folder.
-            loaded: the profile.
-            told: the settings of the run.
-            worker: name of this process.
-            owner_pid: the process with whose end the cluster ends.
 
         Raises:
             ProviderError: the cluster could not be had.
@@ -111,16 +120,18 @@ class Live:
         from pytest_gpucluster.profile.defects import declared
         from pytest_gpucluster.scenario import RunStore, Session
 
-        self.run_folder = folder
+        self.run_folder = run.folder
         self._stack = contextlib.ExitStack()
-        held = provider.obtain(loaded, folder, told.defects, owner_pid, keep=told.keep)
+        held = provider.obtain(
+            run.loaded, run.folder, run.settings.defects, run.owner_pid, keep=run.settings.keep
+        )
         self._held = held
         self.cluster = held.cluster
         self._stack.callback(held.close)
         try:
-            store = RunStore(folder)
-            profile = declared(loaded.profile, told.defects)
-            self.session = Session(held.cluster, profile, store, worker=worker, keep=told.keep)
+            store = RunStore(run.folder)
+            profile = declared(run.loaded.profile, run.settings.defects)
+            self.session = Session(held.cluster, profile, store, worker=run.worker, keep=run.settings.keep)
             self.session.__enter__()
         except BaseException:
             self._stack.close()
@@ -156,3 +167,8 @@ class Live:
             self.session.__exit__(None, None, None)
             left = [str(item) for item in self.session.left_overs]
             return left + self._held.close()
+
+
+def open_backend(run: RunLike) -> Backend:
+    """Return the backend that a run asks for."""
+    return Reused(run.settings.reuse, run.folder) if run.settings.reuse is not None else Live(run)

@@ -220,16 +220,11 @@ class Run:
             raise self._problem
         if self._backend is None:
             try:
-                self._backend = self._new_backend()
+                self._backend = backend.open_backend(self)
             except Exception as error:
                 self._problem = error
                 raise
         return self._backend
-
-    def _new_backend(self) -> backend.Backend:
-        if self.settings.reuse is not None:
-            return backend.Reused(self.settings.reuse, self.folder)
-        return backend.Live(self.folder, self.loaded, self.settings, self.worker, self.owner_pid)
 
     def _evidence(self, source: backend.Backend, scenario: Any) -> "Evidence":
         before = source.requests()

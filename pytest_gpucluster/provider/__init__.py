@@ -1,7 +1,6 @@
 """Where a cluster comes from: the embedded one or one that exists."""
 
-from pytest_gpucluster.provider.defects import check_defects, known_defects
-from pytest_gpucluster.provider.obtain import (
+from pytest_gpucluster.provider.cluster_of_run import (
     CLUSTER_FILE,
     Held,
     attach,
@@ -11,6 +10,7 @@ from pytest_gpucluster.provider.obtain import (
     stop,
     verify,
 )
+from pytest_gpucluster.provider.defects import check_defects, known_defects
 from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, Provider, ProviderError
 
 __all__ = [

@@ -171,7 +171,7 @@ def test_public_names_are_imported_when_first_used():
 def test_every_hook_of_the_hook_modules_is_gathered():
     """A hook that is written in a hook module and not gathered by the entry point would never run."""
     modules = [importlib.import_module(f"pytest_gpucluster.hooks.{name}") for name in
-               ("collection", "interrupted", "options", "reporting", "running")]  # fmt: skip
+               ("collection", "interrupted", "options", "reporting", "runtest")]  # fmt: skip
     hooks = {
         name: getattr(module, name)
         for module in modules

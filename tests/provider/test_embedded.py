@@ -16,7 +16,7 @@ import yaml
 
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.node import sandbox
-from pytest_gpucluster.provider import embedded, embedded_config, obtain, processes, sockets
+from pytest_gpucluster.provider import cluster_of_run, embedded, embedded_config, processes, sockets
 
 PATIENCE = 60.0
 
@@ -260,7 +260,7 @@ def test_an_interrupt_before_the_cluster_is_written_down_ends_it(loaded, tmp_pat
         started.extend(what.running)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(obtain, "_write", interrupted)
+    monkeypatch.setattr(cluster_of_run, "_write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         provider.obtain(loaded, tmp_path)
     (control,) = started

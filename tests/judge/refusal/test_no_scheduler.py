@@ -40,7 +40,7 @@ def unseen(job_at, end):
         {"type": "NOTE", "t": end, "note": "end"},
     ]
     evidence = recordings.evidence_of(lines, header={"given": GIVEN})
-    (gang,) = no_scheduler.terms.everyone(evidence)
+    (gang,) = no_scheduler.subjects.everyone(evidence)
     return no_scheduler.silence_of(evidence, GIVEN, gang)
 
 
@@ -65,7 +65,7 @@ def test_a_gang_begins_with_what_is_heard_of_it_first():
         {"type": "ADDED", "t": 10.4, "kind": "Job.batch", "object": JOB},
         {"type": "NOTE", "t": 11.0, "note": "end"},
     ]
-    (gang,) = no_scheduler.terms.everyone(recordings.evidence_of(lines))
+    (gang,) = no_scheduler.subjects.everyone(recordings.evidence_of(lines))
     (generation,) = gang.generations
     assert (generation.start, generation.made) == (10.0, 10.01)
 
