@@ -174,6 +174,7 @@ def _print_not_applicable(terminal: Any) -> None:
 
 
 def _print_end(terminal: Any, config: pytest.Config) -> None:
+    from pytest_gpucluster import provider
     from pytest_gpucluster.hooks import answering
 
     ended = config.stash.get(answering.ENDED, None)
@@ -189,30 +190,11 @@ def _print_end(terminal: Any, config: pytest.Config) -> None:
     for line in ended.left_overs:
         terminal.write_line(f"left over {line}", red=True)
     run = config.stash.get(state.RUN, None)
-    kept = run is not None and _kept(run, ended.folder, keep=settings.resolve(config).keep)
+    if run is None:
+        return
+    kept = provider.of(run.loaded).kept(run.loaded, ended.folder, asked=settings.resolve(config).keep)
     if kept:
         terminal.write_line(f"kept      {kept}")
-
-
-def _kept(run: Any, folder: Any, *, keep: bool) -> str:
-    """Return what stays after a run and how it is removed, "" where nothing does."""
-    from pytest_gpucluster import provider
-
-    kind = run.loaded.profile.kind.name
-    match run.loaded.profile.provider:
-        case "embedded" | "host":
-            return "nothing: the embedded cluster ends with its run" if keep else ""
-        case "kind" if not (folder / provider.CLUSTER_FILE).exists():
-            return ""
-        case "kind" if kind is not None:
-            return f"the kind cluster {kind}; remove it with: kind delete cluster --name {kind}"
-        case "kind":
-            return (
-                f"the kind cluster of this run; remove it with: gpucluster cleanup {folder}" if keep else ""
-            )
-    if not keep:
-        return ""
-    return f"the objects of this run stay on the cluster; remove them with: gpucluster cleanup {folder}"
 
 
 def _property(report: Any, name: str) -> str:

@@ -207,7 +207,7 @@ class Run:
             left = source.close()
         except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
-        if self.settings.keep and self.loaded.profile.provider == "existing":
+        if self.settings.keep and provider.of(self.loaded).real:
             # On purpose, and all the same something that is not as the run found it.
             left = [*left, f"all that {self.worker} made: kept on purpose (--gpucluster-keep)"]
         with disk_full.telling(self.journal.path, left):

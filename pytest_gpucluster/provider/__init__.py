@@ -1,17 +1,17 @@
 """Where a cluster comes from: the embedded one or one that exists."""
 
 from pytest_gpucluster.provider.cluster_of_run import (
-    CLUSTER_FILE,
     Held,
     attach,
     completed,
     obtain,
+    of,
     start,
     stop,
     verify,
 )
 from pytest_gpucluster.provider.defects import check_defects, known_defects
-from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, Provider, ProviderError
+from pytest_gpucluster.provider.protocol import CLUSTER_FILE, PODS_RUN, Cluster, Provider, ProviderError
 
 __all__ = [
     "CLUSTER_FILE",
@@ -25,6 +25,7 @@ __all__ = [
     "completed",
     "known_defects",
     "obtain",
+    "of",
     "start",
     "stop",
     "verify",

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,30 @@ from pytest_gpucluster.provider import processes
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
 from pytest_gpucluster.provider.existing import ExistingProvider
 from pytest_gpucluster.provider.host import HostProvider
-from pytest_gpucluster.provider.host import completed as completed_host
 from pytest_gpucluster.provider.kind import KindProvider
-from pytest_gpucluster.provider.kind import remove as remove_kind
-from pytest_gpucluster.provider.protocol import Cluster, Provider, ProviderError, Running, Started
+from pytest_gpucluster.provider.protocol import (
+    CLUSTER_FILE,
+    Cluster,
+    Provider,
+    ProviderError,
+    Running,
+    Started,
+)
 
-CLUSTER_FILE = "cluster.json"
 LOCK_FILE = "provider.lock"
-START_LIMITS = {"kind": 3600.0}
-START_LIMIT = 120.0
-"""Seconds that a process waits for another one that is starting the cluster; kind may have images to build or pull."""
+
+PROVIDERS: dict[str, Callable[[bool], Provider]] = {
+    "embedded": lambda _: EmbeddedProvider(),
+    "existing": lambda _: ExistingProvider(),
+    "kind": lambda keep: KindProvider(keep=keep),
+    "host": lambda _: HostProvider(),
+}
+"""Name of a provider -> how it is made; it is told whether a cluster that is made for the run stays after it."""
+
+
+def of(loaded: LoadedProfile, *, keep: bool = False) -> Provider:
+    """Return the provider that a profile names."""
+    return PROVIDERS[loaded.profile.provider](keep)
 
 
 def verify(loaded: LoadedProfile) -> None:
@@ -34,7 +48,7 @@ def verify(loaded: LoadedProfile) -> None:
     Raises:
         ProviderError: one line that says what is missing.
     """
-    _provider(loaded).verify(loaded)
+    of(loaded).verify(loaded)
 
 
 def completed(loaded: LoadedProfile) -> LoadedProfile:
@@ -43,7 +57,7 @@ def completed(loaded: LoadedProfile) -> LoadedProfile:
     Raises:
         ProviderError: the place does not tell it.
     """
-    return completed_host(loaded) if loaded.profile.provider == "host" else loaded
+    return of(loaded).completed(loaded)
 
 
 @dataclasses.dataclass
@@ -95,21 +109,19 @@ def obtain(
     Raises:
         ProviderError: the cluster does not start or does not answer.
     """
-    limit = START_LIMITS.get(loaded.profile.provider, START_LIMIT)
+    maker = source or of(loaded, keep=keep)
     owner = owner_pid or os.getpid()
     run_folder.mkdir(parents=True, exist_ok=True)
     try:
-        with filelock.FileLock(run_folder / LOCK_FILE, timeout=limit):
+        with filelock.FileLock(run_folder / LOCK_FILE, timeout=maker.start_limit):
             known = _read(run_folder)
             if known is not None:
                 return Held(known.cluster, owned=False, run_folder=run_folder)
-            started, pipes = (source or _provider(loaded, keep=keep)).start(
-                loaded, run_folder, defects=defects, owner_pid=owner
-            )
+            started, pipes = maker.start(loaded, run_folder, defects=defects, owner_pid=owner)
             _record(run_folder, started, pipes)
     except filelock.Timeout:
         raise ProviderError(
-            f"another process of this run did not start the cluster within {limit:.0f} s"
+            f"another process of this run did not start the cluster within {maker.start_limit:.0f} s"
         ) from None
     return Held(started.cluster, owned=owner == os.getpid(), run_folder=run_folder, pipes=tuple(pipes))
 
@@ -154,27 +166,12 @@ def stop(run_folder: Path) -> list[str]:
     if known.folder:
         shutil.rmtree(known.folder, ignore_errors=True)
     if known.undo is not None:
-        try:
-            remove_kind(known.undo["name"])
-        except ProviderError as error:
-            return [
-                f"kind cluster {known.undo['name']}: {error}; gpucluster cleanup --cluster kind removes it"
-            ]
+        left = PROVIDERS[known.cluster.provider](False).undo(known.undo)  # noqa: FBT003 (it is removed)
+        if left:
+            return [left]
     if known.running or known.undo is not None:
         (run_folder / CLUSTER_FILE).unlink(missing_ok=True)
     return []
-
-
-def _provider(loaded: LoadedProfile, *, keep: bool = False) -> Provider:
-    match loaded.profile.provider:
-        case "embedded":
-            return EmbeddedProvider()
-        case "existing":
-            return ExistingProvider()
-        case "kind":
-            return KindProvider(keep=keep)
-        case "host":
-            return HostProvider()
 
 
 def _record(run_folder: Path, started: Started, pipes: Sequence[processes.Pipe]) -> None:

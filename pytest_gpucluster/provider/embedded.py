@@ -17,7 +17,15 @@ import yaml
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import defects as planting
 from pytest_gpucluster.provider import embedded_config, power, processes, sockets
-from pytest_gpucluster.provider.protocol import PODS_RUN, REBOOT, Cluster, ProviderError, Running, Started
+from pytest_gpucluster.provider.protocol import (
+    PODS_RUN,
+    REBOOT,
+    START_LIMIT,
+    Cluster,
+    ProviderError,
+    Running,
+    Started,
+)
 
 CONTROL_PLANE = ("-m", "pytest_gpucluster.embedded")
 NODES = ("-m", "pytest_gpucluster.node")
@@ -46,6 +54,9 @@ class Nodes:
 
 class EmbeddedProvider:
     """Starts both processes and waits until the nodes are Ready."""
+
+    start_limit = START_LIMIT
+    real = False
 
     def __init__(
         self,
@@ -77,6 +88,20 @@ class EmbeddedProvider:
     def verify(self, loaded: LoadedProfile) -> None:
         """Nothing outside this package is needed."""
         del loaded
+
+    def completed(self, loaded: LoadedProfile) -> LoadedProfile:
+        """Return it as it is: all is known."""
+        return loaded
+
+    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
+        """Return that nothing stays, if anybody asked for it."""
+        del loaded, run_folder
+        return "nothing: the embedded cluster ends with its run" if asked else ""
+
+    def undo(self, undo: Mapping[str, str]) -> str:
+        """Nothing but processes was started."""
+        del undo
+        return ""
 
     def start(
         self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int

@@ -1,6 +1,6 @@
 """A cluster that exists: a kubeconfig file and a context in it; nothing is started."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +8,14 @@ import yaml
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.profile import LoadedProfile
-from pytest_gpucluster.provider.protocol import PODS_RUN, Cluster, ProviderError, Started
+from pytest_gpucluster.provider.protocol import PODS_RUN, START_LIMIT, Cluster, ProviderError, Started
 
 
 class ExistingProvider:
     """Reads a kubeconfig file, never writes it."""
+
+    start_limit = START_LIMIT
+    real = True
 
     def verify(self, loaded: LoadedProfile) -> None:
         """Check that the file is there and has the context.
@@ -21,6 +24,23 @@ class ExistingProvider:
             ProviderError: one line with file, context and what is allowed.
         """
         _server(loaded)
+
+    def completed(self, loaded: LoadedProfile) -> LoadedProfile:
+        """Return it as it is: nobody but the operator declares it."""
+        return loaded
+
+    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
+        """Return that the objects of the run stay, if anybody asked for it."""
+        del loaded
+        text = (
+            f"the objects of this run stay on the cluster; remove them with: gpucluster cleanup {run_folder}"
+        )
+        return text if asked else ""
+
+    def undo(self, undo: Mapping[str, str]) -> str:
+        """Nothing was started."""
+        del undo
+        return ""
 
     def start(
         self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int

@@ -14,6 +14,13 @@ REBOOT = "reboot"
 """Feature: nodes can be restarted (`provider.power`)."""
 
 
+START_LIMIT = 120.0
+"""Seconds that a process waits for another one that is starting a cluster of processes."""
+
+CLUSTER_FILE = "cluster.json"
+"""File of a run's folder by which its processes find the cluster."""
+
+
 class ProviderError(Exception):
     """A cluster that could not be had; the text is one line and says why."""
 
@@ -95,6 +102,33 @@ class Started:
 
 class Provider(Protocol):
     """How one kind of cluster is had. A provider holds no state: what it started is in `Started`."""
+
+    @property
+    def start_limit(self) -> float:
+        """Return the seconds that a process waits for another one of the run that is starting the cluster."""
+
+    @property
+    def real(self) -> bool:
+        """Return whether the cluster outlives the run with all that is not removed from it."""
+
+    def completed(self, loaded: LoadedProfile) -> LoadedProfile:
+        """Return a profile with what only the place of the cluster can tell.
+
+        Raises:
+            ProviderError: the place does not tell it.
+        """
+
+    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
+        """Return what stays after a run and how it is removed, "" for nothing.
+
+        Args:
+            loaded: the profile.
+            run_folder: where `cluster.json` lies, while it is there.
+            asked: somebody asked for it (`--gpucluster-keep`).
+        """
+
+    def undo(self, undo: Mapping[str, str]) -> str:
+        """Remove a cluster that `Started.undo` describes; return what could not be removed, "" if all went."""
 
     def verify(self, loaded: LoadedProfile) -> None:
         """Raise ProviderError when the profile cannot lead to a cluster; touches no cluster."""

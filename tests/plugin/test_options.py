@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from pytest_gpucluster.hooks import reporting
+from pytest_gpucluster import provider
 
 pytest_plugins = ["pytester"]
 
@@ -244,10 +244,10 @@ def test_keep_takes_one_scenario(project):
 def test_a_named_kind_cluster_is_kept_only_where_it_was_made(tmp_path, made):
     """A creation that failed leaves nothing, and says nothing of what stays."""
     profile = types.SimpleNamespace(provider="kind", kind=types.SimpleNamespace(name="mine"))
-    run = types.SimpleNamespace(loaded=types.SimpleNamespace(profile=profile))
+    loaded = types.SimpleNamespace(profile=profile)
     if made:
         (tmp_path / "cluster.json").write_text("{}")
-    told = reporting._kept(run, tmp_path, keep=False)
+    told = provider.of(loaded).kept(loaded, tmp_path, asked=False)
     assert told == ("the kind cluster mine; remove it with: kind delete cluster --name mine" if made else "")
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pytest_gpucluster.provider.embedded import EmbeddedProvider, Nodes
 from pytest_gpucluster.provider.embedded_config import image_table
 from pytest_gpucluster.provider.host import discover, plan
 from pytest_gpucluster.provider.host.inventory import Inventory
-from pytest_gpucluster.provider.protocol import Started
+from pytest_gpucluster.provider.protocol import START_LIMIT, Started
 
 FOUND = "found on this host"
 """Source of a leaf of the profile that only the machine could tell."""
@@ -22,9 +22,12 @@ FOUND = "found on this host"
 class HostProvider:
     """Looks at the machine, then starts the embedded cluster on it."""
 
-    def __init__(self, look: Callable[[], Inventory] = discover.this_machine) -> None:
+    start_limit = START_LIMIT
+    real = False
+
+    def __init__(self, look: Callable[[], Inventory] | None = None) -> None:
         """Take how the machine is looked at."""
-        self._look = look
+        self._look = look or discover.this_machine
 
     def verify(self, loaded: LoadedProfile) -> None:
         """Check that there are GPUs and that nodes can be made of them as the profile says.
@@ -33,6 +36,24 @@ class HostProvider:
             ProviderError: they cannot; one line.
         """
         plan.node_entries(loaded, self._look())
+
+    def completed(self, loaded: LoadedProfile) -> LoadedProfile:
+        """Return a profile with what only the machine could tell: name and number of its GPUs, their NUMA nodes.
+
+        Raises:
+            ProviderError: no GPU, or they cannot be divided as the profile says.
+        """
+        return completed(loaded, self._look())
+
+    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
+        """Return that nothing stays, if anybody asked for it."""
+        del loaded, run_folder
+        return "nothing: the embedded cluster ends with its run" if asked else ""
+
+    def undo(self, undo: Mapping[str, str]) -> str:
+        """Nothing but processes was started."""
+        del undo
+        return ""
 
     def start(
         self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int
@@ -55,13 +76,12 @@ class HostProvider:
         return source.start(loaded, run_folder, defects=defects, owner_pid=owner_pid)
 
 
-def completed(loaded: LoadedProfile, inventory: Inventory | None = None) -> LoadedProfile:
+def completed(loaded: LoadedProfile, found: Inventory) -> LoadedProfile:
     """Return a profile with what only the machine could tell, wherever nobody declared it.
 
     Raises:
         ProviderError: no GPU, or they cannot be divided as the profile says.
     """
-    found = discover.this_machine() if inventory is None else inventory
     profile = loaded.profile
     parts = plan.shares(found, profile.host.nodes, profile.host.gpus)
     told: dict[str, Any] = {

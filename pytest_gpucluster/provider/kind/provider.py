@@ -9,7 +9,14 @@ from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import power
 from pytest_gpucluster.provider.kind import claims, config, manager, removal
 from pytest_gpucluster.provider.kind import engine as engines
-from pytest_gpucluster.provider.protocol import PODS_RUN, REBOOT, Cluster, ProviderError, Started
+from pytest_gpucluster.provider.protocol import (
+    CLUSTER_FILE,
+    PODS_RUN,
+    REBOOT,
+    Cluster,
+    ProviderError,
+    Started,
+)
 
 NAME = "kind"
 READY_LIMIT = 300.0
@@ -18,6 +25,10 @@ READY_LIMIT = 300.0
 
 class KindProvider:
     """Makes a cluster for a run and removes it at its end, or uses one of a name that stays."""
+
+    start_limit = 3600.0
+    """There may be images to build or pull."""
+    real = False
 
     def __init__(self, *, keep: bool = False) -> None:
         """Take whether the cluster of a run stays after it, to be looked at."""
@@ -36,6 +47,28 @@ class KindProvider:
         for index, mount in enumerate(options.mounts):
             if not Path(mount.host).exists():
                 raise ProviderError(f"kind.mounts.{index}.host: {mount.host} does not exist")
+
+    def completed(self, loaded: LoadedProfile) -> LoadedProfile:
+        """Return it as it is: all is known."""
+        return loaded
+
+    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
+        """Return the name of the cluster that stays, and how it is removed."""
+        if not (run_folder / CLUSTER_FILE).exists():
+            return ""
+        name = loaded.profile.kind.name
+        if name is not None:
+            return f"the kind cluster {name}; remove it with: kind delete cluster --name {name}"
+        text = f"the kind cluster of this run; remove it with: gpucluster cleanup {run_folder}"
+        return text if asked else ""
+
+    def undo(self, undo: Mapping[str, str]) -> str:
+        """Remove the cluster of the run."""
+        try:
+            removal.remove(undo["name"])
+        except ProviderError as error:
+            return f"kind cluster {undo['name']}: {error}; gpucluster cleanup --cluster kind removes it"
+        return ""
 
     def start(
         self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int
