@@ -28,6 +28,7 @@ ELSEWHERE = {
     "provider": "starts clusters",
     "report": "ends processes in the middle of a write",
     "scenario": "runs a control plane",
+    "seams": "starts clusters",
 }
 """Every other folder, with the reason."""
 
