@@ -5,56 +5,14 @@ row that is not named stays `pass` under the defect. `environment` and `inconclu
 prerequisite that failed. The matrix tests compare exactly.
 """
 
+import importlib
+import pkgutil
 from collections.abc import Iterable, Mapping
-
-from . import (
-    added,
-    at_no_time,
-    contention,
-    dropped,
-    exchanged,
-    fabric,
-    faults,
-    gang,
-    health,
-    inventory,
-    kueue,
-    lifecycle,
-    mfu,
-    mishaps,
-    moved,
-    numa,
-    plugins,
-    refusal,
-    rendezvous,
-    trainer,
-    watch,
-)
 
 Table = Mapping[str, Mapping[str, str]]
 
-_AREAS = (
-    added,
-    at_no_time,
-    contention,
-    dropped,
-    exchanged,
-    faults,
-    mishaps,
-    moved,
-    inventory,
-    gang,
-    refusal,
-    plugins,
-    lifecycle,
-    rendezvous,
-    kueue,
-    numa,
-    fabric,
-    health,
-    mfu,
-    trainer,
-    watch,
+_AREAS = tuple(
+    importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
 )
 
 
@@ -68,8 +26,8 @@ def _one(tables: Iterable[Table]) -> Table:
     return merged
 
 
-FLIPS: Table = _one(area.FLIPS for area in _AREAS)
+FLIPS: Table = _one(getattr(area, "FLIPS", {}) for area in _AREAS)
 """Live defect -> {requirement id: verdict}."""
 
-MUTANT_FLIPS: Table = _one(area.MUTANT_FLIPS for area in _AREAS)
+MUTANT_FLIPS: Table = _one(getattr(area, "MUTANT_FLIPS", {}) for area in _AREAS)
 """Evidence mutant -> {requirement id: verdict}."""
