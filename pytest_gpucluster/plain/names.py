@@ -73,9 +73,18 @@ def safe_name(*parts: str, limit: int = 63) -> str:
 
 
 def nearest(word: str, allowed: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """Return the allowed word most like `word`, or None when none is as like as `cutoff`, of 1."""
-    found = difflib.get_close_matches(word, sorted(allowed), n=1, cutoff=cutoff)
+    """Return the allowed word most like `word`, whatever its case, or None when none is as like as `cutoff`, of 1."""
+    found = _alike(word, allowed, 1, cutoff)
     return found[0] if found else None
+
+
+def _alike(word: str, allowed: Iterable[str], most: int, cutoff: float) -> list[str]:
+    """Return the allowed words most like a word, the nearest first; of words that differ in case alone all."""
+    cases: dict[str, list[str]] = {}
+    for each in sorted(allowed):
+        cases.setdefault(each.lower(), []).append(each)
+    found = difflib.get_close_matches(word.lower(), cases, n=most, cutoff=cutoff)
+    return [each for lower in found for each in sorted(cases[lower], key=lambda one: one != word)][:most]
 
 
 LISTED = 10
@@ -97,6 +106,6 @@ def did_you_mean(word: str, allowed: Iterable[str], page: str = "") -> str:
     hint = f"; did you mean {match!r}?" if match else ""
     if len(known) <= LISTED:
         return f"{hint} (allowed: {', '.join(known) if known else 'none'})"
-    like = difflib.get_close_matches(word, known, n=FEW, cutoff=0.0)
+    like = _alike(word, known, FEW, 0.0)
     more = f"and {len(known) - FEW} more{f', see {page}' if page else ''}"
     return f"{hint} (allowed: {', '.join(like)} {more})"

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +44,11 @@ def test_a_long_list_is_cut_to_the_nearest():
     assert hint.count("GANG-") == 1 + names.FEW
     assert hint.endswith(" and 25 more, see docs/all.md)")
     assert names.did_you_mean("GANG-31", known[: names.LISTED]).count("GANG-") == 1 + names.LISTED
+
+
+@pytest.mark.parametrize("word", ["gang-002", "Gang-002", "GANG-0O2"])
+def test_the_nearest_is_found_whatever_the_case(word):
+    """Who types small letters is not led to another row."""
+    allowed = ["GANG-002", "REF-002", "KUE-002", "GANG-003"]
+    assert names.nearest(word, allowed) == "GANG-002"
+    assert "did you mean 'GANG-002'?" in names.did_you_mean(word, [*allowed, *map(str, range(20))])
