@@ -15,7 +15,11 @@ from suites.defects.reasons import DECLARED_BY_NO_ROW
 def requirements_page() -> str:
     """Return the page of all requirements that are built."""
     letters = "; ".join(f"{letter} {title}" for letter, title in DOCUMENTS.items())
-    out = ["# Requirements", "", f"Generated from the suite. Documents: {letters}."]
+    out = [
+        "# Requirements",
+        "",
+        f"Generated from the suite. [Documents](documents.md): {letters}.",
+    ]
     for area, meaning in AREAS.values():
         rows = [row for row in REGISTRY if row.area == area and ".suites" in f".{row.where}"]
         if not rows:
