@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Mapping
 
-from docs import settings
+from docs import commands, settings
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
@@ -111,6 +111,7 @@ def pages() -> dict[str, str]:
         "defects.md": defects_page(),
         "profile.md": settings.profile_page(rows),
         "options.md": settings.options_page(),
+        "commands.md": commands.page(),
     }
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from docs import switches
+from docs import switches, tables
 from pytest_gpucluster.hooks import table
 from pytest_gpucluster.profile import schema
 from pytest_gpucluster.requirement import Requirement
@@ -31,8 +31,6 @@ BY_SCHEDULER = """
 
 A row that does not fit the declared scheduler is *not applicable*.
 
-| `scheduler` | rows that do not apply |
-| --- | --- |
 """
 
 WITHOUT_PODS = """
@@ -51,12 +49,15 @@ The command line wins over the ini setting, and that over the variable.
 def profile_page(rows: Sequence[Requirement]) -> str:
     """Return the page of all profile keys: type, default, meaning, rows that a key switches on."""
     whole = schema.file_schema()
-    tables = list(_tables("", whole, whole["$defs"], set(whole["else"]["required"])))
-    empty = {key.path: key.default for table in tables for key in table.keys if key.may_be_empty}
+    models = list(_models_of("", whole, whole["$defs"], set(whole["else"]["required"])))
+    empty = {key.path: key.default for model in models for key in model.keys if key.may_be_empty}
     switched = switches.by_key(rows, empty)
-    text = "\n".join(line for table in tables for line in _table(table, switched))
+    text = "\n".join(line for model in models for line in _lines(model, switched))
     schedulers = "\n".join(
-        f"| `{name}` | {', '.join(ids) or 'none'} |" for name, ids in switches.by_scheduler(rows).items()
+        tables.table(
+            ("`scheduler`", "rows that do not apply"),
+            ((f"`{name}`", ", ".join(ids) or "none") for name, ids in switches.by_scheduler(rows).items()),
+        )
     )
     pods = ", ".join(switches.without_pods(rows))
     return f"{PROFILE_HEAD}{text}\n{BY_SCHEDULER}{schedulers}\n{WITHOUT_PODS}{pods}.\n"
@@ -83,33 +84,36 @@ class _Key:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Table:
+class _Model:
     """The keys of one model."""
 
     path: str
     keys: tuple[_Key, ...]
 
 
-def _tables(path: str, model: Schema, models: Schema, required: set[str]) -> Iterator[_Table]:
-    """Yield the table of a model's keys, then those of the models that it is made of."""
+def _models_of(path: str, model: Schema, models: Schema, required: set[str]) -> Iterator[_Model]:
+    """Yield a model, then those that it is made of."""
     prefix = f"{path}." if path else ""
     keys = [_Key(f"{prefix}{key}", value, key in required) for key, value in model["properties"].items()]
-    yield _Table(path, tuple(keys))
+    yield _Model(path, tuple(keys))
     for key in keys:
         for name, end in _models(key.value, ""):
-            yield from _tables(key.path + end, models[name], models, set(models[name].get("required", ())))
+            yield from _models_of(key.path + end, models[name], models, set(models[name].get("required", ())))
 
 
-def _table(table: _Table, switched: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    yield f"\n## {table.path or 'The file'}\n"
-    yield "| key | value | default | meaning | rows |"
-    yield "| --- | --- | --- | --- | --- |"
-    for key in table.keys:
-        kinds = ", ".join(dict.fromkeys(_kinds(key.value)))
-        default = "required" if key.required else _default(key.value)
-        meaning = " ".join(str(key.value.get("description", "")).split())
-        cells = (kinds, default, meaning, ", ".join(switched.get(key.path, ())))
-        yield f"| `{key.path.rpartition('.')[2]}` | {' | '.join(map(_cell, cells))} |"
+def _lines(model: _Model, switched: Mapping[str, Sequence[str]]) -> list[str]:
+    rows = (
+        (
+            f"`{key.path.rpartition('.')[2]}`",
+            ", ".join(dict.fromkeys(_kinds(key.value))),
+            "required" if key.required else _default(key.value),
+            str(key.value.get("description", "")),
+            ", ".join(switched.get(key.path, ())),
+        )
+        for key in model.keys
+    )
+    head = ("key", "value", "default", "meaning", "rows")
+    return [f"\n## {model.path or 'The file'}\n", *tables.table(head, rows)]
 
 
 def _kinds(value: Schema) -> Iterator[str]:
@@ -172,16 +176,16 @@ def _default(value: Schema) -> str:
     return f"`{json.dumps(default)}`"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def options_page() -> str:
     """Return the page of all options of pytest with their ini settings and variables."""
-    lines = ["", "| option | ini | variable | meaning |", "| --- | --- | --- | --- |"]
-    for option in table.OPTIONS:
-        value = f" {option.metavar}" if option.metavar else ""
-        env = f"`{option.env}`" if option.env else "`GPUCLUSTER_` and the path"
-        lines.append(f"| `{option.flag}{value}` | `{option.ini}` | {env} | {_cell(option.help)} |")
-    lines.append(f"| | `{table.SUITES}` | | {_cell(table.SUITES_HELP)} |")
-    return OPTIONS_HEAD + "\n".join(lines) + "\n"
+    rows = [
+        (
+            f"`{option.flag}{f' {option.metavar}' if option.metavar else ''}`",
+            f"`{option.ini}`",
+            f"`{option.env}`" if option.env else "`GPUCLUSTER_` and the path",
+            option.help,
+        )
+        for option in table.OPTIONS
+    ]
+    rows.append(("", f"`{table.SUITES}`", "", table.SUITES_HELP))
+    return "\n".join((OPTIONS_HEAD, *tables.table(("option", "ini", "variable", "meaning"), rows))) + "\n"
