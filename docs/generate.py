@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Mapping
 
-from docs import commands, settings
+from docs import commands, payload_lines, settings
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
@@ -112,6 +112,7 @@ def pages() -> dict[str, str]:
         "profile.md": settings.profile_page(rows),
         "options.md": settings.options_page(),
         "commands.md": commands.page(),
+        "payload-lines.md": payload_lines.page(),
     }
 
 
