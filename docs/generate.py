@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Mapping
 
-from docs import commands, payload_lines, settings
+from docs import commands, evidence_format, payload_lines, settings
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.provider import known_defects
 from pytest_gpucluster.report.suites import load_suites
@@ -113,6 +113,7 @@ def pages() -> dict[str, str]:
         "options.md": settings.options_page(),
         "commands.md": commands.page(),
         "payload-lines.md": payload_lines.page(),
+        "evidence.md": evidence_format.page(),
     }
 
 
