@@ -28,8 +28,8 @@ takes longer than {coverage.LATE:g} s to bring it back was held back, and the ti
 NOTES_HEAD = """
 ## Notes
 
-A note says what the driver did. It is written before the request that it tells of, so that nothing that follows from
-the request comes before it.
+A note says what the driver did. `submitted` and `refused` are written after the answer. Notes on what we change, delete
+or evict are written before the request, so that nothing that follows from it comes before the note.
 """
 
 SOURCE_HEAD = """
@@ -70,8 +70,8 @@ def _forms(head: str, forms: Mapping[str, Form]) -> list[str]:
 
 
 def _fields(form: Form) -> Iterator[str]:
-    yield from (f"`{name}` {meaning}" for name, meaning in form.fields.items())
-    yield from (f"`{name}` (not always) {meaning}" for name, meaning in form.more.items())
+    yield from (f"`{name}`: {meaning}" for name, meaning in form.fields.items())
+    yield from (f"`{name}` (not in every line): {meaning}" for name, meaning in form.more.items())
 
 
 def _meanings(head: str, meanings: Mapping[str, str]) -> list[str]:
