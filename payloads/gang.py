@@ -153,7 +153,9 @@ def join(address: str, port: int, within: float, stack: contextlib.ExitStack) ->
         OSError: when no connection, or none that lasts, comes about in time.
     """
     ends = time.monotonic() + within
+    tries = 0
     while True:
+        tries += 1
         connection, error = connect(address, port, max(ends - time.monotonic(), 0.0))
         if connection is None:
             raise OSError(f"no connection to {address}:{port} within {within:g} s: {error}")
@@ -165,7 +167,7 @@ def join(address: str, port: int, within: float, stack: contextlib.ExitStack) ->
             connection.close()
             if time.monotonic() > ends:
                 to = f"{address}:{port}"
-                say("connected", to=to, ok=False, kind="reset", error=f"taken, then: {failure}")
+                say("connected", to=to, ok=False, tries=tries, kind="reset", error=f"taken, then: {failure}")
                 raise OSError(f"{to} took the connection and did not answer: {failure}") from failure
             time.sleep(0.1)
         else:

@@ -145,7 +145,7 @@ def find_meeting(args: argparse.Namespace, own: str) -> str:
             return own
         found = ask(args.first, args.port + 1, args.within)
     except OSError as error:
-        say("asked", ok=False, error=str(error) or "nobody asked in time")
+        say("asked", ok=False, address="", error=str(error) or "nobody asked in time")
         return ""
     say("asked", ok=True, address=found)
     return found

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import pytest_gpucluster
 from pytest_gpucluster.cli.common import USAGE, CliError, choose
@@ -21,7 +22,10 @@ COMMANDS = {
     "rbac": "print the smallest roles with which a selection runs",
     "serve": "start the embedded cluster for kubectl",
 }
-"""Command -> what it does; the module of the same name has `run(arguments) -> exit status`."""
+"""Command -> what it does; the module of the same name has `parser()` and `run(arguments) -> exit status`."""
+
+WITHIN = {"judge nccl": "decide on the logs of a job's ranks alone"}
+"""The same of commands within commands; the module is called as both words."""
 
 HELP = """usage: gpucluster COMMAND [...]
 
@@ -45,8 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"gpucluster {pytest_gpucluster.__version__}\n")
         return 0
     try:
-        command = importlib.import_module(f"pytest_gpucluster.cli.{choose(words[0], COMMANDS, 'command')}")
-        status: int = command.run(words[1:])
+        name = " ".join(words[:2])
+        if name not in WITHIN:
+            name = choose(words[0], COMMANDS, "command")
+        status: int = module_of(name).run(words[name.count(" ") + 1 :])
         sys.stdout.flush()
     except CliError as error:
         sys.stderr.write(f"gpucluster: {' '.join(str(error).split())}\n")
@@ -58,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def module_of(command: str) -> Any:
+    """Return the module of a command, such as `judge nccl`."""
+    return importlib.import_module(f"pytest_gpucluster.cli.{command.replace(' ', '_')}")
 
 
 def _help() -> str:

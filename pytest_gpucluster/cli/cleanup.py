@@ -13,19 +13,29 @@ DESCRIPTION = """Remove namespaces, queues and slot resources that carry our lab
 whose time has passed. Nothing else is touched. With --cluster kind: the kind clusters of runs that were killed.
 """
 
-EPILOG = "exit status: 0 nothing of it is left, 1 something could not be removed, 2 mistake, 3 no answer"
+EXITS = {
+    0: "nothing of it is left",
+    1: "something could not be removed",
+    **common.MISTAKE,
+    3: "no answer from the cluster",
+}
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("cleanup", description=DESCRIPTION, epilog=EPILOG)
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("cleanup", DESCRIPTION, EXITS)
     parser.add_argument("folder", metavar="RUN", nargs="?", type=Path, help="folder of the run to remove")
     common.add_cluster_options(parser, default=None)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--run", metavar="ID", help="remove what is of this run, expired or not")
     which.add_argument("--all-expired", action="store_true", help="remove what is of any run and has expired")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     if options.folder is not None:
         _of_folder(options)
     if not options.run and not options.all_expired:

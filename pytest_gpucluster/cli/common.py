@@ -1,10 +1,12 @@
 """What the commands share: errors of one line, a parser that keeps to them, tables, loading a profile."""
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,9 +20,16 @@ USAGE = 2
 """Exit status of a mistake of the user."""
 
 
-ANSWER_STATUS = """exit status: 0 the answer is yes, 1 it is no or undecided, 2 mistake of the caller, 3 a record that
-cannot be read, was tampered with, or could not be written"""
-"""What the exit status of each command says that tells the answer of a run."""
+MISTAKE = {USAGE: "a mistake in the command or in a file"}
+"""The exit status that every command has."""
+
+ANSWER_EXITS = {
+    0: "the answer is yes",
+    1: "the answer is no or undecided",
+    **MISTAKE,
+    3: "a record cannot be read, was tampered with, or could not be written",
+}
+"""Exit status -> what it says, of each command that tells the answer of a run."""
 
 
 class CliError(Exception):
@@ -36,14 +45,55 @@ class CliError(Exception):
         self.status = status
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line with the nearest match."""
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """One argument of a command, as the reference tells it.
 
-    def __init__(self, command: str, **rest: Any) -> None:
-        """Make the parser of one command."""
-        rest = {"formatter_class": argparse.RawDescriptionHelpFormatter, **rest}
-        super().__init__(prog=f"gpucluster {command}", allow_abbrev=False, **rest)
+    Attributes:
+        names: the option with its value, such as `-n NS, --namespace NS`, or the placeholder of a positional argument.
+        help: what it means.
+    """
+
+    names: str
+    help: str
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line with the nearest match.
+
+    Attributes:
+        exits: exit status -> what it says.
+    """
+
+    def __init__(self, command: str, about: str, exits: Mapping[int, str], examples: str = "") -> None:
+        """Make the parser of one command; its help ends with the exit statuses and the examples."""
+        listed = "\n".join(
+            textwrap.fill(f"  {status}  {meaning}", 118, subsequent_indent=" " * 5)
+            for status, meaning in exits.items()
+        )
+        super().__init__(
+            prog=f"gpucluster {command}",
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            description=about,
+            epilog="\n\n".join(filter(None, (f"exit status:\n{listed}", examples))),
+        )
+        self.exits = exits
         self._command = command
+
+    def arguments(self) -> list[Argument]:
+        """Return the arguments in the order of the help, without `--help` itself."""
+        found: list[Argument] = []
+        for action in self._actions:
+            if isinstance(action, argparse._HelpAction):  # noqa: SLF001 (argparse has no other list of arguments)
+                continue
+            value = "" if action.nargs == 0 else str(action.metavar or action.dest)
+            value = {"+": f"{value} ...", "*": f"[{value} ...]", "?": f"[{value}]"}.get(
+                str(action.nargs), value
+            )
+            names_ = [f"{flag} {value}".rstrip() for flag in action.option_strings] or [value]
+            found.append(Argument(", ".join(names_), action.help or ""))
+        return found
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; an option that is not known is named with its nearest match."""

@@ -15,16 +15,23 @@ DESCRIPTION = """Show what there is; no cluster is touched.
   profile                the effective profile of --cluster, with the source of each value
 """
 
+EXITS = {0: "shown", **common.MISTAKE}
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("describe", description=DESCRIPTION)
-    parser.add_argument("subject", metavar="|".join(SUBJECTS))
+
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("describe", DESCRIPTION, EXITS)
+    parser.add_argument("subject", metavar="|".join(SUBJECTS), help="what to show")
     parser.add_argument("ids", metavar="ID", nargs="*", help="rows to show in full")
     parser.add_argument("--json", action="store_true", help="print JSON")
     common.add_module_option(parser)
     common.add_cluster_options(parser, default="embedded")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     subject = common.choose(options.subject, SUBJECTS, "subject")
     if options.ids and subject != "requirements":
         raise common.CliError(f"describe {subject} takes no ids, got {options.ids[0]!r}")

@@ -29,14 +29,17 @@ changes nothing; what may not be read is named, and the rest is looked at all th
                                                     `kubectl get ... -o json` printed, evidence of a run
 """
 
-EPILOG = """exit status: 0 healthy, 1 a cause was found, 2 mistake in the command or a file,
-3 no cause was found (too young, deleted, or nothing to see), or no answer from the cluster
-"""
+EXITS = {
+    0: "healthy",
+    1: "a cause was found",
+    **common.MISTAKE,
+    3: "no cause was found (too young, deleted, or nothing to see), or no answer from the cluster",
+}
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("diagnose", description=DESCRIPTION, epilog=EPILOG)
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("diagnose", DESCRIPTION, EXITS)
     parser.add_argument(
         "job",
         metavar="KIND/NAME",
@@ -59,7 +62,12 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--context", metavar="NAME", help="context of the kubeconfig; default: its current one"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     kind, name = _subject(options.job)
     if options.files:
         if options.follow or options.save:

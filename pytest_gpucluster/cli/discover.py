@@ -17,7 +17,7 @@ cannot be used before. What was seen otherwise stands in comments: it is never j
 versions and policies, is there as comments to take up.
 """
 
-EPILOG = """Example:
+EXAMPLES = """Example:
   gpucluster discover --context prod-a > clusters/prod-a.yaml
   pytest --cluster=prod-a --gpucluster-plan
 """
@@ -25,17 +25,24 @@ EPILOG = """Example:
 NO_CLUSTER = 3
 """Exit status where the cluster does not answer."""
 
+EXITS = {0: "written", **common.MISTAKE, NO_CLUSTER: "no answer from the cluster"}
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("discover", description=DESCRIPTION, epilog=EPILOG)
+
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("discover", DESCRIPTION, EXITS, EXAMPLES)
     parser.add_argument(
         "--kubeconfig", metavar="FILE", type=Path, help="default: $KUBECONFIG, then ~/.kube/config"
     )
     parser.add_argument(
         "--context", metavar="NAME", help="context of the kubeconfig; default: its current one"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     kubeconfig = _kubeconfig(options.kubeconfig)
     context = _context(kubeconfig, options.context)
     from pytest_gpucluster.cli import profile_draft

@@ -10,15 +10,15 @@ the lowest 5th percentile of any GPU and run counts, less a margin. Figures of r
 devices were not shown to be the declared ones, are left out and named.
 """
 
-EPILOG = """exit status: 0 proposed, 2 mistake in the command or in a file
+EXITS = {0: "proposed", **common.MISTAKE}
 
-Example: gpucluster floors --from runs/1/report.json runs/2/report.json >> prod-a.yaml
+EXAMPLES = """Example: gpucluster floors --from runs/1/report.json runs/2/report.json >> prod-a.yaml
 """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("floors", description=DESCRIPTION, epilog=EPILOG)
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("floors", DESCRIPTION, EXITS, EXAMPLES)
     parser.add_argument(
         "--from",
         dest="reports",
@@ -34,7 +34,12 @@ def run(arguments: Sequence[str]) -> int:
         default="0.05",
         help="part of the lowest figure that is left below it (0.05)",
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     margin = _margin(options.margin)
     paths = [common.existing(path, "report") for path in options.reports]
     import yaml

@@ -23,24 +23,21 @@ Several files are read as one evidence. No cluster is touched.
 `gpucluster judge nccl LOG...` decides on the logs of a job's ranks alone; see gpucluster judge nccl --help.
 """
 
-EPILOG = """exit status:
-  0  pass
-  1  violation
-  2  mistake in the command or in a file
-  3  environment or inconclusive: not decided
-  4  not applicable
+EXITS = {
+    0: "pass",
+    1: "violation",
+    **common.MISTAKE,
+    3: "environment or inconclusive: not decided",
+    4: "not applicable",
+}
 
-Example: gpucluster judge runs/1/evidence/gang-scarce.jsonl --requirement GANG-002 --given window=3
+EXAMPLES = """Example: gpucluster judge runs/1/evidence/gang-scarce.jsonl --requirement GANG-002 --given window=3
 """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; of a job's logs, the one that reads them."""
-    if arguments and arguments[0] == "nccl":
-        from pytest_gpucluster.cli import judge_nccl
-
-        return judge_nccl.run(arguments[1:])
-    parser = common.Parser("judge", description=DESCRIPTION, epilog=EPILOG)
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("judge", DESCRIPTION, EXITS, EXAMPLES)
     parser.add_argument("streams", metavar="STREAM", nargs="+", type=Path, help="file or folder of evidence")
     parser.add_argument("--requirement", metavar="ID", required=True, help="row to decide, such as GANG-002")
     parser.add_argument(
@@ -52,7 +49,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     common.add_module_option(parser)
     parser.add_argument("--json", action="store_true", help="print the finding as JSON")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     told = _given(options.given)
     for stream in options.streams:
         common.existing(stream, "file or folder")

@@ -26,23 +26,24 @@ connection lines prove a transport. Errors fail, the one that decides leads; a w
 that cannot be read, is no pass.
 Files are streamed; .gz is read; - is standard input.
 """
-EPILOG = """exit status:
-  0  pass: all ranks over all nodes use RDMA with GPUDirect RDMA; with --cases: no difference
-  1  fail: a rank uses TCP or goes without GPUDirect RDMA, ranks differ, or an error is seen; with --cases: a difference
-  2  mistake in the command or in a file
-  3  inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV), or hold what
-     nobody understands
-
-Examples: gpucluster judge nccl rank-*.log --ranks 16 --nodes 2 --hcas mlx5_0,mlx5_1
+EXITS = {
+    0: "pass: all ranks over all nodes use RDMA with GPUDirect RDMA; with --cases: no difference",
+    1: "fail: a rank uses TCP or goes without GPUDirect RDMA, ranks differ, or an error is seen; with --cases: a "
+    "difference",
+    **common.MISTAKE,
+    3: "inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV), or a line is "
+    "not understood",
+}
+EXAMPLES = """Examples: gpucluster judge nccl rank-*.log --ranks 16 --nodes 2 --hcas mlx5_0,mlx5_1
           kubectl logs -l job-name=train --prefix --tail=-1 | gpucluster judge nccl - --ranks 16 --nodes 2
 """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def parser() -> common.Parser:
+    """Return the parser of the command."""
     from pytest_gpucluster.measure import nccl
 
-    parser = common.Parser("judge nccl", description=DESCRIPTION, epilog=EPILOG)
+    parser = common.Parser("judge nccl", DESCRIPTION, EXITS, EXAMPLES)
     parser.add_argument(
         "logs", metavar="LOG", nargs="*", help="log of one rank, of several, or of all; - for standard input"
     )
@@ -68,7 +69,14 @@ def run(arguments: Sequence[str]) -> int:
         "--cases", metavar="FILE", type=Path, help="replay a file of cases instead, and compare"
     )
     parser.add_argument("--json", action="store_true", help="print facts and verdict as JSON")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    from pytest_gpucluster.measure import nccl
+
+    options = parser().parse_args(arguments)
     if options.cases is not None:
         for name, value in vars(options).items():
             if name not in {"cases", "json"} and value:

@@ -23,15 +23,17 @@ They are derived from what the selected scenarios declare. Where the profile nam
 not known beforehand, and all is granted by a ClusterRole. No cluster is touched.
 """
 
-EPILOG = """Examples:
+EXITS = {0: "printed", **common.MISTAKE}
+
+EXAMPLES = """Examples:
   gpucluster rbac -m "gang or plugins" --service-account ci/conformance | kubectl apply -f -
   gpucluster rbac -k "GANG-001 or GANG-002" --namespace team-a
 """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("rbac", description=DESCRIPTION, epilog=EPILOG)
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("rbac", DESCRIPTION, EXITS, EXAMPLES)
     parser.add_argument(
         "-m", dest="marks", metavar="EXPRESSION", default="", help="rows by area or level, as pytest"
     )
@@ -46,7 +48,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--name", metavar="NAME", default=NAME, help=f"name of the roles ({NAME})")
     common.add_cluster_options(parser, default="embedded")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     for word in (options.name, options.namespace, *(options.service_account or "").split("/", 1)):
         if word and names.safe_name(word) != word:
             raise common.CliError(

@@ -19,9 +19,7 @@ responses.jsonl and manifest.yaml, as in fixtures/recorded. Names of nodes, of t
 addresses and times are masked or numbered; what Secrets hold is replaced by how much it is.
 """
 
-EPILOG = """exit status: 0 recorded (whatever the verdicts are), 2 mistake, 3 the scenario did not run
-
-Example: gpucluster record scarce --cluster=kind --set scheduler=native --out recordings/scarce
+EXAMPLES = """Example: gpucluster record scarce --cluster=kind --set scheduler=native --out recordings/scarce
 Then:    gpucluster judge recordings/scarce --requirement GANG-002
 """
 
@@ -29,17 +27,28 @@ FILES = ("events.jsonl", "responses.jsonl", "manifest.yaml")
 RAN = (0, 1)
 """Exit status of pytest when rows were decided."""
 NOT_RUN = 3
+"""Exit status if the scenario did not run."""
+
+EXITS = {0: "recorded, whatever the verdicts are", **common.MISTAKE, NOT_RUN: "the scenario did not run"}
+
+
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("record", DESCRIPTION, EXITS, EXAMPLES)
+    parser.add_argument("scenario", metavar="SCENARIO", help="name of a scenario: gpucluster record --list")
+    common.add_cluster_options(parser, default=None)
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="default: recordings/CLUSTER/SCENARIO")
+    parser.add_argument(
+        "--list", action="store_true", help="list the scenarios and their rows, and run nothing"
+    )
+    return parser
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
-    parser = common.Parser("record", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("scenario", metavar="SCENARIO", help="name of a scenario: gpucluster record --list")
-    common.add_cluster_options(parser, default=None)
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="default: recordings/CLUSTER/SCENARIO")
     if "--list" in arguments:
         return _list()
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     if not options.cluster:
         raise common.CliError("record: name the cluster: --cluster NAME")
     scenarios = _scenarios()

@@ -11,11 +11,16 @@ were, and its sums must be there: new sums would hide what was changed.
 """
 
 
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("report", DESCRIPTION, common.ANSWER_EXITS)
+    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
+    return parser
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
-    parser = common.Parser("report", description=DESCRIPTION, epilog=common.ANSWER_STATUS)
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
-    folder = common.existing(parser.parse_args(arguments).run, "run folder")
+    folder = common.existing(parser().parse_args(arguments).run, "run folder")
     from pytest_gpucluster.report import record, scope, seal, verify, whole, write
 
     if not (folder / record.JOURNAL).exists():

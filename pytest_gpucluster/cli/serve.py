@@ -25,7 +25,9 @@ DESCRIPTION = """Start the embedded cluster and print the line that lets kubectl
 SIGTERM or the end of standard input (Ctrl-D), and leaves nothing.
 """
 
-EPILOG = """Example:
+EXITS = {0: "ended as asked", **common.MISTAKE, 3: "the cluster did not start"}
+
+EXAMPLES = """Example:
   gpucluster serve --kubeconfig /tmp/try --nodes 5
   KUBECONFIG=/tmp/try kubectl get nodes       # in another terminal
 """
@@ -36,9 +38,9 @@ MOST_NODES = 64
 """As in `provider.embedded`, which is imported when a cluster is started and not for --help."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("serve", description=DESCRIPTION, epilog=EPILOG)
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("serve", DESCRIPTION, EXITS, EXAMPLES)
     parser.add_argument(
         "--kubeconfig", metavar="FILE", type=Path, help="where to write the kubeconfig; must not exist yet"
     )
@@ -60,7 +62,12 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--set", metavar="PATH=VALUE", action="append", default=[], help="set a leaf of the profile"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     if options.kubeconfig is not None and options.kubeconfig.exists():
         raise common.CliError(f"--kubeconfig {options.kubeconfig}: exists, and is not overwritten")
     from pytest_gpucluster import provider

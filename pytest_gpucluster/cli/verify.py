@@ -16,12 +16,16 @@ A file that is missing, changed or added and a verdict that is not reached again
 site's own are decided again by their module, named with --module; plain tests of a site are asserted, and not decided
 again.
 """
+EXITS = {
+    **common.ANSWER_EXITS,
+    common.USAGE: f"{common.MISTAKE[common.USAGE]}, or a row whose module was not named",
+}
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser = common.Parser("verify", description=DESCRIPTION, epilog=common.ANSWER_STATUS)
+def parser() -> common.Parser:
+    """Return the parser of the command."""
+    parser = common.Parser("verify", DESCRIPTION, EXITS)
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
     parser.add_argument(
         "--digest",
@@ -29,7 +33,12 @@ def run(arguments: Sequence[str]) -> int:
         help="the digest that the run told at its end: the folder must have the same",
     )
     common.add_module_option(parser)
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = parser().parse_args(arguments)
     folder = common.existing(options.run, "run folder")
     from pytest_gpucluster.report import record, verify, write
 

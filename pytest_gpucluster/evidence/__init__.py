@@ -2,6 +2,7 @@
 
 from pytest_gpucluster.evidence.log.errors import EvidenceError
 from pytest_gpucluster.evidence.log.ingest import lines_of, read
-from pytest_gpucluster.evidence.log.model import EVERY_KIND, NOTES, Evidence, Line, Span
+from pytest_gpucluster.evidence.log.model import EVERY_KIND, Evidence, Line, Span
+from pytest_gpucluster.evidence.log.vocabulary import NOTES
 
 __all__ = ["EVERY_KIND", "NOTES", "Evidence", "EvidenceError", "Line", "Span", "lines_of", "read"]

@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
 
+EXITS: Mapping[int, str] = {
+    int(
+        pytest.ExitCode.OK
+    ): "the answer is yes; without a MUST row of the catalogue: all that was run passed",
+    int(pytest.ExitCode.TESTS_FAILED): "the answer is no or undecided, or a test failed",
+    INTERRUPTED: "the run was interrupted",
+    int(pytest.ExitCode.INTERNAL_ERROR): "pytest or a plugin failed",
+    int(pytest.ExitCode.USAGE_ERROR): "a mistake in the command line, a setting or the profile",
+    int(pytest.ExitCode.NO_TESTS_COLLECTED): "no test was selected",
+}
+"""Exit status of pytest -> what it says in a run of the suite; `_agreed` makes them so."""
+
 _GREEN = frozenset({int(pytest.ExitCode.OK), int(pytest.ExitCode.NO_TESTS_COLLECTED)})
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pytest_gpucluster.evidence.log import payload_meanings, vocabulary
 from pytest_gpucluster.judge.needs import Needs
 from pytest_gpucluster.plain import names
 
@@ -162,6 +163,29 @@ NEEDED: Mapping[str, Needs] = {
     ),
 }  # fmt: skip
 """Area, file and name of a judge -> its needs; a test that takes good evidence apart holds the table to them."""
+
+
+def check(table: Mapping[str, Needs]) -> None:
+    """Check that needs name only words that somebody says.
+
+    Raises:
+        ValueError: a role, a note, an event or a key of `given` that no vocabulary has; names the nearest.
+    """
+    for judge, needs in table.items():
+        notes = [word for either in needs.notes for word in either.split("|")]
+        for what, words, known in (
+            ("role", (*needs.roles, *needs.meant), vocabulary.ROLES),
+            ("note", notes, vocabulary.NOTES),
+            ("event", (*needs.facts, *needs.some), payload_meanings.EVENTS),
+            ("key of `given`", needs.given, {*vocabulary.GIVEN, *vocabulary.OF_PROFILE}),
+        ):
+            for word in words:
+                if word not in known:
+                    hint = names.did_you_mean(word, known)
+                    raise ValueError(f"needs of {judge}: unknown {what} {word!r}{hint}")
+
+
+check(NEEDED)
 
 
 def of(judge: Callable[..., Any]) -> Needs:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpucluster.evidence.log.model import NOTES
+from pytest_gpucluster.evidence.log.vocabulary import NOTES
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import live, podlogs

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.report.suites import load_suites
-from pytest_gpucluster.requirement import REGISTRY, Verdict, catalogue
+from pytest_gpucluster.requirement import REGISTRY, Verdict
 from suites.defects import FLIPS, MUTANT_FLIPS
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "endtoend" / "golden.json"
@@ -52,20 +52,3 @@ def test_the_tables_name_only_what_exists(rows):
     for flips in (*FLIPS.values(), *MUTANT_FLIPS.values()):
         assert set(flips) <= set(rows)
         assert {Verdict(verdict) for verdict in flips.values()} <= set(Verdict) - {Verdict.PASS}
-
-
-def test_the_generated_reference_is_fresh():
-    """docs/reference is what the registry says now."""
-    from docs.generate import pages
-
-    root = pathlib.Path(__file__).resolve().parents[2]
-    for name, text in pages().items():
-        assert (root / "docs" / "reference" / name).read_text(encoding="utf-8") == text, (
-            f"docs/reference/{name} is stale: run python -m docs.generate"
-        )
-
-
-def test_the_readme_counts_the_rows(rows):
-    """How much of the catalogue is built stands in the README, and is so."""
-    readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"- {len(rows)} of {len(catalogue.rows())} rows are built" in readme

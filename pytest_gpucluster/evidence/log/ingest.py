@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
-from pytest_gpucluster.evidence.log import kubectl, soundness
+from pytest_gpucluster.evidence.log import kubectl, soundness, vocabulary
 from pytest_gpucluster.evidence.log.errors import EvidenceError
 from pytest_gpucluster.evidence.log.model import (
     EVERY_KIND,
@@ -23,7 +23,7 @@ from pytest_gpucluster.evidence.log.model import (
 )
 from pytest_gpucluster.plain import collector, names, texts
 
-TYPES = WATCH_TYPES | {"HEADER", "NOTE", "RESPONSE", "LOG", "SPAN"}
+TYPES = frozenset(vocabulary.LINES)
 SIBLINGS = {"events.jsonl": "responses.jsonl"}
 _CREATED = re.compile(r"^create \S+/(?P<name>\S+) -> (?P<code>\d+)")
 

@@ -2,14 +2,7 @@
 
 One format serves the session log, a frozen slice and a recorded stream: JSON lines, each with a `type`.
 
-| type | fields | meaning |
-| --- | --- | --- |
-| HEADER | schema, scenario, clock, given, source, horizon, lines | first line of a frozen slice; how many follow |
-| ADDED, MODIFIED, DELETED | t, kind, object | one watch line; `kind` is a kind key |
-| NOTE | t, note and its fields, or text | what the driver did (fixed vocabulary `NOTES`), or free text of a recording |
-| RESPONSE | t, request, case, code, status, object, dry_run | an answer of the API server that matters |
-| LOG | t, pod, uid, container, line | one line that a container wrote |
-| SPAN | kind, start, end, how | a span in which the watch of a kind was in sync; `end` null: to the end of the file |
+`vocabulary.LINES` has the types and their fields, `vocabulary.NOTES` what the driver says of what it did.
 
 A live watch counts as in sync only up to its last proof (`kube.coverage`), which a note `proven` tells: the header's
 schema is 2 then, and a span without such notes is cut off where they end. Recordings of schema 1, and streams of others
@@ -30,30 +23,6 @@ PROVEN = 2
 """The first schema whose spans are proven."""
 
 WATCH_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED"})
-
-NOTES: Mapping[str, str] = {
-    "submitted": "we created an object (role, kind, name, uid)",
-    "refused": "our create was refused (role, kind, name, code)",
-    "room-made": "we made room: the blocker or holder was deleted",
-    "scarce": "scarcity is in place (resource, total, free)",
-    "slots-set": "we change how many slots a node has (resource, node, slots, was)",
-    "window-begin": "a watched window begins (window)",
-    "window-end": "a watched window ends (window)",
-    "deleted-by-us": "we deleted an object (kind, name, uid)",
-    "evicted-by-us": "we asked for the eviction of a pod (kind, name, uid)",
-    "rebooted-by-us": "we restarted a node (node)",
-    "commanded": "we gave a Job or a queue a command (action, kind, name, uid)",
-    "tries": "from here on gangs are written for a scheduler (scheduler)",
-    "timed-out": "a wait expired (what, seconds, last)",
-    "aborted": "a wait ended early because it could not come true (what, why)",
-    "end": "the scenario came to its end",
-    "proven": "what we wrote last came back through the watches of these kinds (kinds, seconds): they were current; "
-    "listed: the kinds that were compared with a second watch instead, and the time of the list up to which each was",
-    "unproven": "a watch did not show in time that it is current (kind, since, why)",
-    "left-over": "an object of ours was still there after cleanup",
-    "logs": "logs of a container were fetched or not (pod, container, ok, error)",
-}
-"""The fixed vocabulary of notes."""
 
 Clock = Literal["receipt", "object"]
 
