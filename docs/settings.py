@@ -12,14 +12,15 @@ Schema = Mapping[str, Any]
 PROFILE_HEAD = """# Profile keys
 
 Generated from the model. A profile is a file `clusters/NAME.yaml` in the project, or in a folder that
-`--gpucluster-profiles` names. A leaf is also set by a variable (`GPUCLUSTER_FABRIC__NODES=2`), by the ini setting
-`gpucluster_set`, or by `--gpucluster-set fabric.nodes=2`; the last of these that sets it wins. `gpucluster describe
-profile --cluster NAME` shows each value with its source. An unknown key, or a value that is not allowed, is an error.
+`--gpucluster-profiles` names. You can also set a leaf with a variable (`GPUCLUSTER_FABRIC__NODES=2`), with the ini
+setting `gpucluster_set`, or with `--gpucluster-set fabric.nodes=2`. If several of these set it, the last one in this
+list wins. `gpucluster describe profile --cluster NAME` shows each value with its source. An unknown key is an error,
+and so is a value that is not allowed.
 """
 
 OPTIONS_HEAD = """# Options
 
-Generated from the table. The command line wins over the ini setting, and that over the variable.
+Generated from the table. The command line wins over the ini setting, and the ini setting wins over the variable.
 """
 
 
