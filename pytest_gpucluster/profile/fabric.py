@@ -103,5 +103,5 @@ class Fabric(Frozen):
     )
     seconds: Seconds = Field(default=30.0, description="Time for the measurements, in seconds")
     stall_bound: Seconds = Field(
-        default=60.0, description="Longest time that a collective may stand still, in seconds"
+        default=60.0, description="Longest time that a collective may stall, in seconds"
     )
