@@ -7,11 +7,9 @@ CORE_DEFECTS: Mapping[str, str] = {
     "default-scheduler.gang-aware": (
         "the default scheduler holds the pods of one owner until all its pending pods fit"
     ),
-    "access.nodes-hidden": "service accounts of pods may not get nodes, whatever roles and bindings say",
-    "admission.foreign-policy": "a policy engine that is none of the schedulers' denies every new Job",
-    "lifecycle.job-forgets-finished": (
-        "an Indexed Job knows its finished indexes only from the pods that are there"
-    ),
+    "access.nodes-hidden": "service accounts of pods may not get nodes, even if roles and bindings allow it",
+    "admission.foreign-policy": "a policy engine that belongs to no scheduler denies every new Job",
+    "lifecycle.job-forgets-finished": ("an Indexed Job knows its finished indexes only from existing pods"),
 }
 """Defects of Kubernetes' own part, with one line on what each does."""
 

@@ -62,11 +62,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "--gpucluster-profiles", "profiles", "paths", (),
-        "Folder with profile files; may be given more than once", "DIR", "GPUCLUSTER_PROFILES",
+        "Folder with profile files; may be repeated", "DIR", "GPUCLUSTER_PROFILES",
     ),
     Option(
         "--gpucluster-set", "set", "texts", (),
-        "Set a leaf of the profile, such as budgets.bind=30; may be given more than once", "PATH=VALUE",
+        "Set a leaf of the profile, such as budgets.bind=30; may be repeated", "PATH=VALUE",
     ),
     Option(
         "--gpucluster-plan", "plan", "flag", NO,
@@ -74,24 +74,26 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "--gpucluster-defect", "defect", "texts", (),
-        "Plant a defect in the embedded cluster; may be given more than once", "NAME", "GPUCLUSTER_DEFECT",
+        "Plant a defect in the embedded cluster; may be repeated", "NAME", "GPUCLUSTER_DEFECT",
     ),
     Option(
         "--gpucluster-keep", "keep", "flag", NO,
-        "Leave the objects of the run on the cluster and print how to remove them", None, "GPUCLUSTER_KEEP",
+        "Leave the run's objects on the cluster and print how to remove them", None, "GPUCLUSTER_KEEP",
     ),
     Option(
         "--gpucluster-reuse", "reuse", "path", None,
-        "Judge the evidence of an earlier run, given by its folder; touches no cluster", "RUN", "GPUCLUSTER_REUSE",
+        "Judge the evidence of an earlier run (its folder); touches no cluster", "RUN", "GPUCLUSTER_REUSE",
     ),
     Option(
         "--gpucluster-max-gpu-seconds", "max_gpu_seconds", "number", None,
-        "Budget: run the cheapest scenarios first; what is beyond it is not run, named, and makes the run red",
+        "Budget: run the cheapest scenarios first; rows beyond the budget are not run, are named, and "
+"make the run red",
         "N", "GPUCLUSTER_MAX_GPU_SECONDS",
     ),
     Option(
         "--gpucluster-gate", "gate", "flag", NO,
-        "A gate run: each row is decided once, so nothing may repeat a row that failed, and only a yes ends with 0",
+        "A gate run: each row is decided once, a failed row may not be repeated, and only the answer yes "
+"ends with 0",
         None, "GPUCLUSTER_GATE",
     ),
     Option(
@@ -100,22 +102,23 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "--gpucluster-kind-name", "kind_name", "text", None,
-        "Use the kind cluster of this name; made where it is missing, and never removed (kind.name)",
+        "Use the kind cluster of this name; created if it is missing, never removed (kind.name)",
         "NAME", "GPUCLUSTER_KIND_NAME",
     ),
     Option(
         "--gpucluster-kind-payload", "kind_payload", "text", None,
-        "Image in which payloads run, or an archive of it, where it cannot be built (kind.payload)",
+        "Image in which payloads run, or an archive of it, if the image cannot be built (kind.payload)",
         "IMAGE_OR_ARCHIVE", "GPUCLUSTER_KIND_PAYLOAD",
     ),
     Option(
         "--gpucluster-kind-addons", "kind_addons", "path", None,
-        "Folder with folders kueue and volcano of manifests (*.yaml) and image archives (*.tar), to install (addons)",
+        "Folder of add-ons to install: its folders kueue and volcano have manifests (*.yaml) and image "
+"archives (*.tar) (addons)",
         "DIR", "GPUCLUSTER_KIND_ADDONS",
     ),
     Option(
         "--gpucluster-report-dir", "report_dir", "path", Path("reports"),
-        "Folder for the folders of runs", "DIR", "GPUCLUSTER_REPORT_DIR",
+        "Folder in which each run creates its own folder", "DIR", "GPUCLUSTER_REPORT_DIR",
     ),
 )  # fmt: skip
 """All options; each has an ini twin and, but for `--gpucluster-set`, an environment twin."""
@@ -124,8 +127,9 @@ SUITES = "gpucluster_suites"
 """Ini switch that leaves the shipped suites out of runs that name a cluster and no path, or puts them in for good."""
 
 SUITES_HELP = (
-    "Run the shipped suites where a cluster is named and no path; unset, they are run if command line or ini name the "
-    "cluster, and if a variable does and there are no other tests"
+    "Run the shipped suites if a cluster is named and no path is given; if unset, they run if the "
+    "command line or the ini file names the cluster, or if a variable names it and there are no "
+    "other tests"
 )
 
 _INI_TYPES: Mapping[Kind, Literal["string", "bool", "linelist"]] = {

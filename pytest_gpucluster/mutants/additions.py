@@ -139,14 +139,17 @@ def policy_after_all(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "refusal.stored-all-the-same": ("a Job that was refused is stored all the same", stored_all_the_same),
+    "refusal.stored-all-the-same": ("a refused Job is stored anyway", stored_all_the_same),
     "refusal.one-of-many-bound": (
         "one member of a gang larger than the cluster is bound",
         base.only("over-large", one_of_many_bound),
     ),
-    "lifecycle.runs-again": ("a Completed Job is Running once more", runs_again),
-    "lifecycle.policy-after-all": ("Jobs without a policy complete with their first task", policy_after_all),
-    "rendezvous.others-accused": ("a rank that went on is named as standing", others_accused),
+    "lifecycle.runs-again": ("a Completed Job is Running again", runs_again),
+    "lifecycle.policy-after-all": (
+        "Jobs without a policy complete when their first task completes",
+        policy_after_all,
+    ),
+    "rendezvous.others-accused": ("a rank that went on is named as stalled", others_accused),
     "fabric.a-floor-more": ("one more floor is declared, without its shape", floor_without_origin),
 }
 """Mutants that add and take nothing away."""

@@ -60,6 +60,6 @@ def pod_before_quota(evidence: Evidence) -> Evidence:
 
 MUTANTS: base.Table = {
     "earlier.label-gone": ("a pod lacks a label for a time", label_gone),
-    "earlier.step-wrong": ("a member told a wrong step before the right one", wrong_before),
+    "earlier.step-wrong": ("a member reported a wrong step before the right one", wrong_before),
     "earlier.pod-before-quota": ("a pod is made 10 ms before its quota is reserved", pod_before_quota),
 }

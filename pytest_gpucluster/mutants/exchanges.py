@@ -173,13 +173,13 @@ def on_no_numa_node(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "gang.contrast-by-volcano": ("the contrast is a gang of Volcano", contrast_by_volcano),
+    "gang.contrast-by-volcano": ("the contrast is a Volcano gang", contrast_by_volcano),
     "gang.contrast-whole": ("the contrast is placed whole", contrast_whole),
     "plugins.world-counts-more": (
         "WORLD_SIZE counts one more",
         _env("WORLD_SIZE", lambda v: str(int(v) + 1)),
     ),
-    "plugins.arguments-empty": ("references in arguments arrive as nothing", arguments_empty),
+    "plugins.arguments-empty": ("references in arguments arrive empty", arguments_empty),
     "plugins.wrong-master-works": (
         "a Job whose master has another name gets its variables",
         master_named_right,
@@ -191,22 +191,22 @@ MUTANTS: base.Table = {
     "plugins.one-index-for-all": ("every pod has the task-index 0", _label(INDEX, lambda _: "0")),
     "refusal.webhook-unanswered": ("the webhook does not answer", webhook_unanswered),
     "lifecycle.policy-for-another-event": (
-        "Jobs complete when a pod fails, by their policies",
+        "the policies complete Jobs when a pod fails",
         policy_for_another_event,
     ),
-    "lifecycle.begins-aborted": ("a Job begins as Aborted and runs", begins_aborted),
+    "lifecycle.begins-aborted": ("a Job begins as Aborted and then runs", begins_aborted),
     "rendezvous.another-element-wrong": (
-        "one rank's sum is wrong in an element that it does not tell",
+        "one rank's sum is wrong in an element that it does not report",
         base.on("sum", lambda w: w.update(ok=False), alone=True),
     ),
-    "rendezvous.stall-ends-with-zero": ("a rank that stands still ends with 0", stall_ends_with_zero),
+    "rendezvous.stall-ends-with-zero": ("a stalled rank ends with 0", stall_ends_with_zero),
     "numa.on-no-numa-node": ("no device carries a NUMA node", on_no_numa_node),
     "fabric.floor-that-sockets-reach": (
-        "a floor is a thousandth of what its wires carry",
+        "a floor is a thousandth of what its links carry",
         fabric.floors(lambda floor: floor.update(busbw=floor["busbw"] / 1000)),
     ),
     "fabric.sockets-before": (
-        "the fabric was on sockets before it was switched off",
+        "traffic used sockets before the fabric was switched off",
         base.only(
             "sockets",
             fabric.log_lines(lambda text: re.sub(r"NET/IB/\d+/GDRDMA", "NET/Socket/0", text), role="subject"),

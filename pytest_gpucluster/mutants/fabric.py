@@ -121,7 +121,7 @@ MUTANTS: base.Table = {
         base.on("reduced", lambda w: w.update(interfaces={"net1": 1}), alone=True),
     ),
     "fabric.wrong-sum": (
-        "one member's all-reduce gave another sum",
+        "one member's all-reduce gave a different sum",
         base.on("reduced", lambda w: w.update(got=-1.0, ok=False), alone=True),
     ),
     "fabric.two-ranks-on-one-gpu": ("the ranks of one member have the same device", _first_device),
@@ -132,23 +132,23 @@ MUTANTS: base.Table = {
         base.on("measured", lambda w: w["results"][0].update(wrong=1), alone=True),
     ),
     "fabric.below-the-floor": (
-        "everything is measured at a third of the speed",
+        "all measurements show a third of the speed",
         base.on("measured", _slower),
     ),
     "fabric.not-a-number": (
-        "a rank tells NaN for its bandwidth",
+        "a rank reports NaN for its bandwidth",
         base.on("measured", lambda w: w["results"][0].update(busbw=float("nan")), alone=True),
     ),
     "fabric.slow-link": (
-        "the ranks of one place exchange data at half the speed",
+        "the ranks with local rank 1 exchange data at half the speed",
         base.on("pairs", _slow_rail),
     ),
     "fabric.forced-network-fails": (
-        "with the network forced the ranks of one member cannot use it",
+        "the ranks of one member cannot use the forced network",
         base.only("forced-transport", base.on("done", _breaks, alone=True)),
     ),
     "fabric.forced-and-ignored": (
-        "the network is forced, and one rank is on sockets all the same",
+        "the network is forced, but one rank still uses sockets",
         base.only(
             "forced-transport",
             log_lines(
@@ -161,15 +161,15 @@ MUTANTS: base.Table = {
         base.only("forced-transport", log_lines(lambda text: None if "NCCL_NET set" in text else text)),
     ),
     "fabric.stall-unbounded": (
-        "a collective stands still for ten times its bound",
+        "a collective stalls for ten times its bound",
         base.on("stalled", lambda w: w.update(waited=10.0 * w["bound"])),
     ),
     "fabric.stall-unnamed": (
-        "one member's ranks do not say for whom they waited",
+        "one member's ranks do not say which rank they waited for",
         base.on("stalled", lambda w: w.update(absent=[], absent_count=0), alone=True),
     ),
     "fabric.stall-unheard": (
-        "one member's ranks end without a word about the collective",
+        "one member's ranks end without a message about the collective",
         base.drop("stalled", alone=True),
     ),
     "fabric.one-rank-on-sockets": (
@@ -177,11 +177,11 @@ MUTANTS: base.Table = {
         _of_first_rank(lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0")),
     ),
     "fabric.another-network": (
-        "one rank is connected over another fast network than declared",
+        "one rank is connected over a fast network that is not the declared one",
         _of_first_rank(lambda text: text.replace("NET/IB/", "NET/UCX/")),
     ),
     "fabric.sockets-chosen": (
-        "one member has chosen sockets, and printed no connection",
+        "one member chose sockets and printed no connection",
         _of_second(
             lambda text: (
                 None if " via NET/" in text else text.replace("Using network IB", "Using network Socket")
@@ -213,7 +213,7 @@ MUTANTS: base.Table = {
         _of_second(lambda text: None if "Channel" in text or "Destroy" in text else text),
     ),
     "fabric.not-switched-off": (
-        "with the fabric switched off the traffic still goes over it",
+        "traffic still uses the fabric after it was switched off",
         log_lines(lambda text: text.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), role="contrast"),
     ),
     "fabric.floor-without-shape": (
@@ -221,8 +221,8 @@ MUTANTS: base.Table = {
         floors(lambda floor: floor.pop("nodes", None)),
     ),
     "fabric.floor-above-the-wires": (
-        "a floor is more than its wires carry: Gbit/s were written for GB/s",
+        "a floor is more than its links carry: Gbit/s instead of GB/s",
         floors(lambda floor: floor.update(busbw=8.0 * floor["busbw"])),
     ),
-    "fabric.unseen": ("one member does not tell its connections", base.drop("reduced", alone=True)),
+    "fabric.unseen": ("one member does not report its connections", base.drop("reduced", alone=True)),
 }

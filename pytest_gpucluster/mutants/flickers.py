@@ -283,20 +283,29 @@ def _plays(gang: Gang, *roles: str) -> bool:
 
 
 MUTANTS: base.Table = {
-    "moment.evicted-slowly": ("Kueue evicts a Job, which keeps what it holds for minutes", evicted_slowly),
-    "moment.gives-up-late": ("who gives up says so in time and ends minutes later", gives_up_late),
-    "moment.part-bound": ("a part of the held gang is bound for a moment, and made anew", part_for_a_moment),
+    "moment.evicted-slowly": (
+        "Kueue evicts a Job, but the Job keeps its resources for minutes",
+        evicted_slowly,
+    ),
+    "moment.gives-up-late": ("a member that gives up says so in time and ends minutes later", gives_up_late),
+    "moment.part-bound": (
+        "a part of the held gang is bound for a moment and then created again",
+        part_for_a_moment,
+    ),
     "moment.refused-bound": ("members of a refused gang are bound for a moment", refused_for_a_moment),
     "moment.minimum-short": (
         "the PodGroup asks for fewer members while they are bound",
         minimum_for_a_moment,
     ),
     "moment.stray-bound": ("a pod that only names the PodGroup is bound while its gang waits", stray_bound),
-    "moment.ends-alone": ("the other members end by themselves, nobody asked for it", ends_alone),
-    "moment.old-member-stays": ("a replaced member is Terminating and runs for minutes", old_member_stays),
+    "moment.ends-alone": ("the other members end by themselves, without a request", ends_alone),
+    "moment.old-member-stays": (
+        "a replaced member is Terminating but runs for minutes more",
+        old_member_stays,
+    ),
     "moment.attempts-uncounted": ("members run more often than the controllers count", attempts_uncounted),
     "moment.resumed-twice": ("a member of a resumed Job runs twice for one retry", resumed_twice),
     "moment.removed-late": ("a finished Job is removed minutes after it was due", removed_late),
     "moment.bound-late": ("a held gang is bound minutes after its room appeared", restored_late),
-    "moment.completed-late": ("the Job is Completed minutes after all of it ended", completed_late),
+    "moment.completed-late": ("the Job is Completed minutes after all members ended", completed_late),
 }

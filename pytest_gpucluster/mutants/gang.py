@@ -176,15 +176,15 @@ def _apart(moment: str) -> base.Mutant:
 MUTANTS: base.Table = {
     "gang.bind-one-early": ("one member of the held gang is bound", bind_one_early),
     "gang.never-bound": ("the held gang is not bound when room appears", never_bound),
-    "gang.short-min-member": ("PodGroups say one member fewer", short_min_member),
-    "gang.role-starts-alone": ("one role makes up the gang's number without the other", role_starts_alone),
-    "gang.minimum-not-defaulted": ("Jobs and PodGroups ask for all replicas", minimum_not_defaulted),
+    "gang.short-min-member": ("PodGroups require one member fewer", short_min_member),
+    "gang.role-starts-alone": ("one role alone fills the gang's minimum", role_starts_alone),
+    "gang.minimum-not-defaulted": ("Jobs and PodGroups require all replicas", minimum_not_defaulted),
     "gang.schedulers-agree": (
-        "Jobs that named two schedulers name one, and so do their pods",
+        "Jobs that named two schedulers name only one, and so do their pods",
         lambda evidence: _rename(evidence, pods_too=True),
     ),
     "gang.pods-renamed": (
-        "Jobs that named two schedulers name one, but their pods still go to two",
+        "Jobs that named two schedulers name only one, but their pods still name two",
         lambda evidence: _rename(evidence, pods_too=False),
     ),
     "gang.short-unsaid": (
@@ -192,7 +192,7 @@ MUTANTS: base.Table = {
         short_unsaid,
     ),
     "gang.not-healed-unsaid": (
-        "the gang stays short although its slot is back, and its PodGroup says Running",
+        "the gang stays short after its slot is back, and its PodGroup says Running",
         not_healed_unsaid,
     ),
     "gang.binds-apart": ("the first bind of a gang is long before the others", _apart("bound")),
@@ -202,7 +202,7 @@ MUTANTS: base.Table = {
         base.drop("barrier", alone=True),
     ),
     "gang.barrier-of-fewer": (
-        "one member met fewer",
+        "one member met fewer members at the barrier",
         base.on("barrier", lambda w: w.update(world=2), alone=True),
     ),
 }

@@ -53,15 +53,15 @@ def _silent(evidence: Evidence) -> Evidence:
 
 MUTANTS: base.Table = {
     "health.sees-all": (
-        "containers that were granted a GPU can open another one's file too",
+        "containers with a granted GPU can also open the device file of another GPU",
         _in(("one", "other"), lambda told: told["files"].append(_file(7))),
     ),
     "health.none-sees-one": (
-        "a container that asked for no GPU can open the file of one",
+        "a container that asked for no GPU can open the device file of one",
         _in(("none",), lambda told: told["files"].append(_file(0))),
     ),
     "health.driver-lists-one": (
-        "the driver lists a GPU in a container that asked for none, which has no file of it",
+        "the driver lists a GPU in a container that asked for none and has no device file",
         _in(("none",), lambda told: _driver(told, ONE)),
     ),
     "health.shares-a-gpu": (
@@ -69,16 +69,16 @@ MUTANTS: base.Table = {
         _in(("one", "other"), lambda told: told.update(files=[_file(3)])),
     ),
     "health.other-than-told": (
-        "the driver lists another GPU than the device plugin told",
+        "the driver lists another GPU than the device plugin reported",
         _in(("one",), _another),
     ),
     "health.sees-nothing": (
-        "a container that was granted a GPU can reach none",
+        "a container with a granted GPU can reach none",
         _in(("one",), _nothing),
     ),
     "health.unseen": (
-        "a container that was granted a GPU has no device file, and no driver answers there",
+        "a container with a granted GPU has no device file, and no driver answers in it",
         _in(("one",), lambda told: told.update(files=[])),
     ),
-    "health.untold": ("a container did not tell what it can reach", _silent),
+    "health.untold": ("a container did not report what it can reach", _silent),
 }

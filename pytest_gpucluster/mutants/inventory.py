@@ -69,9 +69,9 @@ def other_name(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "inventory.other-name": ("the scheduler runs under another name", other_name),
+    "inventory.other-name": ("the scheduler has another name", other_name),
     "inventory.api-not-served": ("the APIs answer 404", api_not_served),
-    "inventory.unfilled-dry-run": ("the dry-run Job comes back unfilled", unfilled_dry_run),
+    "inventory.unfilled-dry-run": ("the dry-run Job comes back without defaults", unfilled_dry_run),
     "inventory.no-phase": ("no PodGroup gets a phase", no_phase),
     "inventory.no-podgroup": ("no PodGroup appears", no_podgroup),
 }

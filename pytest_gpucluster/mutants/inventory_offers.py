@@ -106,13 +106,16 @@ def unread_promise(evidence: Evidence) -> Evidence:
 
 MUTANTS: base.Table = {
     "offers.unknown-name": (
-        "a node offers 80 volcano.sh/vgpu-number beside its GPUs",
+        "a node offers 80 volcano.sh/vgpu-number in addition to its GPUs",
         _on_last_node(_unknown_name),
     ),
-    "offers.renamed": ("a node offers nvidia.com/gpu-h100, and no label says GPU", _on_last_node(_renamed)),
+    "offers.renamed": (
+        "a node offers nvidia.com/gpu-h100, and no label mentions a GPU",
+        _on_last_node(_renamed),
+    ),
     "offers.not-whole": ("a node offers 8.5 GPUs", _on_last_node(_not_whole)),
     "offers.flickers": ("a node offers no GPU for 1.9 s", flickers),
     "offers.node-left": ("a GPU node is deleted while it is watched", left),
     "offers.queue-shut-for-a-time": ("the queue is closed for 1.9 s", shut_for_a_time),
-    "offers.unread-promise": ("the queue promises what is no amount", unread_promise),
+    "offers.unread-promise": ("the queue promises an invalid amount", unread_promise),
 }

@@ -239,17 +239,17 @@ def not_served(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "kueue.stored-unsuspended": ("Jobs are stored unsuspended and suspended later", store_unsuspended),
-    "kueue.admitted-in-part": ("Workloads are admitted with a pod fewer", admit_in_part),
+    "kueue.stored-unsuspended": ("Jobs are stored unsuspended and are suspended later", store_unsuspended),
+    "kueue.admitted-in-part": ("Workloads are admitted with one pod fewer", admit_in_part),
     "kueue.pod-for-a-moment": ("a refused Job has a pod for a tenth of a second", pod_for_a_moment),
-    "kueue.blames-nothing": ("no refusal names what is short", blame_nothing),
-    "kueue.both-at-once": ("the second team's Job runs while the first's does", both_at_once),
-    "kueue.never-handed-over": ("the second team's Job waits for ever", never_handed_over),
+    "kueue.blames-nothing": ("no refusal names the missing resource", blame_nothing),
+    "kueue.both-at-once": ("the Jobs of both teams run at the same time", both_at_once),
+    "kueue.never-handed-over": ("the second team's Job waits forever", never_handed_over),
     "kueue.room-after-all": ("members beyond capacity are bound", room_after_all),
     "kueue.never-evicted": ("a gang that never became ready keeps its quota", never_evicted),
     "kueue.not-queued-again": ("a gang that was evicted is not queued again", not_queued_again),
     "kueue.evicted-keeps-quota": ("an evicted Workload keeps its quota", keep_quota),
-    "kueue.pods-without-quota": ("pods run and no quota is held for them", forget_reservation),
+    "kueue.pods-without-quota": ("pods run without quota", forget_reservation),
     "kueue.holds-unlabelled": ("a Job without a queue label is held", manage_unlabelled),
-    "kueue.not-served": ("the API serves nothing of Kueue", not_served),
+    "kueue.not-served": ("the API serves no kind of Kueue", not_served),
 }

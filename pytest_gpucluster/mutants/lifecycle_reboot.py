@@ -58,6 +58,6 @@ MUTANTS: base.Table = {
         "the kubelet rejects a replacement after its node was restarted",
         replacement_rejected,
     ),
-    "lifecycle.replaced-twice-after-restart": ("a lost member is made twice", replaced_twice),
+    "lifecycle.replaced-twice-after-restart": ("a lost member is created twice", replaced_twice),
     "lifecycle.members-survive-restart": ("no member ends when its node is restarted", members_survive),
 }

@@ -182,10 +182,10 @@ def _out_of_order(told: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "mfu.two-on-one-gpu": ("two ranks tell products of one GPU", _on_one_gpu),
+    "mfu.two-on-one-gpu": ("two ranks report products of one GPU", _on_one_gpu),
     "mfu.not-at-once": ("one rank measured products an hour after the others", _an_hour_later),
     "mfu.gpu-untold": ("one rank does not say which GPU it has", last("train", _anonymous)),
-    "mfu.loss-untold": ("no loss is told", base.on("train", lambda w: w.update(loss={}))),
+    "mfu.loss-untold": ("no loss is reported", base.on("train", lambda w: w.update(loss={}))),
     "mfu.median-below-least": (
         "the median step is shorter than almost all steps",
         last("train", _out_of_order),
@@ -195,8 +195,8 @@ MUTANTS: base.Table = {
         "one GPU's products are wrong",
         last("gemm", first_product(lambda one: one.update(right=False, error=0.3))),
     ),
-    "mfu.gpu-lost": ("one GPU is lost in the middle", of_rank("gemm", lost)),
-    "mfu.above-the-peak": ("products are told to be faster than the peak", base.on("gemm", faster(1e4))),
+    "mfu.gpu-lost": ("one GPU is lost during the run", of_rank("gemm", lost)),
+    "mfu.above-the-peak": ("products are reported faster than the peak", base.on("gemm", faster(1e4))),
     "mfu.not-a-number": (
         "a median is not a number",
         last("gemm", first_product(lambda one: one["tflops"].update(median=float("nan")))),
@@ -210,18 +210,18 @@ MUTANTS: base.Table = {
         base.on("gemm", first_product(lambda one: one.update(windows=3))),
     ),
     "mfu.too-few-steps": ("training was measured for three steps", base.on("train", _few)),
-    "mfu.throttled": ("one GPU's clock was held back for heat", last("gemm", _throttled)),
+    "mfu.throttled": ("one GPU's clock was held back because of heat", last("gemm", _throttled)),
     "mfu.power-capped": ("one GPU's power limit is below that of its board", last("gemm", _capped)),
     "mfu.clocks-unreadable": ("one GPU's clock cannot be read", last("train", _unreadable)),
-    "mfu.unknown-gpu": ("the GPUs have a name that no list knows", base.on("gemm", _nameless)),
-    "mfu.rank-unheard": ("one rank does not tell its products", of_rank("gemm", lambda _: None)),
+    "mfu.unknown-gpu": ("the GPUs have a name that is in no list", base.on("gemm", _nameless)),
+    "mfu.rank-unheard": ("one rank does not report its products", of_rank("gemm", lambda _: None)),
     "mfu.two-lines": (
-        "one rank tells its products twice, and not the same",
+        "one rank reports its products twice, with different values",
         again("gemm", faster(1.01)),
     ),
     "mfu.slow-training": ("training steps take twice as long", base.on("train", slower_training)),
     "mfu.losses-differ": (
-        "one rank has another loss of the common batch",
+        "one rank has another loss for the common batch",
         last("train", lambda w: w.update(loss={**w["loss"], "common": [w["loss"]["common"][0], 1.0]})),
     ),
     "mfu.loss-stays": (
@@ -229,14 +229,17 @@ MUTANTS: base.Table = {
         base.on("train", lambda w: w.update(loss={**w["loss"], "common": [w["loss"]["common"][0]] * 2})),
     ),
     "mfu.fallen": ("the baseline's products were faster", declared(_better)),
-    "mfu.baseline-of-another-shape": ("the baseline is of nodes of eight GPUs", declared(_other_shape)),
+    "mfu.baseline-of-another-shape": (
+        "the baseline comes from nodes with eight GPUs",
+        declared(_other_shape),
+    ),
     "mfu.counted-as-documented": (
-        "the smoke loop tells what the documented formula makes",
+        "the smoke loop reports the result of the documented formula",
         base.on("smoke", _as_documented),
     ),
     "mfu.wrong-sum": (
         "the sum in the smoke loop is wrong",
         last("smoke", lambda w: w.update(right=False, error=0.5)),
     ),
-    "mfu.smoke-unheard": ("one rank does not tell its smoke loop", of_rank("smoke", lambda _: None)),
+    "mfu.smoke-unheard": ("one rank does not report its smoke loop", of_rank("smoke", lambda _: None)),
 }

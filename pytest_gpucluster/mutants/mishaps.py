@@ -56,10 +56,10 @@ def _start_again(obj: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "member.failed": ("one member of each gang is Failed, evicted by its kubelet", _befalls(_fail)),
+    "member.failed": ("one member of each gang is Failed: its kubelet evicted it", _befalls(_fail)),
     "member.started-again": ("the containers of one member were started again", _befalls(_start_again)),
     "member.done-with-1": (
-        "one rank says that it ended with 1",
+        "one rank reports that it ended with 1",
         base.on("done", lambda told: told.update(code=1), alone=True),
     ),
 }

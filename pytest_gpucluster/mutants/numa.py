@@ -254,28 +254,28 @@ def member_admitted(evidence: Evidence) -> Evidence:
 
 MUTANTS: base.Table = {
     "numa.misfit-ran": (
-        "on the last node a pod ran that fits no NUMA node",
+        "on the last node, a pod ran that fits no NUMA node",
         _decided("misfit", RUNNING, last=True),
     ),
     "numa.misfit-ran-first": ("a container of a pod started before its kubelet rejected it", moved_late),
     "numa.refused-otherwise": (
-        "pods that fit no NUMA node were refused for want of devices",
+        "pods that fit no NUMA node were refused because of missing devices",
         _decided("misfit", _rejected("UnexpectedAdmissionError")),
     ),
     "numa.fits-rejected": (
-        "on the last node a pod that fits a NUMA node was rejected",
+        "on the last node, a pod that fits a NUMA node was rejected",
         _decided("fits", _rejected(REASON), last=True),
     ),
     "numa.turned-away": (
-        "on the last node a pod that fits a NUMA node was refused its devices",
+        "on the last node, a pod that fits a NUMA node did not get its devices",
         _decided("fits", _rejected("UnexpectedAdmissionError"), last=True),
     ),
     "numa.machine-says-otherwise": (
-        "the machine has a device on another NUMA node than its plugin tells",
+        "the machine has a device on another NUMA node than its plugin reports",
         _device(_elsewhere, "fits"),
     ),
     "numa.split-admitted": (
-        "on the last node a pod ran that fits container by container only",
+        "on the last node, a pod ran whose containers fit one by one but not together",
         _decided("split", RUNNING, last=True),
     ),
     "numa.init-ran": ("an init container ran before its pod was rejected", init_ran),
@@ -285,7 +285,7 @@ MUTANTS: base.Table = {
     ),
     "numa.fewer-cpus": ("whole CPUs are shared with others", fewer_cpus),
     "numa.guaranteed-straddles": ("a training pod straddles NUMA nodes", guaranteed_straddles),
-    "numa.keeps-others-waiting": ("members wait for one that was rejected", keeps_others_waiting),
+    "numa.keeps-others-waiting": ("members wait for a rejected member", keeps_others_waiting),
     "numa.rejected-without-end": (
         "a gang with a rejected member never says that it ended",
         rejected_without_end,
@@ -293,8 +293,8 @@ MUTANTS: base.Table = {
     "numa.member-admitted": ("no member of a gang is rejected", member_admitted),
     "numa.straddles": ("one device of a pod lies on the other NUMA node", _device(_moved, "fits")),
     "numa.device-without-numa": ("one device of a pod carries no NUMA node", _device(_unplaced, "other")),
-    "numa.devices-untold": ("no pod says what it holds", base.drop(pod_devices.EVENT)),
-    "numa.kubelets-silent": ("kubelets may not be asked, and no pod shows their scope", kubelets_silent),
+    "numa.devices-untold": ("no pod reports its devices", base.drop(pod_devices.EVENT)),
+    "numa.kubelets-silent": ("kubelets may not be read, and no pod shows their scope", kubelets_silent),
     "numa.exporter-disagrees": ("a NodeResourceTopology says best-effort", exporter_disagrees),
     "numa.says-container-scope": ("one kubelet says scope container", says_container_scope),
     "numa.nothing-tried": ("no node has room for the pods", nothing_tried),

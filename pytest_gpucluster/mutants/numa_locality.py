@@ -63,11 +63,11 @@ MUTANTS: base.Table = {
         _last(_functions),
     ),
     "numa.bus-says-otherwise": (
-        "the device plugin tells another NUMA node of GPUs than the machine",
+        "the device plugin reports another NUMA node for GPUs than the machine",
         _last(_bus),
     ),
     "numa.memory-untold": (
-        "a pod does not tell where its memory lies",
+        "a pod does not report where its memory lies",
         _last(lambda told: told.pop("memory")),
     ),
     "numa.function-unseen": (

@@ -117,7 +117,7 @@ MUTANTS: base.Table = {
         base.on("resolved", lambda w: w.update(addresses=[], ok=False)),
     ),
     "plugins.no-service": (
-        "there is no Service",
+        "the Service is missing",
         lambda e: base.without(e, lambda line: line.kind == "Service"),
     ),
     "plugins.reset-connections": (
@@ -125,15 +125,15 @@ MUTANTS: base.Table = {
         base.on("connected", lambda w: w.update(ok=False, kind="ECONNRESET"), alone=True),
     ),
     "plugins.drop-connections": (
-        "one member said nothing of its connection",
+        "one member did not report its connection",
         base.drop("connected", alone=True),
     ),
-    "plugins.unexpanded": ("arguments arrive as they are written", unexpanded),
-    "plugins.default-port": ("a port that was asked for is not given", base.on("env", default_port)),
+    "plugins.unexpanded": ("references in arguments are not expanded", unexpanded),
+    "plugins.default-port": ("a requested port is not used", base.on("env", default_port)),
     "plugins.listens-last": ("the master listens after the worker started", listen_last),
     "plugins.gives-up-nameless": ("the log of the wait does not name the master", nameless),
-    "plugins.drop-files": ("there are no hosts files", base.drop("file")),
-    "plugins.short-hosts": ("the lists of hosts lack their last host", base.on("env", short_hosts)),
+    "plugins.drop-files": ("the hosts files are missing", base.drop("file")),
+    "plugins.short-hosts": ("the lists of hosts lack the last host", base.on("env", short_hosts)),
     "plugins.drop-index-label": ("no pod has the label task-index", without_label("volcano.sh/task-index")),
-    "plugins.inject-unasked": ("the variables are injected unasked", inject_unasked),
+    "plugins.inject-unasked": ("the variables are injected without a request", inject_unasked),
 }

@@ -160,11 +160,11 @@ def speak_for_nobody(evidence: Evidence) -> Evidence:
 MUTANTS: base.Table = {
     "refusal.forget-control": ("the control never happened", forget_later_gangs),
     "refusal.accept-duplicate-task": ("a Job with a task twice is accepted", accept_refused),
-    "refusal.by-permission": ("refused for want of permission", refuse_by_permission),
+    "refusal.by-permission": ("Jobs are refused because of missing permissions", refuse_by_permission),
     "queue.accept-unknown": ("a Job for an unknown queue is accepted", _accepting("unknown-queue")),
     "queue.accept-closed": ("a Job for a closed queue is accepted", _accepting("closed-queue")),
-    "queue.capability-overrun": ("the capability was lower than what the queue held", shrink_capability),
-    "refusal.blames-cluster": ("no refusal speaks of a queue's share", blame_the_cluster),
+    "queue.capability-overrun": ("the queue held more than its capability", shrink_capability),
+    "refusal.blames-cluster": ("no refusal mentions a queue's share", blame_the_cluster),
     "refusal.evicts-neighbour": ("a member beside a refused gang loses its place", evict_neighbour),
     "refusal.blocks-neighbour": (
         "the gang of another queue does not start beside a refused one",
@@ -172,7 +172,7 @@ MUTANTS: base.Table = {
     ),
     "refusal.not-blocked": ("an enqueued gang keeps nobody waiting", nobody_blocked),
     "refusal.speaks-for-nobody": (
-        "pods of a scheduler that does not exist are called refused",
+        "pods of a scheduler that does not exist are reported as refused",
         speak_for_nobody,
     ),
 }

@@ -130,9 +130,9 @@ def winner_never_runs(evidence: Evidence) -> Evidence:
 
 MUTANTS: base.Table = {
     "admission.foreign-gate": ("a policy engine refuses what Volcano's admission refused", foreign_gate),
-    "admission.other-reason": ("what is refused is refused for another reason", other_reason),
-    "admission.control-refused": ("with the wrong thing right it is refused, too", control_refused),
-    "admission.control-of-another": ("the control was another object", control_of_another),
+    "admission.other-reason": ("a Job is refused for another reason", other_reason),
+    "admission.control-refused": ("the Job is refused even after its mistake is corrected", control_refused),
+    "admission.control-of-another": ("the control is another object", control_of_another),
     "admission.no-control": ("no control was tried", lambda evidence: base.without(evidence, _control)),
     "admission.made-all-the-same": ("a pod of a refused Job exists for a moment", made_all_the_same),
     "admission.pods-unwatched": ("pods were not watched while Jobs were refused", unwatched),

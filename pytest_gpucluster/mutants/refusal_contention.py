@@ -111,11 +111,14 @@ def priorities_reversed(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "refusal.take-below-minimum": ("the gang that gave way loses what it needs too", take_below_minimum),
-    "refusal.take-nobody": ("no sign that anybody was evicted", take_nobody),
-    "refusal.give-nothing-back": ("the queue of more weight gets nothing", give_nothing_back),
+    "refusal.take-below-minimum": (
+        "the gang that gives up members also loses members that it needs",
+        take_below_minimum,
+    ),
+    "refusal.take-nobody": ("nothing shows that anything was evicted", take_nobody),
+    "refusal.give-nothing-back": ("the queue with more weight gets nothing", give_nothing_back),
     "refusal.equal-weights": ("the queues have the same weight", equal_weights),
-    "lifecycle.high-never-placed": ("the gang of priority that waited is not placed", high_never_placed),
-    "lifecycle.taken-in-vain": ("the gang for which others gave way is not placed", taken_in_vain),
-    "lifecycle.priorities-reversed": ("the lowest priority is the highest", priorities_reversed),
+    "lifecycle.high-never-placed": ("the waiting gang of higher priority is not placed", high_never_placed),
+    "lifecycle.taken-in-vain": ("the gang for which others were evicted is not placed", taken_in_vain),
+    "lifecycle.priorities-reversed": ("the lowest priority becomes the highest", priorities_reversed),
 }

@@ -22,6 +22,6 @@ def start_unseen(evidence: Evidence) -> Evidence:
 
 MUTANTS: base.Table = {
     "gang.start-unseen": ("nobody saw one member of a gang run", base.only("healthy", start_unseen)),
-    "plugins.arguments-untold": ("no process told its arguments", base.drop("argv")),
+    "plugins.arguments-untold": ("no process reported its arguments", base.drop("argv")),
 }
 """Mutants that take something away."""

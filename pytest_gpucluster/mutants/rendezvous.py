@@ -90,7 +90,7 @@ def _at_once(word: dict[str, Any]) -> None:
 MUTANTS: base.Table = {
     "rendezvous.index-twice": ("the last member of an Indexed Job has the index of the first", index_twice),
     "rendezvous.another-host-name": (
-        "a member of an Indexed Job has a host name that its index does not give",
+        "a member of an Indexed Job has a host name that does not match its index",
         base.on("member", lambda w: w.update(hostname="worker-x7k2p"), alone=True),
     ),
     "rendezvous.ddp-differs": (
@@ -98,7 +98,7 @@ MUTANTS: base.Table = {
         base.on("trained", lambda w: w.update(ok=False, difference=0.25), alone=True),
     ),
     "rendezvous.names-unanswered": (
-        "no look-up of a member's name is answered",
+        "no lookup of a member's name is answered",
         base.on("waited", _unanswered),
     ),
     "rendezvous.wait-unbounded": (
@@ -106,17 +106,17 @@ MUTANTS: base.Table = {
         base.on("waited", lambda w: w.update(seconds=999.0), alone=True),
     ),
     "rendezvous.wait-unexplained": (
-        "a wait in vain does not say which name it missed",
+        "a failed wait does not say which name was missing",
         base.on("waited", lambda w: w.pop("error", None)),
     ),
-    "rendezvous.nobody-waits": ("every name is there at the first look-up", base.on("waited", _at_once)),
-    "rendezvous.hangs": ("a member that reaches nobody never ends", unending("barrier")),
+    "rendezvous.nobody-waits": ("every name resolves at the first lookup", base.on("waited", _at_once)),
+    "rendezvous.hangs": ("a member that cannot reach its rendezvous never ends", unending("barrier")),
     "rendezvous.unexplained": (
-        "a member that reaches nobody does not say so",
+        "a member that cannot reach its rendezvous does not say so",
         base.on("barrier", lambda w: w.pop("error", None), alone=True),
     ),
-    "rendezvous.stall-unbounded": ("a rank that stands still never ends", unending("place")),
-    "rendezvous.stall-unnamed": ("no log says where a rank stood", unnamed),
+    "rendezvous.stall-unbounded": ("a stalled rank never ends", unending("place")),
+    "rendezvous.stall-unnamed": ("no log says where a rank stalled", unnamed),
     "rendezvous.drop-a-rank": (
         "one rank printed nothing",
         base.drop("rank", alone=True),
@@ -126,7 +126,7 @@ MUTANTS: base.Table = {
         base.on("rank", lambda w: w.update(rank=0), alone=True),
     ),
     "rendezvous.wrong-sum": (
-        "one rank got another sum",
+        "one rank got a different sum",
         base.on("sum", lambda w: w.update(got=-1.0), alone=True),
     ),
     "rendezvous.two-worlds": (

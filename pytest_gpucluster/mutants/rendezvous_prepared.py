@@ -26,7 +26,7 @@ def _elsewhere(word: dict[str, Any]) -> None:
 
 MUTANTS: base.Table = {
     "rendezvous.labels-not-exported": (
-        "labels were written for one launcher and are not in its environment",
+        "the labels written for one launcher are missing from its environment",
         base.on("launching", lambda w: w.update(env={}), alone=True),
     ),
     "rendezvous.labels-of-another-node": (
@@ -34,7 +34,7 @@ MUTANTS: base.Table = {
         base.on("launching", _elsewhere, alone=True),
     ),
     "rendezvous.no-label-missing": (
-        "the label that no node has was not among those that were wanted",
+        "the label that no node has was not requested",
         base.on("launching", lambda w: w["env"].pop("NODE_NO_SUCH_LABEL", None)),
     ),
     "rendezvous.launcher-unseen": (
@@ -46,7 +46,7 @@ MUTANTS: base.Table = {
         base.on("launching", lambda w: w.update(t=float(w["t"]) - 60.0), alone=True),
     ),
     "rendezvous.gate-unexplained": (
-        "a wait for the network in vain does not say what it lacks",
+        "a failed wait for the network does not say what is missing",
         base.on("gate", lambda w: w.pop("error", None)),
     ),
     "rendezvous.gate-unbounded": (
@@ -54,5 +54,5 @@ MUTANTS: base.Table = {
         base.on("gate", lambda w: w.update(seconds=999.0), alone=True),
     ),
     "rendezvous.peers-silent": ("no peer answers over the interface", base.on("gate", _silent)),
-    "rendezvous.network-at-once": ("the network is there at the first look", base.on("gate", _at_once)),
+    "rendezvous.network-at-once": ("the network is ready at the first check", base.on("gate", _at_once)),
 }

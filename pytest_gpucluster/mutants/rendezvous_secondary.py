@@ -30,12 +30,12 @@ MUTANTS: base.Table = {
         base.on("wiring", lambda w: w["has"].pop(w["interface"]), alone=True),
     ),
     "rendezvous.fleet-wrong-sum": (
-        "one member of a fleet got another sum",
+        "one member of a fleet got a different sum",
         base.on("wired", lambda w: w.update(got=-1.0), alone=True),
     ),
-    "rendezvous.wire-unseen": ("one member tells no connection", base.drop("wired", alone=True)),
+    "rendezvous.wire-unseen": ("one member reports no connection", base.drop("wired", alone=True)),
     "rendezvous.nobody-asks": (
-        "no member learned where to meet",
+        "no member learned its rendezvous",
         base.on("asked", lambda w: w.update(ok=False, error="Temporary failure in name resolution")),
     ),
 }

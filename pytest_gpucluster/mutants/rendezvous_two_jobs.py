@@ -48,24 +48,27 @@ def _at_one_place(word: dict[str, Any]) -> None:
 
 MUTANTS: base.Table = {
     "rendezvous.nonce-of-the-other": (
-        "ranks of one Job get a nonce that the other Job's sent",
+        "ranks of one Job get a nonce that the other Job sent",
         nonce_of_the_other,
     ),
     "rendezvous.same-meeting": (
-        "both Jobs meet at one address under one id",
+        "both Jobs use one rendezvous address and one id",
         base.on("exchanged", _at_one_place),
     ),
-    "rendezvous.one-after-the-other": ("the second Job begins when the first is over", one_after_the_other),
+    "rendezvous.one-after-the-other": (
+        "the second Job starts after the first has ended",
+        one_after_the_other,
+    ),
     "rendezvous.exchange-unseen": (
-        "one rank of two Jobs does not say what it got",
+        "one rank of two Jobs does not report what it received",
         base.drop("exchanged", alone=True),
     ),
     "rendezvous.loss-not-a-number": (
-        "one rank's loss is not a number with DDP",
+        "with DDP, one rank's loss is not a number",
         base.on("stepped", lambda w: w["ddp"].update(losses=["nan"] * len(w["ddp"]["losses"])), alone=True),
     ),
     "rendezvous.fsdp-differs": (
-        "one rank's parameters differ from one process with FSDP2",
+        "with FSDP2, one rank's parameters differ from those of one process",
         base.on("stepped", lambda w: w["fsdp"].update(far=0.02), alone=True),
     ),
     "rendezvous.not-sharded": (
@@ -76,5 +79,5 @@ MUTANTS: base.Table = {
         "the steps change no parameter",
         base.on("stepped", lambda w: w.update(moved=0.0)),
     ),
-    "rendezvous.step-unseen": ("one rank does not tell its steps", base.drop("stepped", alone=True)),
+    "rendezvous.step-unseen": ("one rank does not report its steps", base.drop("stepped", alone=True)),
 }

@@ -150,21 +150,21 @@ MUTANTS: base.Table = {
         "the last member of a gang starts long after the others",
         base.only("healthy", last_starts_late),
     ),
-    "gang.reported-late": ("a PodGroup says that its gang is short once it is whole again", reported_late),
+    "gang.reported-late": ("a PodGroup reports its gang as short only when it is whole again", reported_late),
     "gang.healed-late-unsaid": (
-        "a slot is taken long after it is back, and until then nothing is said",
+        "a returned slot is used only much later, and nothing is reported until then",
         healed_late_unsaid,
     ),
     "plugins.worker-starts-first": (
         "a worker that waits for its master starts before it listens",
         worker_starts_first,
     ),
-    "plugins.gives-up-late": ("a wait in vain ends long after its time-out", gives_up_late),
+    "plugins.gives-up-late": ("a failed wait ends long after its time-out", gives_up_late),
     "lifecycle.completes-late": ("the other members end long after their master", completes_late),
     "numa.others-end-late": (
         "the other members of a gang end long after one was rejected",
         base.only("rejected-member", others_end_late),
     ),
-    "rendezvous.stall-ends-late": ("a rank that stands still ends long after its bound", stall_told_late),
+    "rendezvous.stall-ends-late": ("a stalled rank ends long after its bound", stall_told_late),
 }
 """Mutants that change times alone."""

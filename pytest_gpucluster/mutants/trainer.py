@@ -23,5 +23,5 @@ def untried(evidence: Evidence) -> Evidence:
 
 MUTANTS: base.Table = {
     "trainer.basic-policy": ("native PodGroups have the basic policy", basic_policy),
-    "trainer.untried": ("nothing says whose gangs were tried", untried),
+    "trainer.untried": ("nothing says which scheduler's gangs were tried", untried),
 }

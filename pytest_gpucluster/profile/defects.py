@@ -9,7 +9,7 @@ from pytest_gpucluster.profile.model import Profile
 FLOOR_IN_GBITS: Final = "profile.floor-in-gbits"
 
 DEFECTS: Final[dict[str, str]] = {
-    FLOOR_IN_GBITS: "a floor of bandwidth is written in Gbit/s where GB/s are meant",
+    FLOOR_IN_GBITS: "a bandwidth floor is written in Gbit/s instead of GB/s",
 }
 
 AT_START: Final[frozenset[str]] = frozenset()

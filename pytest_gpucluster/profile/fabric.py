@@ -19,45 +19,57 @@ Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all",
 
 
 class Floor(Frozen):
-    """The least bus bandwidth of a collective; what is left out of its shape is that of the section."""
+    """The least bus bandwidth of a collective; a part of its shape that is left out is that of the section."""
 
     collective: Collective = Field(description="The collective")
-    size: Count = Field(description="Bytes from which on it holds, as nccl-tests counts them")
+    size: Count = Field(description="Least size in bytes for which the floor holds, as nccl-tests counts it")
     busbw: Rate = Field(description="Least bus bandwidth in GB/s (1e9 bytes)")
-    nodes: Count | None = Field(default=None, description="Nodes of the run that it comes from")
-    gpus: Count | None = Field(default=None, description="GPUs of each of these nodes")
-    nics: Count | None = Field(default=None, description="Adapters of a node; none: nics_per_node")
-    nic_gbps: Rate | None = Field(default=None, description="Line rate of one in Gbit/s; none: nic_gbps")
-    link_gbs: Rate | None = Field(
-        default=None, description="What a GPU sends to the others of its node in GB/s; none: link_gbs"
+    nodes: Count | None = Field(
+        default=None, description="Number of nodes of the run from which the floor comes"
     )
-    device: Text | None = Field(default=None, description="What the GPU's name has in it, such as H100")
-    transport: Transport | None = Field(default=None, description="Between nodes; none: transport")
-    origin: Text = Field(description="Where it comes from: a report, a document, who measured it when")
+    gpus: Count | None = Field(default=None, description="Number of GPUs of each of these nodes")
+    nics: Count | None = Field(default=None, description="Number of adapters per node; none: nics_per_node")
+    nic_gbps: Rate | None = Field(
+        default=None, description="Line rate of one adapter in Gbit/s; none: nic_gbps of the section"
+    )
+    link_gbs: Rate | None = Field(
+        default=None,
+        description="What a GPU sends to the others of its node in GB/s; none: link_gbs of the section",
+    )
+    device: Text | None = Field(default=None, description="A part of the GPU's name, such as H100")
+    transport: Transport | None = Field(
+        default=None, description="Transport between nodes; none: transport of the section"
+    )
+    origin: Text = Field(
+        description="Where the floor comes from: a report, a document, or who measured it and when"
+    )
 
 
 class Fabric(Frozen):
-    """What carries collectives, and how fast; an empty mapping lets them run and declares nothing."""
+    """What carries collectives, and how fast it must be; an empty mapping lets them run and declares nothing."""
 
     device: Literal["gpu", "cpu"] = Field(
         default="gpu",
-        description="What ranks compute on; cpu where GPUs are only pretended: gloo, small sizes",
+        description="What ranks compute on; cpu if the cluster has no real GPUs: gloo, small sizes",
     )
     nodes: Count | None = Field(
-        default=None, description="Nodes that take part; none: all that offer the GPUs when the run begins"
+        default=None,
+        description="Number of nodes that take part; none: all nodes that offer the GPUs at the start of the run",
     )
     pods_per_node: Count = Field(
-        default=1, description="Pods that share the GPUs of a node; one, unless a pod may not have them all"
+        default=1,
+        description="Number of pods that share the GPUs of a node; more than one only if one pod cannot have them all",
     )
     transport: Transport | None = Field(
-        default=None, description="What carries traffic between nodes, as connection lines of NCCL call it"
+        default=None,
+        description="What carries traffic between nodes, with the name in NCCL's connection lines",
     )
     network: Annotated[str, shapes.NO_SPACE] | None = Field(
         default=None,
-        description="Name of the network as NCCL prints it, where a plugin calls it otherwise (such as IBext_v8)",
+        description="Name of the network as NCCL prints it, if a plugin uses another name (such as IBext_v8)",
     )
     hcas: tuple[Annotated[str, shapes.ADAPTER], ...] = Field(
-        default=(), description="Adapters that carry it, such as mlx5_0; none: not judged"
+        default=(), description="Adapters that carry the traffic, such as mlx5_0; none: not judged"
     )
     gdr: Literal["required", "not-required"] | None = Field(
         default=None,
@@ -66,7 +78,9 @@ class Fabric(Frozen):
     intra_node: Literal["P2P", "NVLS", "SHM", "NET"] | None = Field(
         default=None, description="What carries traffic between ranks of one node"
     )
-    nics_per_node: Count | None = Field(default=None, description="Adapters of a node that carry the traffic")
+    nics_per_node: Count | None = Field(
+        default=None, description="Number of adapters per node that carry the traffic"
+    )
     nic_gbps: Rate | None = Field(default=None, description="Line rate of one adapter in Gbit/s")
     link_gbs: Rate | None = Field(
         default=None,
@@ -78,14 +92,16 @@ class Fabric(Frozen):
     env: Mapping[Variable, str] = Field(
         default={}, description="Variables that the suite sets in the pods of these rows"
     )
-    floors: tuple[Floor, ...] = Field(default=(), description="Least bus bandwidths of this cluster")
+    floors: tuple[Floor, ...] = Field(
+        default=(), description="Least bus bandwidths that this cluster must reach"
+    )
     floor_file: Literal["bus_bandwidth"] | None = Field(
-        default=None, description="Shipped list of floors that is used beside these: bus_bandwidth"
+        default=None, description="Shipped list of floors to use in addition: bus_bandwidth"
     )
     slow_share: Share = Field(
-        default=0.7, description="A link, or a node, is slow below this part of the median of all"
+        default=0.7, description="A link or a node is slow if it is below this share of the median"
     )
-    seconds: Seconds = Field(default=30.0, description="Time for what is measured, in seconds")
+    seconds: Seconds = Field(default=30.0, description="Time for the measurements, in seconds")
     stall_bound: Seconds = Field(
-        default=60.0, description="Longest time that a collective may stand still, in seconds"
+        default=60.0, description="Longest time that a collective may stall, in seconds"
     )

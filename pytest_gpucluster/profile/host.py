@@ -11,18 +11,18 @@ ENVIRONMENT = ("LD_LIBRARY_PATH", "NCCL_*", "NVSHMEM_*", "TORCH_*", "UCX_*", "FI
 
 
 class Host(Frozen):
-    """How nodes are made of the machine; only for the provider host."""
+    """How the provider host makes nodes of the machine."""
 
     nodes: Annotated[int, Field(strict=True, ge=1)] = Field(
-        default=1, description="Nodes among which the machine's GPUs are divided evenly"
+        default=1, description="Number of nodes among which the machine's GPUs are divided evenly"
     )
     gpus: tuple[tuple[Text, ...], ...] = Field(
         default=(),
-        description="GPUs of each node by number, UUID or PCI address, such as [['0', '1'], ['2', '3']], in place of "
+        description="GPUs of each node by number, UUID or PCI address, such as [['0', '1'], ['2', '3']]; replaces "
         "`nodes`; none: all GPUs",
     )
     environment: tuple[Text, ...] = Field(
         default=ENVIRONMENT,
-        description="Names or patterns of environment variables of the machine that containers get, as an image would "
+        description="Names or patterns of the machine's environment variables that containers get, as if an image "
         "set them",
     )

@@ -15,15 +15,17 @@ Format = Literal["bf16", "fp16", "tf32", "fp8"]
 
 
 class ProductFloor(Frozen):
-    """The least sustained speed of matrix products, as part of the dense peak or in TFLOP/s."""
+    """The least sustained speed of matrix products, as a share of the dense peak or in TFLOP/s."""
 
     format: Format = Field(description="Number format")
-    share: Share | None = Field(default=None, description="Least part of the GPU's dense peak")
+    share: Share | None = Field(default=None, description="Least share of the GPU's dense peak")
     tflops: Rate | None = Field(default=None, description="Least TFLOP/s of one GPU")
     device: Text | None = Field(
-        default=None, description="What the GPU's name has in it, such as H100; none: any"
+        default=None, description="A part of the GPU's name, such as H100; none: any GPU"
     )
-    origin: Text = Field(description="Where it comes from: a report, a document, who measured it when")
+    origin: Text = Field(
+        description="Where the floor comes from: a report, a document, or who measured it and when"
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -33,23 +35,24 @@ class ProductFloor(Frozen):
 
 
 class Training(Frozen):
-    """The model that is trained, and how; sizes left out are those of the payload (about 3 billion weights)."""
+    """The model to train, and how; sizes that are left out are those of the payload (about 3 billion weights)."""
 
-    nodes: Count = Field(default=1, description="Nodes that train together")
-    layers: Count | None = Field(default=None, description="Layers")
-    width: Count | None = Field(default=None, description="Width, a multiple of heads")
-    heads: Count | None = Field(default=None, description="Heads of attention")
-    seq: Count | None = Field(default=None, description="Tokens of a sequence")
-    batch: Count | None = Field(default=None, description="Sequences of one GPU in a step")
+    nodes: Count = Field(default=1, description="Number of nodes that train together")
+    layers: Count | None = Field(default=None, description="Number of layers")
+    width: Count | None = Field(default=None, description="Width; a multiple of heads")
+    heads: Count | None = Field(default=None, description="Number of attention heads")
+    seq: Count | None = Field(default=None, description="Tokens per sequence")
+    batch: Count | None = Field(default=None, description="Sequences per GPU and step")
     vocab: Count | None = Field(default=None, description="Size of the vocabulary")
     recompute: Annotated[bool, Field(strict=True)] = Field(
-        default=False, description="Whether activations are computed again to save memory; it earns no MFU"
+        default=False,
+        description="Whether activations are computed again to save memory; this work does not count for the MFU",
     )
     compile: Literal["auto", "yes", "no"] = Field(default="auto", description="Whether torch.compile is used")
     mfu: Share | None = Field(
         default=None, description="Least model FLOPs utilisation; none: measured, not judged"
     )
-    origin: Text | None = Field(default=None, description="Where the floor comes from; needed with it")
+    origin: Text | None = Field(default=None, description="Where the floor comes from; required with `mfu`")
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -71,46 +74,46 @@ class Training(Frozen):
 
 
 class Mfu(Frozen):
-    """How fast GPUs must be, and how fast training on them; an empty mapping lets it be measured, not judged."""
+    """How fast GPUs and training on them must be; with an empty mapping they are measured, not judged."""
 
     device: Literal["gpu", "cpu"] = Field(
         default="gpu",
-        description="What is measured; cpu where GPUs are only pretended: small, and no floor applies",
+        description="What is measured; cpu if the cluster has no real GPUs: small sizes, and no floor applies",
     )
     nodes: Count | None = Field(
         default=None,
-        description="Nodes whose GPUs are measured; none: all that offer them when the run begins",
+        description="Number of nodes whose GPUs are measured; none: all nodes that offer them at the start of the run",
     )
     floors: tuple[ProductFloor, ...] = Field(
         default=(), description="Least sustained speeds of matrix products"
     )
     floor_file: Literal["products"] | None = Field(
-        default=None, description="Shipped list of floors that is used beside these: products"
+        default=None, description="Shipped list of floors to use in addition: products"
     )
     spread: Share | None = Field(
         default=None,
-        description="Largest difference between GPUs of a node, as part of the fastest; none: measured, not judged",
+        description="Largest difference between GPUs of a node, as a share of the fastest; none: measured, not judged",
     )
     peaks: Mapping[Format, Rate] = Field(
-        default={}, description="Dense peaks of one GPU in TFLOP/s, where the shipped list does not know it"
+        default={}, description="Dense peaks of one GPU in TFLOP/s, if the shipped list does not have it"
     )
     peaks_origin: Text | None = Field(
-        default=None, description="Where these peaks come from; needed with them"
+        default=None, description="Where these peaks come from; required with `peaks`"
     )
     power_w: Rate | None = Field(
         default=None,
-        description="Power limit in watts that GPUs are set to on purpose; none: that of the board",
+        description="Power limit in watts to which you set the GPUs on purpose; none: the limit of the board",
     )
     seconds: Seconds = Field(
-        default=10.0, description="Least time for which products of the first format are measured, in seconds"
+        default=10.0, description="Shortest time to measure products of the first format, in seconds"
     )
-    training: Training = Field(default=Training(), description="The model that is trained, and its floor")
+    training: Training = Field(default=Training(), description="The model to train, and its floor")
     baseline: Text | None = Field(
         default=None,
         description="report.json of an accepted run on nodes of the same shape; a relative path starts at the "
-        "profile's folder; none: nothing to compare with",
+        "profile's folder; none: no comparison",
     )
-    regression: Share = Field(default=0.05, description="Largest loss against the baseline, as part of it")
+    regression: Share = Field(default=0.05, description="Largest loss against the baseline, as a share of it")
 
     @model_validator(mode="after")
     def _peaks_have_their_origin(self) -> Self:

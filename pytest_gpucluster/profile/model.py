@@ -60,10 +60,10 @@ FurtherScheduler = Literal["volcano", "native"]
 
 
 class Connection(Frozen):
-    """How the cluster is reached."""
+    """How to reach the cluster."""
 
     kubeconfig: Text = Field(
-        description="Path of the kubeconfig file; `~` is expanded, a relative path starts at the profile's folder"
+        description="Path of the kubeconfig file; `~` is expanded; a relative path starts at the profile's folder"
     )
     context: Text = Field(description="Name of the context in that file")
 
@@ -76,46 +76,48 @@ class Mount(Frozen):
 
 
 class Kind(Frozen):
-    """How a kind cluster is made; only for the provider kind."""
+    """How to create a kind cluster; only for the provider kind."""
 
     image: Text | None = Field(
-        default=None, description="Node image, best pinned by digest; none: that of the kind program"
+        default=None, description="Node image, best pinned by digest; none: the default of the kind program"
     )
     name: Annotated[str, shapes.KIND_CLUSTER] | None = Field(
         default=None,
-        description="Name of a cluster that stays: made where it is missing, used again where it is there; none: each "
-        "run makes one of its own and removes it",
+        description="Name of a cluster that stays: a run creates it if it is missing, else uses it again; none: each "
+        "run creates its own cluster and removes it",
     )
     payload: Text | None = Field(
         default=None,
-        description="Image in which payloads run, or an archive of it; none: built from the Dockerfile that is shipped",
+        description="Image in which payloads run, or an archive of it; none: built from the shipped Dockerfile",
     )
     config: Text | None = Field(
-        default=None, description="File with a kind cluster configuration in place of the shipped one"
+        default=None, description="File with a kind cluster configuration that replaces the shipped one"
     )
-    mounts: tuple[Mount, ...] = Field(default=(), description="What all nodes see of the host, read-only")
+    mounts: tuple[Mount, ...] = Field(
+        default=(), description="Paths of the host that all nodes see, read-only"
+    )
 
 
 class Addon(Frozen):
-    """What is installed into a kind cluster before the run."""
+    """What to install into a kind cluster before the run."""
 
     source: Text = Field(
         description="File or https URL of manifests, or a folder of manifests (*.yaml) and image archives (*.tar)"
     )
     sha256: Annotated[str, shapes.SHA256] | None = Field(
         default=None,
-        description="Digest of the file; of a folder that of the lines `sha256sum` prints for its files by name; must "
-        "be given for a URL",
+        description="SHA-256 of the file; for a folder, SHA-256 of the lines that `sha256sum` prints for its files, "
+        "sorted by name; required for a URL",
     )
 
 
 class Waiver(Frozen):
-    """A requirement that is knowingly not met; shown as waived, never green."""
+    """A requirement that is known not to be met; shown as waived, never green."""
 
     id: Annotated[str, shapes.REQUIREMENT] = Field(description="Requirement id")
-    reason: Text = Field(description="Why")
-    owner: Text = Field(description="Who answers for it")
-    expires: dt.date = Field(description="Last day on which it counts, such as 2027-03-31")
+    reason: Text = Field(description="Why it is waived")
+    owner: Text = Field(description="Who is responsible")
+    expires: dt.date = Field(description="Last day on which the waiver counts, such as 2027-03-31")
 
 
 class Profile(Frozen):
@@ -127,23 +129,25 @@ class Profile(Frozen):
     name: Text = Field(description="Name of the profile: the file's name without its ending")
     provider: ProviderName = Field(description="Where the cluster comes from")
     connection: Connection | None = Field(
-        default=None, description="How it is reached; none for embedded, host and kind"
+        default=None, description="How to reach the cluster; none for embedded, host and kind"
     )
     scheduler: SchedulerName = Field(
-        description="What places gangs, and how the rows write theirs: volcano, native (PodGroups of Kubernetes "
-        "itself), kueue, or default-scheduler, which knows no gangs"
+        description="What places gangs, and in which form the rows write them: volcano, native (PodGroups of "
+        "Kubernetes itself), kueue, or default-scheduler (no gangs)"
     )
     further_schedulers: tuple[FurtherScheduler, ...] = Field(
-        description="Other gang schedulers of this cluster, whose gangs TRN-003 tries: volcano, native"
+        description="Other gang schedulers of this cluster, which TRN-003 tries: volcano, native"
     )
     kueue: Kueue | None = Field(
-        default=None, description="That Kueue is installed, and how it is set up; none: it is not"
+        default=None,
+        description="Declares that Kueue is installed, and how it is configured; none: not installed",
     )
     numa: Numa | None = Field(
-        default=None, description="That nodes align pods to NUMA nodes, and how; none: not declared"
+        default=None, description="Declares that nodes align pods to NUMA nodes, and how; none: not declared"
     )
     fabric: Fabric | None = Field(
-        default=None, description="What carries collectives, and how fast; none: the rows do not apply"
+        default=None,
+        description="What carries collectives, and how fast it must be; none: the rows do not apply",
     )
     mfu: Mfu | None = Field(
         default=None, description="How fast GPUs and training must be; none: the rows do not apply"
@@ -153,71 +157,74 @@ class Profile(Frozen):
         description="Name of the GPU resource, such as nvidia.com/gpu"
     )
     gpus_per_node: Annotated[int, Field(strict=True, ge=0)] = Field(
-        description="GPUs that every GPU node has"
+        description="Number of GPUs of every GPU node"
     )
     scheduler_period: Seconds = Field(description="Seconds between two rounds of the scheduler")
-    window: Seconds = Field(description="Shortest time for which a 'never' is watched, in seconds")
+    window: Seconds = Field(description="Shortest time, in seconds, to watch before a 'never' counts")
     bind_spread: SecondsOrNone | None = Field(
         default=None,
-        description="Longest time between first and last bind of a gang, in seconds; none: not judged",
+        description="Longest time between the first and the last bind of a gang, in seconds; none: not judged",
     )
     start_spread: SecondsOrNone | None = Field(
         default=None,
-        description="Longest time between the start of a gang's first and last needed member, in seconds; "
-        "none: not judged",
+        description="Longest time between the starts of a gang's first and last needed members, in seconds; none: "
+        "not judged",
     )
     recovery: SecondsOrNone | None = Field(
         default=None,
-        description="Longest time from the return of a lost slot until the gang that lost it is whole again, in "
-        "seconds; none: not judged",
+        description="Longest time after a lost slot is back until its gang is whole again, in seconds; none: not "
+        "judged",
     )
     budgets: Mapping[BudgetName, Seconds] = Field(description="Longest waits by name, in seconds")
     slots: Annotated[bool, Field(strict=True)] = Field(
-        description="Whether private slot resources may be put on nodes to make scarcity"
+        description="Whether the suite may put private slot resources on nodes to make room scarce"
     )
     nodes: NodesName = Field(
-        description="What the nodes are: processes of this host, simulated, real machines"
+        description="What the nodes are: processes of this host, simulated nodes, or real machines"
     )
     namespace: Namespace | None = Field(
         default=None,
-        description="Namespace that is lent to runs, for an operator who grants no more; none: each run makes its own",
+        description="Namespace that you lend to runs, if you grant no more than that; none: each run creates its own",
     )
     lease_namespace: Namespace = Field(
-        description="Namespace of the Lease by which runs on the same nodes take turns; the same for all runs"
+        description="Namespace of the Lease with which runs on the same nodes take turns; must be the same for all "
+        "runs"
     )
     overlay: Mapping[OverlayPart, Mapping[str, Any]] = Field(
-        description="What goes onto every pod, in the shape of a pod: metadata.labels, metadata.annotations, "
+        description="What is added to every pod, in the form of a pod: metadata.labels, metadata.annotations, "
         "spec.tolerations, spec.nodeSelector, spec.imagePullSecrets ..."
     )
     images: Mapping[ImageName, Annotated[str, shapes.IMAGE]] = Field(
         description="Images of payloads by role, best pinned by digest"
     )
     versions: Mapping[ComponentName, Annotated[tuple[Range, ...], Field(min_length=1)]] = Field(
-        description="Support matrix: component -> ranges of versions that were tested together, such as "
-        "volcano: ['1.14']; what is not named is recorded and not judged"
+        description="Support matrix: component -> ranges of versions that were tested together, such as volcano: "
+        "['1.14']; other components are recorded, not judged"
     )
     namespaces: Mapping[InstalledName, Namespace] = Field(
-        description="Namespaces of components that are not installed where their documentation installs them"
+        description="Namespaces of components that are not in the namespace of their documentation"
     )
     interface: Annotated[str, shapes.INTERFACE] | None = Field(
         default=None,
-        description="Network interface, as pods name it, over which members without GPUs reduce, such as eth0; "
+        description="Network interface for the all-reduce of members without GPUs, as pods name it, such as eth0; "
         "none: measured, not judged",
     )
     secondary: Secondary | None = Field(
         default=None,
-        description="Second interface of pods, or a tunnel, that carries rendezvous and collectives; none: none",
+        description="Second interface of pods, or a tunnel, that carries rendezvous and collectives; none: not "
+        "declared",
     )
     pool_label: Annotated[str, shapes.LABEL_KEY] | None = Field(
         default=None,
-        description="Label that tells pools of nodes apart; none: the label of the cloud, else all GPU nodes are one",
+        description="Node label that names the pool; none: the label of the cloud provider, or else all GPU nodes "
+        "are one pool",
     )
-    kind: Kind = Field(description="How the cluster is made, for the provider kind")
-    host: Host = Field(description="How nodes are made of the machine, for the provider host")
+    kind: Kind = Field(description="How the provider kind creates the cluster")
+    host: Host = Field(description="How the provider host makes nodes of the machine")
     addons: Mapping[AddonName, Addon] = Field(
-        description="What is installed into a kind cluster, and thereby declared: kueue, volcano"
+        description="What to install into a kind cluster; this also declares it: kueue, volcano"
     )
-    waivers: tuple[Waiver, ...] = Field(description="Requirements that are knowingly not met")
+    waivers: tuple[Waiver, ...] = Field(description="Requirements that you know are not met")
 
     @model_validator(mode="after")
     def _window_is_not_shortened(self) -> Self:

@@ -10,7 +10,7 @@ from pytest_gpucluster.profile.base import Frozen
 
 
 class Numa(Frozen):
-    """That the nodes align pods to NUMA nodes, and how; an empty mapping declares it with its defaults."""
+    """Declares that the nodes align pods to NUMA nodes, and how; an empty mapping declares it with its defaults."""
 
     policy: Literal["single-numa-node", "restricted", "best-effort"] = Field(
         default="single-numa-node", description="Topology Manager policy of every GPU node"
@@ -19,17 +19,18 @@ class Numa(Frozen):
         default="pod", description="Topology Manager scope of every GPU node"
     )
     nodes: Annotated[int, Field(strict=True, ge=1)] = Field(
-        default=2, description="NUMA nodes of a GPU node, over which its GPUs are spread evenly"
+        default=2, description="Number of NUMA nodes of a GPU node; its GPUs are spread evenly over them"
     )
     qos: Literal["Guaranteed", "Burstable", "BestEffort"] | None = Field(
-        default=None, description="QoS class that training pods have; none: not declared"
+        default=None, description="QoS class of training pods; none: not declared"
     )
     cpus: Annotated[int, Field(strict=True, ge=1)] | None = Field(
-        default=None, description="Whole CPUs that a training pod asks for and gets; none: not declared"
+        default=None,
+        description="Number of whole CPUs that a training pod asks for and gets; none: not declared",
     )
     functions: Annotated[str, shapes.RESOURCE] | None = Field(
         default=None,
-        description="Resource of network functions of which a training pod asks for one, such as rdma/hca; none: it "
+        description="Resource name of network functions, such as rdma/hca; a training pod asks for one; none: it "
         "asks for none",
     )
 

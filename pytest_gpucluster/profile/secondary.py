@@ -9,13 +9,13 @@ from pytest_gpucluster.profile.base import Frozen
 
 
 class Secondary(Frozen):
-    """That training goes over another interface than the pod's own, and which."""
+    """Declares that training uses another interface than the pod's own, and which."""
 
     interface: Annotated[str, shapes.INTERFACE] = Field(
-        description="Name of the interface, as pods see it, such as net1 or wg0"
+        description="Name of the interface inside pods, such as net1 or wg0"
     )
     network: Annotated[str, shapes.NETWORKS] | None = Field(
         default=None,
-        description="Network that pods ask for, as the annotation k8s.v1.cni.cncf.io/networks names it; none: pods get "
-        "the interface without asking",
+        description="Network that pods ask for, as in the annotation k8s.v1.cni.cncf.io/networks; none: pods get the "
+        "interface without asking",
     )

@@ -35,29 +35,33 @@ REASONS: Mapping[str, Mapping[str, str]] = {
 """Live defect -> {requirement id: a part of what the finding says was observed}."""
 
 _NCCL = (
-    "judges what NCCL prints of its connections, and NCCL needs GPUs: ranks of the embedded cluster are on CPUs, where "
-    "the row does not apply"
+    "judges NCCL's connection lines, and NCCL needs GPUs: ranks of the embedded cluster run on CPUs, "
+    "where the row does not apply"
 )
 
 UNPLAYED: Mapping[str, str] = {
     **dict.fromkeys(("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-017", "FAB-018"), _NCCL),
-    "FAB-010": "forces a network upon NCCL, which needs GPUs: on CPUs there is none to force",
-    "FAB-011": "lets ranks stand in a collective for the declared bound on GPUs: on CPUs the row does not apply",
-    "FAB-016": "switches a fabric off between two machines with GPUs: no cluster of ours has one",
+    "FAB-010": "forces a network on NCCL, which needs GPUs: on CPUs there is no network to force",
+    "FAB-011": "lets ranks wait in a collective for the declared bound on GPUs: on CPUs the row does not apply",
+    "FAB-016": "switches off a fabric between two machines with GPUs: no cluster of ours has one",
 }
 """MUST rows and controls without a live defect -> why; constructed evidence and its mutants stand in."""
 
 NEVER_FAILS: Mapping[str, str] = {
-    "FAB-015": "a floor that cannot be is a fault of the profile: of the cluster it says nothing",
+    "FAB-015": "an impossible floor is a fault of the profile: it says nothing about the cluster",
 }
 """MUST rows whose judge knows no violation -> why; a live defect turns them not pass."""
 
 DECLARED_BY_NO_ROW: Mapping[str, str] = {
-    "kueue.webhook-down": "no row declares it: every row that makes a batch Job lacks its subject and is red, as under "
-    "`kueue.absent`, which shows little of the row; it plays what the API server answers then, and on a kind cluster"
-    " the same fault is found by KUE-001",
-    "node.slow-start": "no row declares it: members that start 3 s apart are within the 5 s that the embedded profile "
-    "declares, and a row that turned red would be a false alarm",
+    "kueue.webhook-down": (
+        "no row declares it: every row that makes a batch Job lacks its subject and is red, as under "
+        "`kueue.absent`, which shows little about the row; the defect plays the API server's answers, "
+        "and on a kind cluster KUE-001 finds the same fault"
+    ),
+    "node.slow-start": (
+        "no row declares it: a spread of 3 s is within the 5 s that the embedded profile declares, so a "
+        "red row would be a false alarm"
+    ),
 }
 """Live defects that stand beside no row -> what they are there for."""
 

@@ -29,7 +29,7 @@ from ..scenarios.collectives import collectives, forced, sockets, stalled
 def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
     """Bus bandwidth reaches its floor with correct data.
 
-    Every element of every collective MUST be right on every rank, and from the declared size on the bus bandwidth MUST
+    Every element of every collective MUST be right on every rank. From the declared size on, the bus bandwidth MUST
     reach the floor that is declared for this shape of nodes.
     """
     settle()
@@ -45,10 +45,10 @@ def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
     defects=["fabric.forced-network-fails", "fabric.forced-and-ignored"],
 )
 def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], None]) -> None:
-    """The communicator forms with the transport forced.
+    """The communicator forms with a forced transport.
 
-    When NCCL may use the declared network only, so that a fallback would be an error, all ranks MUST form one
-    communicator over it.
+    If NCCL may use only the declared network, and a fallback is an error, all ranks MUST form one communicator over
+    it.
     """
     settle()
 
@@ -65,7 +65,7 @@ def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], N
 def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) -> None:
     """A stalled collective ends in time with a diagnosis.
 
-    When one rank does not enter a collective, every rank MUST end within the declared bound, and MUST say which rank is
+    If one rank does not enter a collective, every rank MUST end within the declared bound. It MUST say which rank is
     missing, in which collective, over which transport.
     """
     settle()
@@ -83,8 +83,8 @@ def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) 
 def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
     """A pairwise sweep names slow nodes and links.
 
-    All pairs of members SHOULD exchange data at much the same speed; a link or a node that is slower than the others is
-    named.
+    All pairs of members SHOULD exchange data at about the same speed. The finding names a link or a node that is
+    slower than the others.
     """
     settle()
 
@@ -99,10 +99,10 @@ def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
     defects=["fabric.two-ranks-on-one-gpu", "fabric.a-node-is-missing", "node.shares-a-device"],
 )
 def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
-    """Every rank has a device of its own on the expected node.
+    """Every rank has its own device on the expected node.
 
-    Before any figure counts, each rank of the world MUST have a device that no other rank has, and every expected node
-    MUST hold its part of the ranks.
+    Before any figure counts, each rank of the world MUST have its own device, and every expected node MUST hold its
+    part of the ranks.
     """
     settle()
 
@@ -118,8 +118,8 @@ def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
 def test_floors_are_plausible(settle: Callable[[], None]) -> None:
     """A bandwidth floor is plausible for its hardware.
 
-    A floor MUST say for how many nodes, GPUs and adapters of which rate it holds, and MUST lie within what these carry;
-    otherwise nothing measured is compared with it.
+    A floor MUST state its number of nodes, GPUs and adapters and the rate of the adapters, and it MUST be within what
+    these can carry. Otherwise no measurement is compared with it.
     """
     settle()
 
@@ -134,9 +134,9 @@ def test_floors_are_plausible(settle: Callable[[], None]) -> None:
     defects=["fabric.not-switched-off"],
 )
 def test_a_fabric_that_is_switched_off_is_seen_on_sockets(settle: Callable[[], None]) -> None:
-    """With RDMA switched off traffic moves to sockets, and this is detected.
+    """With RDMA switched off, traffic moves to sockets, and this is detected.
 
-    When every other network is switched off on purpose, the same collective MUST be seen on sockets, with the ranks
-    named and its figure beside the good one: only then does a pass of FAB-003 mean anything on this cluster.
+    If every other network is switched off on purpose, the same collective MUST be seen on sockets. The finding names
+    the ranks and shows the figure beside the good one. Without this, a pass of FAB-003 means nothing on this cluster.
     """
     settle()

@@ -22,7 +22,7 @@ from ..scenarios.indexed import indexed_world
 def test_gloo_uses_the_declared_interface(settle: Callable[[], None]) -> None:
     """On CPUs gloo uses the declared interface.
 
-    Without GPUs, the connections over which the members of a group reduce MUST lie on the declared interface, and the
+    Without GPUs, the connections over which the members of a group reduce MUST use the declared interface, and the
     all-reduce MUST give the right sum.
     """
     settle()

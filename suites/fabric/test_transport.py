@@ -21,8 +21,8 @@ from ..scenarios.collectives import collectives
 def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[], None]) -> None:
     """Collectives between nodes use the declared transport.
 
-    Every connection of a rank to another node MUST be over the declared transport, by NCCL's own connection lines:
-    which devices were found, or which network would be taken, proves nothing.
+    Every connection of a rank to another node MUST use the declared transport, according to NCCL's own connection
+    lines. The devices that were found, or the network that was chosen, prove nothing.
     """
     settle()
 
@@ -39,7 +39,7 @@ def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[
 def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
     """GPUDirect RDMA is in use wherever it must be.
 
-    Where the profile requires it, every connection between nodes MUST have GPUDirect RDMA, on every rank and in both
+    If the profile requires it, every connection between nodes MUST use GPUDirect RDMA, on every rank and in both
     directions.
     """
     settle()
@@ -57,8 +57,8 @@ def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
 def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
     """No rank fell back to TCP.
 
-    Where another transport is declared, no rank MUST be connected to another node over TCP; those that are, are named
-    with their node.
+    If another transport is declared, a rank MUST NOT be connected to another node over TCP. The finding names such
+    ranks with their node.
     """
     settle()
 
@@ -75,7 +75,7 @@ def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
 def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
     """One communicator holds every rank.
 
-    The ranks MUST form one communicator of the expected size, not several that know nothing of each other.
+    The ranks MUST form one communicator of the expected size, not several separate ones.
     """
     settle()
 
@@ -92,7 +92,7 @@ def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
 def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
     """The declared adapters are in use.
 
-    The adapters behind the connections MUST be declared ones, and every rank MUST find all that are declared.
+    The adapters of the connections MUST be declared ones, and every rank MUST find all declared adapters.
     """
     settle()
 
@@ -109,8 +109,8 @@ def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
 def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None]) -> None:
     """The settings in force are the declared ones.
 
-    On every rank the declared settings MUST be in force, whoever sets them, and no setting of an image or a
-    configuration file MUST take a transport away.
+    The declared settings MUST be in force on every rank, whoever sets them. A setting of an image or of a
+    configuration file MUST NOT remove a transport.
     """
     settle()
 
@@ -127,7 +127,7 @@ def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None])
 def test_ranks_of_one_node_use_the_declared_path(settle: Callable[[], None]) -> None:
     """Ranks of one node use the declared path.
 
-    Ranks on one node MUST reach each other by P2P or NVLS as declared; the host's shared memory, or the network, only
-    where that is declared.
+    Ranks on one node MUST reach each other by P2P or NVLS as declared. They may use the host's shared memory, or the
+    network, only if that is declared.
     """
     settle()

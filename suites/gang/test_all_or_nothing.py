@@ -24,8 +24,8 @@ from ..scenarios import scarcity
 def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     """All or nothing.
 
-    While there is room for only N-1 of its N members, none MUST be bound. When room for the last appears, all
-    MUST be.
+    While there is room for only N-1 of its N members, a gang's members MUST NOT be bound. When there is room for the
+    last one, all MUST be bound.
     """
     settle()
 
@@ -40,10 +40,10 @@ def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     defects=["gang.binds-partially", "gang.starves-loser"],
 )
 def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:
-    """Two gangs for the room of one.
+    """Two gangs, room for one.
 
-    Of two gangs that each fit but not both, one MUST run whole while the other holds nothing, and the other MUST
-    run after it.
+    If two gangs fit one at a time but not together, one MUST run whole while the other holds nothing, and the other
+    MUST run after it.
     """
     settle()
 
@@ -57,9 +57,9 @@ def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:
     defects=["default-scheduler.gang-aware"],
 )
 def test_the_default_scheduler_half_places_the_same_gang(settle: Callable[[], None]) -> None:
-    """The contrast: the same gang under the default scheduler is half placed.
+    """The contrast: the default scheduler places only a part of the same gang.
 
-    The detector MUST see the documented failure on this very cluster: under the default scheduler the gang of
-    GANG-002 is placed in part, and the finding names the documented fix.
+    The detector MUST see the documented failure on this cluster: the default scheduler places only a part of the gang
+    of GANG-002. The finding names the documented fix.
     """
     settle()

@@ -18,9 +18,9 @@ from ..scenarios.lost import lost_slot
     defects=["gang.never-reports-short", "gang.short-unsaid"],
 )
 def test_a_short_gang_says_so(settle: Callable[[], None]) -> None:
-    """A gang that lost a member says so.
+    """A gang that lost a member reports it.
 
-    After a gang has lost a member and its slot, the gang's own object SHOULD report that it is short.
+    After a gang has lost a member and its slot, the gang's own object SHOULD report that the gang is short.
     """
     settle()
 
@@ -36,7 +36,6 @@ def test_a_short_gang_says_so(settle: Callable[[], None]) -> None:
 def test_a_gang_heals_when_its_slot_returns(settle: Callable[[], None]) -> None:
     """A gang that lost a slot is whole again.
 
-    When a lost slot is back, the gang that lost it SHOULD be whole again within the declared time, or be reported as
-    short.
+    When a lost slot is back, its gang SHOULD be whole again within the declared time, or be reported as short.
     """
     settle()

@@ -22,8 +22,8 @@ from ..scenarios.minimums import minimums as scenario
 def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None:
     """A minimum below the number of members.
 
-    Where minAvailable is below the number of replicas, the number of bound members MUST at no time be above zero and
-    below minAvailable; surplus members may come at any time.
+    If minAvailable is below the number of replicas, the number of bound members MUST at no time be above zero and
+    below minAvailable. Surplus members may come at any time.
     """
     settle()
 
@@ -39,11 +39,11 @@ def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None
     defects=["gang.ignores-task-minimum"],
 )
 def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:
-    """Minimums of tasks.
+    """Minimum counts per task.
 
-    While a task lacks room for its own minAvailable no member of the gang MUST be bound, even where enough members
-    of other tasks would fit, provided that the Job's minAvailable is at least the sum of its tasks'. A Job whose
-    minAvailable is lower, where Volcano ignores the minimums of tasks, MUST be told.
+    While a task lacks room for its own minAvailable, the members of the gang MUST NOT be bound, even if enough
+    members of other tasks would fit. This holds if the Job's minAvailable is at least the sum of its tasks' minimums.
+    If it is lower, Volcano ignores the minimums of tasks, and the finding MUST say so.
     """
     settle()
 
@@ -60,7 +60,7 @@ def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:
 def test_min_available_defaults_to_the_sum(settle: Callable[[], None]) -> None:
     """The default of minAvailable.
 
-    A Job that leaves minAvailable out MUST get the sum over its tasks, of minAvailable where a task states it and of
-    replicas where it does not, and its PodGroup MUST get the same minMember.
+    If a Job leaves minAvailable out, it MUST get the sum over its tasks: the task's minAvailable if it states one,
+    else its replicas. Its PodGroup MUST get the same minMember.
     """
     settle()

@@ -20,7 +20,6 @@ from ..scenarios.misnamed import misnamed as scenario
 def test_the_field_that_names_another_scheduler_is_named(settle: Callable[[], None]) -> None:
     """The contrast: one gang, two schedulers.
 
-    Where a task template names another scheduler than its Job, or the Job another than its templates, the diagnosis
-    MUST name the field at fault.
+    If a task template and its Job name different schedulers, the diagnosis MUST name the field at fault.
     """
     settle()

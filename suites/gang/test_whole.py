@@ -27,8 +27,8 @@ from ..scenarios.healthy import healthy
 def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
     """A gang that fits runs.
 
-    Every member of a gang that fits MUST be bound and all MUST meet at a barrier inside the payload, so that they
-    ran together; the PodGroup's minMember MUST equal the Job's minAvailable.
+    Every member of a gang that fits MUST be bound. All members MUST meet at a barrier inside the payload, which shows
+    that they ran together. The PodGroup's minMember MUST equal the Job's minAvailable.
     """
     settle()
 
@@ -45,7 +45,7 @@ def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
 def test_members_are_bound_and_start_together(settle: Callable[[], None]) -> None:
     """Bind spread and start spread.
 
-    The needed members of a gang SHOULD be bound, and SHOULD start, within the spreads that the profile declares; both
-    spreads are reported.
+    The needed members of a gang SHOULD be bound, and SHOULD start, within the spreads that the profile declares. The
+    finding reports both spreads.
     """
     settle()

@@ -26,9 +26,9 @@ from ..scenarios.access import access
     ],
 )
 def test_a_container_sees_the_gpus_that_it_was_granted(settle: Callable[[], None]) -> None:
-    """A container sees the GPUs it was granted and no others.
+    """A container sees the GPUs that it was granted, and no others.
 
-    By its device files and by what its driver lists, a container MUST reach exactly as many GPUs as it asked for, no
-    two containers the same one, and a container that asked for none MUST reach none.
+    According to its device files and to its driver, a container MUST reach exactly as many GPUs as it asked for. Two
+    containers MUST NOT reach the same GPU, and a container that asked for none MUST NOT reach any.
     """
     settle()

@@ -27,8 +27,8 @@ from ..scenarios.inventory import inventory
 def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], None]) -> None:
     """Every GPU node offers the declared number of GPUs.
 
-    Every node that has GPUs, by what it offers under any name or by its labels, MUST offer exactly the declared number
-    of the declared GPU resource, all of them healthy (allocatable, not only capacity).
+    Every node that has GPUs MUST offer exactly the declared number of the declared GPU resource, all of them healthy
+    (allocatable, not only capacity). A node has GPUs if it offers them under any name, or if its labels say so.
     """
     settle()
 
@@ -50,8 +50,8 @@ def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], 
 def test_the_training_queue_is_open_and_its_quota_fits(settle: Callable[[], None]) -> None:
     """The training queue is open and its quota fits the cluster.
 
-    The queue that the profile names MUST exist and be Open (Volcano) or Active (Kueue), and its quota of each resource
-    MUST NOT be larger than what the nodes together have allocatable.
+    The queue that the profile names MUST exist and be Open (Volcano) or Active (Kueue). Its quota of each resource
+    MUST NOT be larger than what all nodes together have allocatable.
     """
     settle()
 
@@ -68,8 +68,8 @@ def test_the_training_queue_is_open_and_its_quota_fits(settle: Callable[[], None
 def test_component_versions_are_recorded_and_supported(settle: Callable[[], None]) -> None:
     """Component versions are recorded and supported.
 
-    The versions of Kubernetes, of the components that the profile's support matrix names and of the GPU driver are
-    recorded, and each SHOULD lie in that matrix. A version that cannot be told lies in none.
+    The versions of Kubernetes, of the GPU driver and of the components in the profile's support matrix are recorded,
+    and each SHOULD be in that matrix. An unknown version is not in the matrix.
     """
     settle()
 
@@ -87,7 +87,8 @@ def test_the_nodes_of_one_pool_are_alike(settle: Callable[[], None]) -> None:
     """Nodes of one pool are alike.
 
     GPU nodes of one pool MUST agree in number and kind of their devices, in kernel, driver, container runtime and
-    kubelet, and in the labels that describe the machine. Nothing needs to be declared: siblings are compared.
+    kubelet, and in the labels that describe the machine. Nothing needs to be declared: the nodes are compared with
+    each other.
     """
     settle()
 
@@ -110,8 +111,8 @@ def test_the_nodes_of_one_pool_are_alike(settle: Callable[[], None]) -> None:
 def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> None:
     """The scheduler's configuration has what the selected rows need.
 
-    The scheduler's configuration SHOULD be readable, hold gangs back by the gang plugin and have the actions enqueue
-    and allocate. What cannot be read is unknown and never assumed.
+    The scheduler's configuration SHOULD be readable, hold back gangs with the gang plugin and have the actions
+    enqueue and allocate. What cannot be read is unknown and never assumed.
     """
     settle()
 
@@ -135,7 +136,8 @@ def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> No
 def test_omitted_job_fields_get_the_documented_defaults(settle: Callable[[], None]) -> None:
     """Omitted Job fields get the documented defaults.
 
-    A Job that leaves them out MUST come back with schedulerName volcano, queue default, maxRetry 3 and its tasks named
-    default0, default1 and so on; the finding says for each whether the schema or the admission filled it in.
+    A Job that leaves these fields out MUST come back with schedulerName volcano, queue default, maxRetry 3 and tasks
+    named default0, default1 and so on. For each field, the finding says whether the schema or the admission filled it
+    in.
     """
     settle()

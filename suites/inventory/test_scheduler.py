@@ -21,8 +21,8 @@ from ..scenarios.probe import probe
 def test_the_declared_scheduler_answers(settle: Callable[[], None]) -> None:
     """The declared scheduler answers.
 
-    The APIs of the declared scheduler MUST be served, its admission MUST complete a Job that leaves out
-    schedulerName, minAvailable and task names, its controllers MUST make a PodGroup for a Job, and its scheduler MUST
-    give that PodGroup a phase and look at a pod that names it.
+    The APIs of the declared scheduler MUST be served. Its admission MUST complete a Job that leaves out
+    schedulerName, minAvailable and task names. Its controllers MUST make a PodGroup for a Job. Its scheduler MUST
+    give that PodGroup a phase and consider a pod that names it.
     """
     settle()

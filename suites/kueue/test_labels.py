@@ -26,7 +26,8 @@ from ..scenarios.kueue import labels
 def test_the_queue_label_decides(settle: Callable[[], None]) -> None:
     """The queue label decides.
 
-    A Job without the queue label runs outside of the quota, and the finding SHOULD say so; one that names a LocalQueue
-    which does not exist SHOULD stay suspended, without a pod, and its Workload SHOULD say that the queue is not there.
+    A Job without the queue label runs outside the quota, and the finding SHOULD say so. A Job that names a LocalQueue
+    which does not exist SHOULD stay suspended, without a pod, and its Workload SHOULD say that the queue does not
+    exist.
     """
     settle()

@@ -30,7 +30,7 @@ def test_a_labelled_job_is_held_admitted_whole_and_runs_whole(settle: Callable[[
     """A labelled Job is held, admitted as a whole, and runs as a whole.
 
     A Job that names its queue and is submitted without suspend MUST be stored suspended and have no pod before its
-    Workload is admitted; it MUST be admitted with all its pods, and then all MUST run together.
+    Workload is admitted. It MUST be admitted with all its pods, and then all MUST run together.
     """
     settle()
 
@@ -53,8 +53,9 @@ def test_a_labelled_job_is_held_admitted_whole_and_runs_whole(settle: Callable[[
 def test_a_job_above_quota_never_has_a_pod(settle: Callable[[], None]) -> None:
     """A Job above quota never has a pod.
 
-    A Job that asks for more than its queue can ever give MUST stay suspended for the window, no pod of it MUST exist,
-    not for a moment, and its Workload MUST name the resource that is short; a fitting Job on the same queue MUST run.
+    A Job that asks for more than its queue can ever give MUST stay suspended for the window. It MUST have no pod, not
+    even for a moment, and its Workload MUST name the resource that is short. A fitting Job on the same queue MUST
+    run.
     """
     settle()
 
@@ -69,10 +70,10 @@ def test_a_job_above_quota_never_has_a_pod(settle: Callable[[], None]) -> None:
     defects=["kueue.no-second", "kueue.admits-over-quota", "kueue.both-at-once", "kueue.never-handed-over"],
 )
 def test_two_teams_take_turns(settle: Callable[[], None]) -> None:
-    """Two teams with quota for one take turns.
+    """Two teams with quota for one Job take turns.
 
-    Of two Jobs of two teams that fit the quota singly and not together, one MUST run whole while no pod of the other
-    exists; the other MUST run whole after the first has ended.
+    If two Jobs of two teams fit the quota one at a time but not together, one MUST run whole while no pod of the
+    other exists. The other MUST run whole after the first has ended.
     """
     settle()
 
@@ -89,7 +90,7 @@ def test_two_teams_take_turns(settle: Callable[[], None]) -> None:
 def test_quota_above_capacity_half_places_a_gang(settle: Callable[[], None]) -> None:
     """The contrast: quota above capacity half-places a gang.
 
-    The detector MUST see the documented failure on this very cluster: where the quota promises more than the nodes
-    have, plain Kueue starts part of a gang, and the finding names cause and fix.
+    The detector MUST see the documented failure on this cluster: if the quota is more than the nodes have, plain
+    Kueue starts only a part of a gang. The finding names cause and fix.
     """
     settle()

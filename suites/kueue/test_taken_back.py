@@ -23,10 +23,10 @@ from ..scenarios.kueue import drained, promised
     ],
 )
 def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None]) -> None:
-    """A gang that cannot become ready is taken back and queued again.
+    """A gang that cannot become ready is evicted and queued again.
 
-    Where waitForPodsReady is configured, an admitted gang of which not all pods become ready MUST be evicted within
-    the timeout: its pods go, its quota is free, and it is queued again.
+    If waitForPodsReady is configured and not all pods of an admitted gang become ready, the gang MUST be evicted
+    within the timeout: its pods go, its quota is free, and it is queued again.
     """
     settle()
 
@@ -48,7 +48,7 @@ def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None
 def test_status_and_pods_agree(settle: Callable[[], None]) -> None:
     """Status and pods agree.
 
-    A Workload that is evicted MUST give its quota back once its pods are gone; pods MUST hold places only while quota
-    is held for them; pods together, as Workloads together, MUST hold no more than the quota.
+    An evicted Workload MUST give its quota back once its pods are gone. Pods MUST hold places only while quota is
+    held for them. All pods together, and all Workloads together, MUST hold no more than the quota.
     """
     settle()

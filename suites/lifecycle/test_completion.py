@@ -22,8 +22,8 @@ from ..scenarios.healthy import healthy, lingering
 def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> None:
     """TaskCompleted ends the Job.
 
-    With the policy TaskCompleted -> CompleteJob on the master the Job MUST complete when rank 0 exits, and no worker
-    MUST be left running.
+    With the policy TaskCompleted -> CompleteJob on the master, the Job MUST complete when rank 0 exits, and MUST NOT
+    leave a worker running.
     """
     settle()
 
@@ -40,8 +40,8 @@ def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> N
 def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
     """The contrast: without the policy the workers linger.
 
-    The detector MUST see that without a completion policy the workers stay and the Job does not complete when
-    the master has ended; the finding names the documented fix.
+    Without a completion policy, the detector MUST see that the workers stay and that the Job does not complete when
+    the master has ended. The finding names the documented fix.
     """
     settle()
 
@@ -59,7 +59,7 @@ def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
 def test_the_phases_are_documented_ones(settle: Callable[[], None]) -> None:
     """The phases follow each other as documented.
 
-    Each change of the Job's phase that a watch sees MUST be a documented one, and the last phase of a Job whose master
-    ends with 0 MUST be Completed.
+    Each change of the Job's phase that a watch sees MUST be a documented one. If the master of a Job ends with 0, the
+    last phase MUST be Completed.
     """
     settle()

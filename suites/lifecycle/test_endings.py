@@ -27,7 +27,7 @@ from ..scenarios.endings import endings
 def test_attempts_are_bounded(settle: Callable[[], None]) -> None:
     """The attempts of a Job are bounded.
 
-    A Job each of whose attempts fails MUST be attempted maxRetry times in total, and MUST then be Failed with
+    If each attempt of a Job fails, the Job MUST be attempted maxRetry times in total. It MUST then be Failed with
     nothing left running.
     """
     settle()
@@ -43,10 +43,10 @@ def test_attempts_are_bounded(settle: Callable[[], None]) -> None:
     defects=["lifecycle.ttl-ignored", "lifecycle.never-removed", "lifecycle.pods-outlive-their-job"],
 )
 def test_finished_jobs_are_removed(settle: Callable[[], None]) -> None:
-    """A finished Job goes when its time is up.
+    """A finished Job is removed after its time to live.
 
-    With ttlSecondsAfterFinished the finished Job and what it owns MUST be removed after that time; removal up to one
-    second early is the rounding of its time stamps.
+    With ttlSecondsAfterFinished, the finished Job and the objects that it owns MUST be removed after that time.
+    Removal up to one second early is allowed, because time stamps are rounded.
     """
     settle()
 
@@ -62,9 +62,9 @@ def test_finished_jobs_are_removed(settle: Callable[[], None]) -> None:
     defects=["lifecycle.min-success-ignored", "lifecycle.completes-with-too-few"],
 )
 def test_min_success_decides(settle: Callable[[], None]) -> None:
-    """The minimum of successes decides how a Job ends.
+    """The number of successes decides how a Job ends.
 
-    The Job MUST be Completed as soon as minSuccess members have succeeded, its other members being ended, and a Job
+    The Job MUST be Completed as soon as minSuccess members have succeeded; its other members are then ended. A Job
     whose members end with fewer successes MUST NOT be Completed.
     """
     settle()
@@ -83,8 +83,8 @@ def test_min_success_decides(settle: Callable[[], None]) -> None:
 def test_failure_policies_act(settle: Callable[[], None]) -> None:
     """Policies for failures act as documented.
 
-    When a pod fails, the policy for PodFailed or for its exit code MUST act: AbortJob ends in Aborted and TerminateJob
-    in Terminated, with nothing left running, and RestartJob MUST replace every member.
+    When a pod fails, the policy for PodFailed or for its exit code MUST act: AbortJob ends in Aborted and
+    TerminateJob in Terminated, with nothing left running, and RestartJob MUST replace every member.
     """
     settle()
 
@@ -100,9 +100,9 @@ def test_failure_policies_act(settle: Callable[[], None]) -> None:
     defects=["lifecycle.no-restart-in-place", "node.never-restarts"],
 )
 def test_restarts_in_place_escape_the_policies(settle: Callable[[], None]) -> None:
-    """The contrast: a restart in place is seen by no policy.
+    """The contrast: no policy sees a restart in place.
 
-    The detector MUST see that under restartPolicy OnFailure a crash restarts the container inside its pod, with no
-    PodFailed policy acting and no attempt of maxRetry counted; the finding counts the restarts and names the fix.
+    Under restartPolicy OnFailure, the detector MUST see that a crash restarts the container inside its pod: no
+    PodFailed policy acts, and no attempt of maxRetry is counted. The finding counts the restarts and names the fix.
     """
     settle()

@@ -21,8 +21,8 @@ from ..scenarios.contention import priorities as by_priority
 def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
     """Priority orders the queue.
 
-    Of two gangs that wait in one queue for the same room, the one whose priorityClassName has the higher value SHOULD
-    be placed first, although it came later.
+    If two gangs wait in one queue for the same room, the one whose priorityClassName has the higher value SHOULD be
+    placed first, even if it came later.
     """
     settle()
 
@@ -45,7 +45,7 @@ def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
 def test_priority_makes_room(settle: Callable[[], None]) -> None:
     """Preemption by priority.
 
-    Where the scheduler's configuration has the action preempt, a gang of higher priority that finds no room SHOULD be
-    placed in the room of a gang of lower priority of its queue, and only of such.
+    If the scheduler's configuration has the action preempt, a gang of higher priority that finds no room SHOULD get
+    the room of a gang of lower priority in its queue, and only of such a gang.
     """
     settle()

@@ -20,7 +20,7 @@ from ..scenarios.reboot import reboot
 def test_a_restarted_node_loses_each_member_once(settle: Callable[[], None]) -> None:
     """A node's restart replaces its members once.
 
-    After a restart of their node every lost member SHOULD be replaced exactly once and run again, and no replacement
-    SHOULD be rejected because the node's device plugin starts late.
+    After a restart of their node, every lost member SHOULD be replaced exactly once and run again. A replacement
+    SHOULD NOT be rejected because the node's device plugin starts late.
     """
     settle()

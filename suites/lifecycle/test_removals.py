@@ -22,8 +22,8 @@ from ..scenarios.removals import removals
 def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> None:
     """PodEvicted restarts the whole gang once.
 
-    With the policy PodEvicted -> RestartJob, deleting one pod whose process ends with 0 on TERM, or evicting it, MUST
-    replace every member exactly once, and the Job MUST then complete.
+    With the policy PodEvicted -> RestartJob, if one pod is deleted or evicted and its process ends with 0 on TERM,
+    every member MUST be replaced exactly once, and the Job MUST then complete.
     """
     settle()
 
@@ -39,10 +39,10 @@ def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> Non
     defects=["lifecycle.resume-ignored", "lifecycle.stays-suspended", "lifecycle.resume-is-free"],
 )
 def test_suspend_and_resume(settle: Callable[[], None]) -> None:
-    """A Job is suspended and resumed by commands.
+    """Commands suspend and resume a Job.
 
-    AbortJob SHOULD end every pod and leave the Job Aborted without pods until ResumeJob, which SHOULD make every member
-    again; the two cost one retry of maxRetry.
+    AbortJob SHOULD end every pod and leave the Job Aborted without pods until ResumeJob. ResumeJob SHOULD create
+    every member again. Both together cost one retry of maxRetry.
     """
     settle()
 
@@ -59,8 +59,8 @@ def test_suspend_and_resume(settle: Callable[[], None]) -> None:
 def test_a_finished_member_is_not_run_again(settle: Callable[[], None]) -> None:
     """A member that succeeded is not run again.
 
-    When the pod of a member that has succeeded is taken away (deleted, collected, or lost with its node) while the Job
-    goes on, the member SHOULD NOT be run again. A batch Job MUST hold to this, and decides the row where there is one;
-    that Volcano makes the member again is reported with its cause.
+    When the pod of a member that has succeeded is taken away (deleted, collected, or lost with its node) while the
+    Job goes on, the member SHOULD NOT be run again. A batch Job MUST obey this, and decides the row if there is one.
+    If Volcano creates the member again, the finding reports this with its cause.
     """
     settle()

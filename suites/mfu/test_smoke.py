@@ -19,9 +19,9 @@ from ..scenarios.speed import smoke_loop
     defects=["mfu.counted-as-documented", "mfu.wrong-sum", "node.corrupts-collectives"],
 )
 def test_the_smoke_loop_counts_its_flops_right(settle: Callable[[], None]) -> None:
-    """The smoke loop counts its FLOPs right.
+    """The smoke loop counts its FLOPs correctly.
 
-    The throughput of a rank in the loop of product and all-reduce MUST be its own steps times 2 N^3 by its seconds, and
-    the sum over ranks MUST be right; what the documented formula would tell is shown beside it.
+    A rank's throughput in the loop of product and all-reduce MUST be its own steps times 2 N^3, divided by its
+    seconds. The sum over ranks MUST be right. The finding shows the result of the documented formula beside it.
     """
     settle()

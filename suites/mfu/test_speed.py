@@ -21,8 +21,8 @@ from ..scenarios.speed import speed
 def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> None:
     """Every GPU multiplies as fast as declared.
 
-    With all GPUs at work at once, the sustained throughput of matrix products MUST reach the declared floor on every
-    GPU, and the GPUs of one node MUST NOT lie further apart than declared; the slow GPU is named.
+    While all GPUs work at the same time, the sustained throughput of matrix products MUST reach the declared floor on
+    every GPU. The GPUs of one node MUST NOT differ by more than declared. The finding names the slow GPU.
     """
     settle()
 
@@ -39,8 +39,8 @@ def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> No
 def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
     """A real training step reaches its utilisation.
 
-    A sharded decoder of the declared size MUST reach the declared floor of model FLOPs utilisation, without credit for
-    recomputation, while its loss falls and is the same on all ranks.
+    A sharded decoder of the declared size MUST reach the declared floor of model FLOPs utilisation, without credit
+    for recomputation. Its loss MUST fall and be the same on all ranks.
     """
     settle()
 
@@ -63,8 +63,9 @@ def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
 def test_figures_are_possible(settle: Callable[[], None]) -> None:
     """Impossible and unknown figures do not pass.
 
-    A figure that is no finite number, contradicts its own counts or lies above the dense peak MUST NOT pass, nor one of
-    an unknown GPU, of too few windows or steps, or taken while clocks were held back.
+    A figure MUST NOT pass if it is not a finite number, contradicts its own counts or is above the dense peak. It
+    MUST NOT pass either if it comes from an unknown GPU or from too few windows or steps, or if clocks were held
+    back.
     """
     settle()
 
@@ -81,7 +82,7 @@ def test_figures_are_possible(settle: Callable[[], None]) -> None:
 def test_no_figure_has_fallen(settle: Callable[[], None]) -> None:
     """No figure has fallen against the baseline.
 
-    Products and training SHOULD be no slower than in the declared baseline report of the same node shape, but for the
-    loss that is allowed.
+    Products and training SHOULD be no slower than in the declared baseline report of the same node shape, except for
+    the allowed loss.
     """
     settle()

@@ -28,8 +28,9 @@ from ..scenarios.numa import numa
 def test_every_gpu_node_runs_the_declared_policy(settle: Callable[[], None]) -> None:
     """Every GPU node runs the declared Topology Manager policy.
 
-    Every GPU node MUST run the Topology Manager policy and scope that the profile declares (single-numa-node for whole
-    pods), by what its kubelet says and by what it does with pods; what may not be read is unknown, never assumed.
+    Every GPU node MUST run the Topology Manager policy and scope that the profile declares (single-numa-node for
+    whole pods). Evidence is what its kubelet reports and what it does with pods. What may not be read is unknown,
+    never assumed.
     """
     settle()
 
@@ -51,8 +52,8 @@ def test_every_gpu_node_runs_the_declared_policy(settle: Callable[[], None]) -> 
 def test_a_pod_too_large_for_a_numa_node_is_rejected(settle: Callable[[], None]) -> None:
     """A pod that fits no NUMA node is rejected and never runs.
 
-    A pod that asks for more GPUs than one NUMA node has, for no more than the node has and for no whole CPUs, MUST be
-    rejected by the kubelet with TopologyAffinityError, and none of its containers may ever start.
+    A pod asks for more GPUs than one NUMA node has, for no more than the node has, and for no whole CPUs. The kubelet
+    MUST reject it with TopologyAffinityError, and none of its containers may ever start.
     """
     settle()
 
@@ -69,8 +70,8 @@ def test_a_pod_too_large_for_a_numa_node_is_rejected(settle: Callable[[], None])
 def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], None]) -> None:
     """The devices of a pod that fits lie on one NUMA node.
 
-    A pod that one NUMA node can serve MUST be admitted, and all its devices MUST lie on one NUMA node, on whichever of
-    the node's NUMA nodes there is room.
+    A pod that one NUMA node can serve MUST be admitted, and all its devices MUST be on one NUMA node. It may be any
+    NUMA node with room.
     """
     settle()
 
@@ -90,10 +91,11 @@ def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], 
     ],
 )
 def test_other_policies_are_told_apart(settle: Callable[[], None]) -> None:
-    """The policies restricted and best-effort are told apart from single-numa-node.
+    """The policies restricted and best-effort differ from single-numa-node.
 
-    Every node that is tried MUST behave as the declared policy does and as no other: of a pod that fits no NUMA node
-    and one of what it leaves, single-numa-node admits the second alone, restricted the first alone, others both.
+    Every node that is tried MUST behave as the declared policy and as no other. One pod fits no NUMA node; another
+    asks for what the first one leaves. The policy single-numa-node admits only the second, restricted admits only the
+    first, and the others admit both.
     """
     settle()
 
@@ -110,7 +112,7 @@ def test_other_policies_are_told_apart(settle: Callable[[], None]) -> None:
 def test_the_device_plugin_reports_numa_nodes(settle: Callable[[], None]) -> None:
     """The device plugin reports the NUMA node of every device.
 
-    The device plugin of every GPU node MUST report on which NUMA node each of its devices lies: without that no policy
-    ever acts, and pods straddle NUMA nodes without any sign.
+    The device plugin of every GPU node MUST report the NUMA node of each of its devices. Without that, no policy ever
+    acts, and pods straddle NUMA nodes without any sign.
     """
     settle()

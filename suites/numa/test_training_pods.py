@@ -32,8 +32,8 @@ from ..scenarios.rejected_member import rejected_member
 def test_all_parts_of_a_pod_share_a_numa_node(settle: Callable[[], None]) -> None:
     """CPUs, memory, GPUs and network functions share the NUMA node.
 
-    The CPUs that a Guaranteed pod may use, the memory that it gets, its GPUs and its network functions SHOULD all lie
-    on one NUMA node, by what the machine itself says inside the pod.
+    A Guaranteed pod's CPUs, its memory, its GPUs and its network functions SHOULD all be on one NUMA node, according
+    to what the machine itself reports inside the pod.
     """
     settle()
 
@@ -57,8 +57,8 @@ def test_all_parts_of_a_pod_share_a_numa_node(settle: Callable[[], None]) -> Non
 def test_training_pods_are_aligned_and_have_their_cpus(settle: Callable[[], None]) -> None:
     """Alignment holds with init containers and whole CPUs.
 
-    A Guaranteed pod with an init container and whole CPUs MUST be rejected where it fits no NUMA node and aligned where
-    it fits one, and it MUST have the QoS class and the CPUs that the profile declares of training pods.
+    A Guaranteed pod with an init container and whole CPUs MUST be rejected if it fits no NUMA node, and aligned if it
+    fits one. It MUST have the QoS class and the CPUs that the profile declares for training pods.
     """
     settle()
 
@@ -80,7 +80,7 @@ def test_training_pods_are_aligned_and_have_their_cpus(settle: Callable[[], None
 def test_a_rejected_member_keeps_nobody_waiting(settle: Callable[[], None]) -> None:
     """A gang with a rejected member ends or starts again.
 
-    A gang one of whose members the kubelet rejects SHOULD end or be attempted again within its bound, no more often
-    than it may be, and SHOULD NOT keep its other members waiting.
+    If the kubelet rejects one member of a gang, the gang SHOULD end or be attempted again within its bound, and no
+    more often than allowed. It SHOULD NOT keep its other members waiting.
     """
     settle()

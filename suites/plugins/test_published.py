@@ -22,8 +22,8 @@ from ..scenarios.healthy import healthy
 def test_references_in_arguments_are_expanded(settle: Callable[[], None]) -> None:
     """References to variables in arguments are expanded.
 
-    `$(RANK)` and the other variables of the plugins MUST arrive as their values where a container's command or
-    arguments refer to them; `$$(NAME)` and names that the container does not have MUST arrive as `$(NAME)`.
+    `$(RANK)` and the other variables of the plugins MUST arrive as their values if a container's command or arguments
+    refer to them. `$$(NAME)`, and names that the container does not have, MUST arrive as `$(NAME)`.
     """
     settle()
 
@@ -41,8 +41,8 @@ def test_references_in_arguments_are_expanded(settle: Callable[[], None]) -> Non
 def test_hosts_and_indexes_are_published(settle: Callable[[], None]) -> None:
     """Hosts and indexes are published.
 
-    With the svc plugin each container MUST have VC_<TASK>_HOSTS and VC_<TASK>_NUM of every task, and the hosts files
-    in /etc/volcano; with the env plugin its index in VC_TASK_INDEX and VK_TASK_INDEX.
+    With the svc plugin, each container MUST have VC_<TASK>_HOSTS and VC_<TASK>_NUM of every task, and the hosts files
+    in /etc/volcano. With the env plugin, it MUST have its index in VC_TASK_INDEX and VK_TASK_INDEX.
     """
     settle()
 
@@ -59,7 +59,7 @@ def test_hosts_and_indexes_are_published(settle: Callable[[], None]) -> None:
 def test_every_pod_says_whose_it_is(settle: Callable[[], None]) -> None:
     """Every pod names its Job, task and index.
 
-    Every pod of a Job MUST carry the labels job-name, task-spec and task-index of its place in the Job, and the Job
-    as its controlling owner.
+    Every pod of a Job MUST carry the labels job-name, task-spec and task-index for its place in the Job, and have the
+    Job as its controlling owner.
     """
     settle()

@@ -26,7 +26,7 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     """The pytorch plugin wires the ranks.
 
     MASTER_ADDR, MASTER_PORT and WORLD_SIZE MUST be set in every regular container of every task, and RANK in master
-    and worker tasks, with the documented values, as process 1 of the container sees them.
+    and worker tasks. Process 1 of the container MUST see the documented values.
     """
     settle()
 
@@ -43,10 +43,10 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     defects=["plugins.svc-without-service", "network.dns-silent"],
 )
 def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> None:
-    """The svc plugin is forced on.
+    """The svc plugin is always on with pytorch.
 
-    A Job with the pytorch plugin MUST get a headless Service and a DNS name for each pod, and MASTER_ADDR MUST
-    resolve to the master's pod IP from every member.
+    A Job with the pytorch plugin MUST get a headless Service and a DNS name for each pod. MASTER_ADDR MUST resolve to
+    the master's pod IP from every member.
     """
     settle()
 
@@ -63,8 +63,9 @@ def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> No
 def test_members_reach_the_master(settle: Callable[[], None]) -> None:
     """Members can connect to the master's port.
 
-    Every member MUST be able to open a TCP connection to the master's address and port; that something between the
-    pods stops it (a NetworkPolicy, a service mesh's sidecar) is told apart from a name that does not resolve.
+    Every member MUST be able to open a TCP connection to the master's address and port. The finding distinguishes a
+    connection that something between the pods stops (a NetworkPolicy, a service mesh's sidecar) from a name that does
+    not resolve.
     """
     settle()
 
@@ -82,7 +83,7 @@ def test_members_reach_the_master(settle: Callable[[], None]) -> None:
 def test_miswired_jobs_show_what_is_missing(settle: Callable[[], None]) -> None:
     """The contrast: without the plugin, or with names that do not match, the wiring is missing.
 
-    The detector MUST see that nothing is injected without the plugin or with a wrong master name, and that a wrong
-    worker name leaves WORLD_SIZE counting masters only and RANK missing; the finding names the cause in each.
+    The detector MUST see that nothing is injected without the plugin or with a wrong master name. It MUST see that
+    with a wrong worker name WORLD_SIZE counts only masters and RANK is missing. The finding names the cause of each.
     """
     settle()

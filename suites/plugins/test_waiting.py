@@ -23,8 +23,8 @@ from ..scenarios.waiting import waiting
 def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]) -> None:
     """The master's port.
 
-    MASTER_PORT MUST be 23456 where the Job says nothing, and the port of `--port` where it does, in every regular
-    container of every task; the port MUST be declared on the container.
+    MASTER_PORT MUST be 23456 if the Job does not set it, and the port of `--port` if it does, in every regular
+    container of every task. The port MUST be declared on the container.
     """
     settle()
 
@@ -42,7 +42,7 @@ def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]
 def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> None:
     """Workers wait until the master answers.
 
-    With `--wait-master-enabled` the containers of a worker SHOULD start only once the master listens at its port.
+    With `--wait-master-enabled`, the containers of a worker SHOULD start only after the master listens on its port.
     """
     settle()
 
@@ -60,7 +60,7 @@ def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> No
 def test_waiting_for_the_master_ends_in_time(settle: Callable[[], None]) -> None:
     """Waiting for the master ends in time and names it.
 
-    Where the master never listens the init container MUST fail after `--wait-master-timeout`, and its log MUST name
-    the master.
+    If the master never listens, the init container MUST fail after `--wait-master-timeout`, and its log MUST name the
+    master.
     """
     settle()

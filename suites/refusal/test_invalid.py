@@ -26,7 +26,7 @@ from ..scenarios.refusals import invalid_jobs
 def test_invalid_jobs_are_rejected_at_admission(settle: Callable[[], None]) -> None:
     """Invalid Jobs are rejected at admission.
 
-    minAvailable above the replicas, a duplicate task, an unknown plugin, an invalid policy and a missing mpi master
-    MUST each be rejected at admission, and nothing MUST be created.
+    The admission MUST reject each of these: minAvailable above the replicas, a duplicate task, an unknown plugin, an
+    invalid policy and a missing mpi master. The Jobs and their objects MUST NOT be created.
     """
     settle()

@@ -21,7 +21,7 @@ from ..scenarios.refusals import over_large
 def test_a_gang_larger_than_the_cluster_is_refused(settle: Callable[[], None]) -> None:
     """A gang larger than the cluster stays pending.
 
-    Of a gang larger than the cluster nothing MUST be bound and no slot or GPU held, and the refusal MUST come from
-    the gang scheduler; a fitting gang on the same queue MUST run right after.
+    The members of a gang larger than the cluster MUST NOT be bound, and it MUST NOT hold a slot or GPU. The refusal
+    MUST come from the gang scheduler. A fitting gang on the same queue MUST run right after.
     """
     settle()

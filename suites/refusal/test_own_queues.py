@@ -24,8 +24,8 @@ from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capabilit
 def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[], None]) -> None:
     """A gang above its queue's capability is refused.
 
-    Of a gang that asks for more than the capability of its queue nothing MUST be bound, though the cluster has room,
-    and the refusal MUST come from the queue's share; a fitting gang on the same queue MUST run.
+    If a gang asks for more than the capability of its queue, its members MUST NOT be bound, even if the cluster has
+    room. The refusal MUST come from the queue's share. A fitting gang on the same queue MUST run.
     """
     settle()
 
@@ -50,8 +50,8 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
 def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
     """An unknown or closed queue refuses.
 
-    A Job for a queue that does not exist, and one for a queue that was closed, MUST be refused at admission by the
-    webhook, and nothing MUST be created; while it was open the queue MUST run a fitting Job.
+    The admission webhook MUST refuse a Job for a queue that does not exist, and a Job for a closed queue. The Jobs and
+    their objects MUST NOT be created. While the queue was open, it MUST run a fitting Job.
     """
     settle()
 
@@ -66,10 +66,10 @@ def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
     defects=["refusal.reserves", "refusal.evicts-neighbour", "refusal.blocks-neighbour"],
 )
 def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
-    """A gang refused at enqueue harms nobody.
+    """A gang refused at enqueue harms no other job.
 
     While a gang is refused at enqueue, a fitting Job of its own queue and one of another queue SHOULD start, and
-    nobody SHOULD lose a place to it.
+    another job SHOULD NOT lose its place to the gang.
     """
     settle()
 
@@ -86,7 +86,7 @@ def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
 def test_an_enqueued_gang_that_cannot_be_placed_blocks_others(settle: Callable[[], None]) -> None:
     """The contrast: an enqueued gang that cannot be placed blocks others.
 
-    The detector MUST see the documented failure on this very cluster: a gang that passed the gates at enqueue and
-    fits no node keeps a fitting gang of another queue from starting, and the finding names cause and fix.
+    The detector MUST see the documented failure on this cluster: a gang that passed the gates at enqueue but fits no
+    node keeps a fitting gang of another queue from starting. The finding names cause and fix.
     """
     settle()

@@ -23,8 +23,8 @@ from ..scenarios.contention import fair_share, priorities
 def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None:
     """Preemption and reclaim leave no half gang.
 
-    They SHOULD take a whole gang, or only what it has above minAvailable, and never leave it with less. Presupposes the
-    action in the scheduler's configuration.
+    Preemption and reclaim SHOULD take a whole gang, or only its members above minAvailable, and never leave it with
+    fewer. Presupposes the action in the scheduler's configuration.
     """
     settle()
 
@@ -42,8 +42,8 @@ def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None
 def test_queues_share_by_weight(settle: Callable[[], None]) -> None:
     """Fair share.
 
-    Two queues of weight 1 and 3 that both want more SHOULD hold 1 : 3, one gang's size tolerated; what the first
-    borrowed while the second wanted nothing SHOULD be given back. Presupposes the action reclaim in the scheduler's
-    configuration: without it nothing gives back what gangs hold that do not end.
+    Two queues of weight 1 and 3 that both want more SHOULD hold 1 : 3, with a tolerance of one gang's size. What the
+    first borrowed while the second wanted nothing SHOULD be given back. Presupposes the action reclaim in the
+    scheduler's configuration: without it, gangs that do not end give nothing back.
     """
     settle()

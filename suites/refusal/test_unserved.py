@@ -17,9 +17,9 @@ from ..scenarios.unserved import unserved
     defects=["scheduler.serves-any-name", "refusal.speaks-for-nobody", "controllers.down"],
 )
 def test_a_scheduler_that_does_not_run_is_no_refusal(settle: Callable[[], None]) -> None:
-    """A scheduler that does not run is told apart from a refusal.
+    """A scheduler that does not run is not reported as a refusal.
 
-    Where no scheduler looks at a Job (its PodGroup gets no phase, or its pods stay Pending without a word), it MUST
-    NOT be taken for refused, and the cause MUST be named.
+    If no scheduler looks at a Job (its PodGroup gets no phase, or its pods stay Pending without a reason), the Job
+    MUST NOT be reported as refused, and the cause MUST be named.
     """
     settle()

@@ -27,8 +27,8 @@ from ..scenarios.indexed import indexed_world, name_wait
 def test_members_of_an_indexed_job_find_each_other(settle: Callable[[], None]) -> None:
     """Members of an Indexed Job find each other by name.
 
-    Each index from 0 to N-1 MUST exist once, with the host name <job>-<index>; in a headless Service every member's
-    name MUST resolve from all members; and a step of DDP MUST complete and agree with one process.
+    Each index from 0 to N-1 MUST exist once, with the host name <job>-<index>. In a headless Service, every member's
+    name MUST resolve from all members. A step of DDP MUST complete and agree with one process.
     """
     settle()
 
@@ -43,10 +43,10 @@ def test_members_of_an_indexed_job_find_each_other(settle: Callable[[], None]) -
     defects=["network.dns-down", "rendezvous.wait-unbounded", "rendezvous.wait-unexplained"],
 )
 def test_waiting_for_names_is_bounded_and_counted_apart(settle: Callable[[], None]) -> None:
-    """Waiting for DNS is bounded and counted apart from scheduling.
+    """Waiting for DNS is bounded and counted separately from scheduling.
 
-    An init container that waits for names MUST hold its member until they resolve and then let it go; for a name that
-    never comes it MUST end with a code other than 0 within its bound, naming it. The wait MUST be reported apart from
-    the time that scheduling took.
+    An init container that waits for names MUST hold its member until they resolve, and then let it go. If a name
+    never resolves, the container MUST end with a code other than 0 within its bound, and name it. The wait MUST be
+    reported separately from the time for scheduling.
     """
     settle()

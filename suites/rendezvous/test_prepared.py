@@ -19,11 +19,11 @@ from ..scenarios.prepared import prepared
     defects=["access.nodes-hidden", "rendezvous.labels-not-exported", "rendezvous.labels-of-another-node"],
 )
 def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
-    """Topology labels reach the launcher, missing ones as empty.
+    """Topology labels reach the launcher; missing labels are empty.
 
-    An init container that asks the API for the labels of its node MUST bring them into the launcher's environment, by a
-    file that the entrypoint sources: each with the value that the pod's own node has, and empty where the node has no
-    such label.
+    An init container that asks the API for the labels of its node MUST bring them into the launcher's environment, by
+    a file that the entrypoint sources. Each label MUST have the value of the pod's own node, and MUST be empty if the
+    node does not have it.
     """
     settle()
 
@@ -43,9 +43,9 @@ def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
     ],
 )
 def test_training_starts_once_the_network_is_there(settle: Callable[[], None]) -> None:
-    """The launcher starts only once the network is ready.
+    """The launcher starts only when the network is ready.
 
     Before its launcher starts, each member SHOULD wait until the declared interface is up and its peers answer over
-    it; where that never comes the wait SHOULD end with a code other than 0 within its bound and say what is missing.
+    it. If that never happens, the wait SHOULD end with a code other than 0 within its bound and say what is missing.
     """
     settle()

@@ -23,8 +23,8 @@ from ..scenarios.stuck import stalled, unreachable
 def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[], None]) -> None:
     """A rendezvous that cannot be reached ends with an explanation.
 
-    Where nobody hosts the endpoint, or the subdomain is wrong so that its name does not exist, every member MUST end
-    with a code other than 0 within its bound and say which endpoint it could not reach; it MUST NOT hang.
+    If nobody hosts the endpoint, or if the subdomain is wrong and the endpoint's name does not exist, every member
+    MUST end with a code other than 0 within its bound and say which endpoint it could not reach. It MUST NOT hang.
     """
     settle()
 
@@ -41,7 +41,7 @@ def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[],
 def test_a_stall_outside_collectives_names_rank_and_place(settle: Callable[[], None]) -> None:
     """A stall outside collectives ends in time and names its rank.
 
-    A rank that stands still while it imports, restores or waits for data MUST end within the bound of that place, and
-    its log MUST name the rank, the place and the line of the program.
+    A rank that stalls while it imports, restores or waits for data MUST end within the bound of that place. Its log
+    MUST name the rank, the place and the line of the program.
     """
     settle()

@@ -19,10 +19,10 @@ from ..scenarios.two_jobs import two_jobs
     defects=["node.keeps-references", "rendezvous.nonce-of-the-other", "rendezvous.same-meeting"],
 )
 def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
-    """Two Jobs at once form two worlds.
+    """Two Jobs at the same time form two worlds.
 
-    Two Jobs of the same shape, started together, MUST form a world each: with its own ranks once each, at its own
-    rendezvous; and what a rank gets by a collective MUST come from ranks of its own Job.
+    Two Jobs of the same shape that start together MUST each form a world, with its own ranks once each, at its own
+    rendezvous. What a rank gets by a collective MUST come from ranks of its own Job.
     """
     settle()
 
@@ -44,8 +44,8 @@ def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
 def test_training_steps_agree_with_one_process(settle: Callable[[], None]) -> None:
     """Steps of DDP and FSDP2 agree with one process.
 
-    Every rank MUST take its training steps with DDP and with FSDP2 (`fully_shard`), which holds a part of the model on
-    each; the loss of each step and every parameter after them MUST agree with one process that trains on the whole
-    batch.
+    Every rank MUST take its training steps with DDP and with FSDP2 (`fully_shard`); FSDP2 holds a part of the model
+    on each rank. The loss of each step, and every parameter after the steps, MUST agree with one process that trains
+    on the whole batch.
     """
     settle()

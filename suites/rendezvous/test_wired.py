@@ -21,7 +21,7 @@ from ..scenarios.wired import wired
 def test_the_declared_interface_carries_the_fleet(settle: Callable[[], None]) -> None:
     """The declared second interface carries rendezvous and collectives.
 
-    Where a second interface of pods or a tunnel is declared, every connection of the rendezvous and of the collectives
-    SHOULD lie on it, on all members, and an all-reduce over it SHOULD be right.
+    If a second interface of pods or a tunnel is declared, every connection of the rendezvous and of the collectives
+    SHOULD use it, on all members. An all-reduce over it SHOULD be right.
     """
     settle()

@@ -22,6 +22,6 @@ def test_the_ranks_form_one_world(settle: Callable[[], None]) -> None:
     """Torchrun over c10d forms one world.
 
     nnodes x nproc ranks MUST form one world in which each rank occurs once, and an all-reduce MUST give the right
-    sum: for the documented manifest, and for its robust form.
+    sum. This holds for the documented manifest and for its robust form.
     """
     settle()

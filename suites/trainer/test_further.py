@@ -28,8 +28,9 @@ from ..scenarios.further import further
 def test_further_schedulers_hold_gangs_whole(settle: Callable[[], None]) -> None:
     """Further schedulers place gangs whole.
 
-    For each further scheduler that the profile declares (a PodGroup of Kubernetes itself also where it is the main
-    one) a gang that fits SHOULD run whole, none of a gang SHOULD be bound while only a part of it fits and all when
-    room appears, and of two gangs for the room of one the first SHOULD run whole and the other after it.
+    For each further scheduler that the profile declares: a gang that fits SHOULD run whole; its members SHOULD NOT be
+    bound while only a part of the gang fits, and all SHOULD be bound when room appears; of two gangs that fit one at
+    a time, the first SHOULD run whole and the other after it. PodGroups of Kubernetes itself are also tried if native
+    is the main scheduler.
     """
     settle()

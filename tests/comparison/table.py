@@ -20,7 +20,7 @@ def _head(scheduler: str) -> Iterator[str]:
     yield f"# The embedded cluster beside real components (scheduler: {scheduler})"
     yield ""
     yield "Written by `make test-kind`: the suite on the embedded and on a kind cluster, with the same scheduler."
-    yield "Compared are the verdicts, and per object the states it went through and the events about it."
+    yield "The table compares the verdicts, and for each object its states and the events about it."
     yield ""
 
 

@@ -449,7 +449,10 @@ def test_mistakes_are_told_with_place_path_value_and_what_is_allowed(write, more
             ("connection:\n  kubeconfig: kubeconfig\n  context: prod-a", "connection:"),
             ":1: connection: is empty",
         ),
-        (("gpus_per_node: 8", "gpus_per_node:"), "prod-a.yaml:7: gpus_per_node: is empty (wanted: GPUs that"),
+        (
+            ("gpus_per_node: 8", "gpus_per_node:"),
+            "prod-a.yaml:7: gpus_per_node: is empty (wanted: number of GPUs",
+        ),
         (("  context: prod-a", "  context: 7"), "connection.context = 7: must be a text: quote it"),
         (("  context: prod-a\n", ""), "connection.context: is missing"),
         (("gpus_per_node: 8", "gpus_per_node: 8.5"), "gpus_per_node = 8.5: must be a whole number"),

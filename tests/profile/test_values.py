@@ -41,7 +41,7 @@ def tolerations(**one):
         ({"namespace": "Team_A"}, "namespace = 'Team_A': must be a name that Kubernetes takes: lower-case letters,"),
         ({"namespace": "a.b"}, "did you mean 'a-b'?"),
         ({"namespace": "a" * 64}, "must have at most 63 characters, has 64"),
-        ({"lease_namespace": ""}, "lease_namespace: is empty (wanted: namespace of the Lease by which"),
+        ({"lease_namespace": ""}, "lease_namespace: is empty (wanted: namespace of the Lease with which"),
         ({"namespaces": {"volcano": "Volcano"}}, "namespaces.volcano = 'Volcano': must be a name"),
         ({"pool_label": "node pool"}, "pool_label = 'node pool': must be the key of a label, NAME or DOMAIN/NAME"),
         ({"pool_label": f"a/{'b' * 64}"}, "must have at most 63 characters after the slash, has 64"),

@@ -7,19 +7,17 @@ from typing import Final
 
 DEFECTS: Final[dict[str, str]] = {
     "native.gate-off": (
-        "the feature gates of native gangs are off: the kinds are not served, and the API server drops "
-        "schedulingGroup from pods and scheduling from Jobs without a word"
+        "the feature gates of native gangs are off: the kinds are not served, and the API server "
+        "silently drops schedulingGroup from pods and scheduling from Jobs"
     ),
     "native.binds-partially": (
-        "the scheduler runs without the plugin GangScheduling: it takes every group for a basic one"
+        "the scheduler runs without the plugin GangScheduling: it treats every group as a basic one"
     ),
-    "native.basic-policy": "the Job controller makes PodGroups of the basic policy, whatever a Job asks for",
+    "native.basic-policy": "the Job controller makes PodGroups with the basic policy, even if a Job asks for another",
     "native.min-count-short": (
-        "the PodGroup of a Job that asks for a gang has a minCount of one pod fewer than the Job"
+        "the PodGroup of a Job that asks for a gang has a minCount that is one pod too low"
     ),
     "native.forgets-room": "a group that was refused is never tried again",
-    "native.never-says": (
-        "of a group that is refused nothing is said: no condition on it or its pods, and no event"
-    ),
+    "native.never-says": ("a refused group is not reported: it and its pods get no condition and no event"),
 }
 """Name of each defect and what it does."""

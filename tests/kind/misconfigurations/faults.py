@@ -70,13 +70,13 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "plugin-without-numa",
-        "a device plugin that tells no NUMA nodes",
+        "a device plugin that reports no NUMA nodes",
         nodes.without_numa,
         {"NUMA-006": FAIL},
     ),
     Fault(
         "plugin-one-short",
-        "a device plugin that has one GPU less on one node",
+        "a device plugin that has one GPU fewer on one node",
         nodes.one_short,
         {"INV-002": FAIL, "INV-008": FAIL},
         tells={"INV-002": nodes.last_worker, "INV-008": nodes.last_worker},
@@ -88,7 +88,7 @@ FAULTS: tuple[Fault, ...] = (
         {"GANG-001": NOT_GREEN},
         changes=NOT_REMOVED,
     ),
-    Fault("node-cut-off", "a worker of which nothing answers", nodes.frozen_node, {"INV-002": NOT_GREEN}),
+    Fault("node-cut-off", "a worker that does not answer", nodes.frozen_node, {"INV-002": NOT_GREEN}),
     Fault(
         "kueue-gone",
         "Kueue's manager scaled to zero",
@@ -99,7 +99,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "kueue-webhook-down",
-        "Kueue's webhook leads nowhere",
+        "Kueue's webhook has no working endpoint",
         addons.webhook_down,
         {"KUE-001": NOT_GREEN},
         needs=("kueue",),

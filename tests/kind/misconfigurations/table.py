@@ -8,12 +8,12 @@ from tests.kind.misconfigurations import faults
 HEAD = """\
 # Real misconfigurations
 
-What is wrong with a real cluster, and what the suite says of it: the real-world half of the defect matrix. Written by
-`tests/kind/misconfigurations`, which plants each fault into a kind cluster, runs the rows that it concerns against the
-cluster as one that exists, and takes the fault out again.
+Typical faults of real clusters, and what the suite says about them: the real-world half of the defect matrix. Written
+by `tests/kind/misconfigurations`. It plants each fault into a kind cluster, runs the rows that should notice against
+this existing cluster, and takes the fault out again.
 
-A row that *must* see the fault has to fail. Where the fault may also keep a row from being decided, what counts is
-that it does not pass; where the cluster was disturbed and is right, that it does not fail.
+A row that *must* see the fault has to fail. If the fault can also prevent a decision, the row must not pass. If the
+cluster was only disturbed and is right, the row must not fail.
 """
 
 
