@@ -2,8 +2,8 @@
 
 A row is not applicable for one of three reasons: it names other schedulers, its scenario finds nothing to try before it
 does anything, or its judge finds nothing declared to compare with. The first is read from the registry. The second is
-tried on a stage that knows its cluster and lets nothing be done. The third is tried on the recorded evidence on which every row
-passes, as if its profile had left the key out, or had declared this key alone.
+tried on a stage that knows its cluster and lets nothing be done. The third is tried on the recorded evidence on which
+every row passes, as if its profile had left the key out, or had declared this key alone.
 """
 
 import copy
