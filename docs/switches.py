@@ -2,8 +2,8 @@
 
 A row is not applicable for one of three reasons: it names other schedulers, its scenario finds nothing to try before it
 does anything, or its judge finds nothing declared to compare with. The first is read from the registry. The second is
-tried on a stage that has a profile and nothing else. The third is tried on the recorded evidence on which every row
-passes, as if its profile had left the key out, or had declared this key alone.
+tried on a stage that knows its cluster and lets nothing be done. The third is tried on the recorded evidence on which
+every row passes, as if its profile had left the key out, or had declared this key alone.
 """
 
 import copy
@@ -17,10 +17,11 @@ from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.plain import schedulers
 from pytest_gpucluster.profile.fabric import Fabric
 from pytest_gpucluster.profile.mfu import Mfu
-from pytest_gpucluster.profile.model import Profile
+from pytest_gpucluster.profile.model import IMAGES, Profile
+from pytest_gpucluster.provider import protocol
 from pytest_gpucluster.requirement import Requirement, Verdict
 from pytest_gpucluster.scenario import NotApplicable, Scenario, Stage
-from pytest_gpucluster.workload import WorkloadError
+from pytest_gpucluster.workload import WorkloadError, dialect_for
 
 RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "recorded"
 """Evidence of a passing run, one file a scenario: on GPUs in `host`, else on the embedded cluster in `embedded`."""
@@ -35,12 +36,23 @@ class _Acts(Exception):  # noqa: N818 (a state of affairs, not a fault)
     """A scenario does something: it has found something to try."""
 
 
+class _Cluster:
+    """A cluster of real machines that has all images."""
+
+    name, provider = "real", "existing"
+    images: Mapping[str, str] = dict.fromkeys(IMAGES, "image")
+    features = frozenset({protocol.PODS_RUN, protocol.REBOOT})
+
+
 class _Bare:
-    """A stage with a profile, on which nothing can be done."""
+    """A stage with a profile, its dialect and a cluster, on which nothing can be done."""
+
+    cluster = _Cluster()
 
     def __init__(self, profile: Profile, name: str) -> None:
         """Take the profile and the scenario's name."""
         self.profile, self.name = profile, name
+        self.dialect = dialect_for(profile.scheduler, profile.queue)
         self.given: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -76,15 +88,14 @@ def by_scheduler(rows: Sequence[Requirement]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _applies(row: Requirement, scheduler: str) -> bool:
-    if row.elsewhere({"scheduler": scheduler}) is not None:
+    scenario, profile = _scenario(row), _full().model_copy(update={"scheduler": scheduler})
+    if row.elsewhere({"scheduler": scheduler}) is not None or not _tries(scenario, profile):
         return False
-    try:
-        _scenario(row).watched(_full().model_copy(update={"scheduler": scheduler, "further_schedulers": ()}))
-    except WorkloadError:
-        return False
-    evidence = _passing(row.scenario.name)
-    told = {**evidence.given, "scheduler": scheduler}
-    return row.judge(evidence, told).verdict is not Verdict.NOT_APPLICABLE
+    evidence = _passing(scenario.name)
+    unseen = set(scenario.watched(_full())) - set(scenario.watched(profile))
+    lines = (line for line in evidence.lines if line.kind not in unseen)
+    seen = Evidence(lines, header=evidence.header, spans=evidence.spans)
+    return _judged(row, seen, {**evidence.given, "scheduler": scheduler})
 
 
 def _scenario(row: Requirement) -> Scenario:
@@ -112,7 +123,7 @@ def _tries(scenario: Scenario, profile: Profile) -> bool:
     """Report whether a scenario does something under a profile."""
     try:
         scenario.run(cast("Stage", _Bare(profile, scenario.name)))
-    except NotApplicable:
+    except (NotApplicable, WorkloadError):
         return False
     except _Acts:
         return True

@@ -14,7 +14,7 @@ whose time has passed. Nothing else is touched. With --cluster kind: the kind cl
 """
 
 EXITS = {
-    0: "nothing of it is left",
+    0: "nothing is left",
     1: "something could not be removed",
     **common.MISTAKE,
     3: "no answer from the cluster",
@@ -27,9 +27,11 @@ def parser() -> common.Parser:
     parser.add_argument("folder", metavar="RUN", nargs="?", type=Path, help="folder of the run to remove")
     common.add_cluster_options(parser, default=None)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--run", metavar="ID", help="remove what is of this run, expired or not")
-    which.add_argument("--all-expired", action="store_true", help="remove what is of any run and has expired")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    which.add_argument("--run", metavar="ID", help="remove what belongs to this run, expired or not")
+    which.add_argument(
+        "--all-expired", action="store_true", help="remove what belongs to any run and has expired"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     return parser
 
 

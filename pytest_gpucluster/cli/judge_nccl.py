@@ -28,11 +28,11 @@ Files are streamed; .gz is read; - is standard input.
 """
 EXITS = {
     0: "pass: all ranks over all nodes use RDMA with GPUDirect RDMA; with --cases: no difference",
-    1: "fail: a rank uses TCP or goes without GPUDirect RDMA, ranks differ, or an error is seen; with --cases: a "
+    1: "fail: a rank uses TCP or works without GPUDirect RDMA, ranks differ or an error is seen; with --cases: a "
     "difference",
     **common.MISTAKE,
-    3: "inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV), or a line is "
-    "not understood",
+    3: "inconclusive: the logs do not show it (run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV), or contain "
+    "lines that are not understood",
 }
 EXAMPLES = """Examples: gpucluster judge nccl rank-*.log --ranks 16 --nodes 2 --hcas mlx5_0,mlx5_1
           kubectl logs -l job-name=train --prefix --tail=-1 | gpucluster judge nccl - --ranks 16 --nodes 2
