@@ -6,26 +6,15 @@ small form on a CPU runs, which says only that the program works.
 """
 
 import argparse
-import importlib.util
 import pathlib
 import sys
 import time
 from typing import Any
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = 0.97
 """Least ratio of the payload's figure to the bare loop's, on a GPU."""
 TURNS = 3
-
-
-def payload() -> Any:
-    """Return the payload as a module."""
-    path = pathlib.Path(__file__).resolve().parent.parent / "payloads" / "gemm.py"
-    spec = importlib.util.spec_from_file_location("gemm_payload", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def bare(gemm: Any, name: str, n: int, device: Any, seconds: float) -> float:
@@ -61,7 +50,9 @@ def main() -> int:
     except ImportError:
         print("gemm: torch is not installed, nothing is measured")
         return 0
-    gemm = payload()
+    sys.path.insert(0, str(ROOT))
+    from payloads import gemm
+
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", 0) if gpu else torch.device("cpu")
     if gpu:

@@ -1,7 +1,7 @@
 """What a container can reach of GPUs and adapters: device files, and what the driver lists when it is called.
 
-Standard library only. Prints one line `GPUCONF1 {json}` in one write of less than 4096 bytes. The driver is called in
-a process of its own, without the variables that only ask it to hide GPUs: what is out of reach stays so without them.
+Standard library only. Prints one line as in `lines.py`. The driver is called in a process of its own, without the
+variables that only ask it to hide GPUs: what is out of reach stays so without them.
 """
 
 import ctypes
@@ -9,11 +9,11 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
-import time
 import uuid
+
+from lines import say
 
 ENOUGH = 16
 """Devices of one kind that the line names; more would not fit into one write."""
@@ -30,20 +30,6 @@ NO_DEVICE = 100
 """What both drivers return where there is no GPU."""
 SECONDS = 90
 """For the driver's answer: one that is not kept loaded wakes each GPU first."""
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 def asked() -> list[str]:

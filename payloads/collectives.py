@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import datetime as dt
 import itertools
-import json
 import math
 import os
 import pathlib
@@ -26,6 +25,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from lines import say
 
 ATOMIC = 4096
 """A write below so many bytes is not mixed with those of other processes (PIPE_BUF)."""
@@ -44,25 +45,6 @@ LOG_BYTES = 4 << 20
 """How much of an NCCL log is printed: its head and its tail."""
 NCCL_SETTINGS = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,GRAPH"}
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def put(line: str) -> None:
-    """Write one line in one write."""
-    os.write(1, f"{line}\n".encode(errors="replace"))
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    put(f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}")
 
 
 def size_of(text: str) -> int:

@@ -2,7 +2,7 @@
 
 Standard library and grpcio. It says what a real plugin says to a kubelet (device plugin API v1beta1) and hands out
 names instead of devices: NVIDIA_VISIBLE_DEVICES, and GPUCLUSTER_DEVICES, which tells each device's NUMA node
-(`GPU-worker-0@0,GPU-worker-1@1`). Lines as in `gang.py`.
+(`GPU-worker-0@0,GPU-worker-1@1`). Its lines begin as those of `lines.py`; it belongs to no run, so they name none.
 
 Settings are JSON, one document a node, kept in a ConfigMap under the node's name, or `default` for all that are not
 named: `{"nvidia.com/gpu": {"count": 8, "numa": [0, 0, 0, 0, 1, 1, 1, 1], "unhealthy": [3]}}`. Without `numa` the

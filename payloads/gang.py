@@ -1,8 +1,7 @@
 """What a member of a gang does: say what it sees, find the master, meet all others at a barrier.
 
-Standard library only. Every line is `GPUCONF1 {json}` in one write of less than 4096 bytes, so that lines of
-several writers never mix. The master then ends; the others stay until they are ended, which is how it shows
-whether anything ends them.
+Standard library only. Lines as in `lines.py`. The master then ends; the others stay until they are ended, which is how
+it shows whether anything ends them.
 
 `env` prints what the process sees and ends; `meet` (the default) goes through the whole life; `join` is a member that
 never leads; `idle` stays until it is ended, without ever listening. Master, port and number of members are arguments,
@@ -22,24 +21,12 @@ import sys
 import threading
 import time
 
+from lines import say
+
 SEEN = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "VC_TASK_INDEX", "VK_TASK_INDEX")
 HOSTS = "/etc/volcano"
 FILE_BYTES = 2048
 """How much of a hosts file is told: a line stays below 4096 bytes."""
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 def seen_env() -> dict[str, str]:

@@ -3,7 +3,7 @@
 `wait NAME ...` looks names up until all answer, and ends with 5 when one does not within its bound; it is what an init
 container runs, so that a launcher starts only where names are known. `say` tells index, host name and addresses.
 `train` forms a group over gloo, takes one DDP step and compares with the same step in one process; it needs torch, the
-rest the standard library alone. Lines as in `gang.py`.
+rest the standard library alone. Lines as in `lines.py`.
 
 The bound holds whatever the resolver does: a resolver that gets no answer at all stays in one look-up for half a
 minute, so look-ups happen in a thread of their own.
@@ -11,7 +11,6 @@ minute, so look-ups happen in a thread of their own.
 
 import argparse
 import datetime as dt
-import json
 import os
 import pathlib
 import re
@@ -21,22 +20,10 @@ import threading
 import time
 from collections.abc import Sequence
 
+from lines import say
+
 PAUSE = 0.1
 """Seconds between two look-ups of a name that is not known."""
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 class Search:

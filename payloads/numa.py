@@ -1,19 +1,18 @@
 """What a container sees of its devices and of the NUMA nodes that it may use.
 
-Standard library only. Prints one line `GPUCONF1 {json}` in one write of less than 4096 bytes, then ends; with `--hold`
-it holds what it was given until it is ended.
+Standard library only. Prints one line as in `lines.py`, then ends; with `--hold` it holds what it was given until it
+is ended.
 """
 
 import ctypes
-import json
 import mmap
 import os
 import pathlib
 import re
 import signal
-import socket
 import sys
-import time
+
+from lines import say
 
 TOLD = "GPUCLUSTER_DEVICES"
 """Where a device plugin that tells NUMA nodes puts them: `ID@NUMA,ID@NUMA`, without `@NUMA` where it reports none."""
@@ -24,20 +23,6 @@ ENOUGH = 16
 NODES = "/sys/devices/system/node"
 TRIAL = 8 << 20
 """Bytes that are had and written to, to see where they lie."""
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 def read(path: str) -> str:

@@ -5,20 +5,20 @@ its rank is a copy of it, so that torch is imported once a member. The nonce is 
 others by a collective, so that a rank of another Job shows by what it brought, whatever ids and addresses say. With
 `--train` the world trains two steps three times from the same start: each rank alone on the whole batch, with DDP and
 with `fully_shard` on its part of it; how far the results are apart is told. NCCL where there are GPUs, gloo elsewhere.
-Depends on torch alone. Lines as in `gang.py`.
+Depends on torch alone. Lines as in `lines.py`.
 """
 
 import argparse
 import datetime as dt
-import json
 import math
 import os
 import pathlib
 import re
 import socket
 import sys
-import time
 from typing import Any
+
+from lines import say
 
 STEPS = 2
 """The second step shows that what the first one changed is the same everywhere."""
@@ -26,20 +26,6 @@ PART = 8
 """Samples of one rank."""
 WIDTHS = (16, 32, 8)
 RATE = 0.1
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 def plain(value: float) -> object:

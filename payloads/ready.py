@@ -8,7 +8,7 @@ the pod is on, as an init container with an account that may read nodes, and wri
 file that the entrypoint sources; a label that is missing, or that could not be read, is an empty variable. `launch`
 stands for the launcher: it tells when it started, and with which of these variables.
 
-Standard library only. Lines as in `gang.py`. The bound holds whatever resolver and peers do: each peer is tried in a
+Standard library only. Lines as in `lines.py`. The bound holds whatever resolver and peers do: each peer is tried in a
 thread of its own.
 """
 
@@ -29,26 +29,14 @@ import threading
 import time
 from collections.abc import Sequence
 
+from lines import say
+
 PAUSE = 0.1
 """Seconds between two tries."""
 PATIENCE = 1.0
 """Seconds for one try of a peer."""
 UP = 0x1
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 def look(name: str) -> tuple[str, str]:

@@ -4,12 +4,11 @@ Run by torchrun, or alone. The formula in the documents counts each product twic
 although every rank does the whole product: it tells 2/world of the truth. Both figures are told. The products are also
 timed without the all-reduce, since a loop that waits for the wires says little of the GPU. The sum is compared with
 the sum of what each rank should have. NCCL where there are GPUs, gloo elsewhere, where the loop is small and in fp32.
-Depends on torch alone. Lines as in `gang.py`.
+Depends on torch alone. Lines as in `lines.py`.
 """
 
 import argparse
 import datetime as dt
-import json
 import os
 import socket
 import sys
@@ -20,29 +19,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from lines import digits, say
+
 TILE = 64
 """Side of the corner of the sum that is compared."""
 TOLERANCE = {"bf16": 1 / 32, "fp32": 1e-4}
 """Largest error of the sum, as part of its largest element; bf16 is rounded at each addition."""
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": round(time.time(), 3),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
-
-
-def digits(value: float) -> float:
-    """Return a number with five significant digits: a line must stay short."""
-    return float(f"{value:.5g}")
 
 
 def operands(n: int, rank: int, device: torch.device, kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:

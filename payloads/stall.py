@@ -4,36 +4,21 @@ Places: `import` (a module on a share that does not answer), `restore` (a checkp
 loader that hands over nothing). Each place has a bound: when it is over the rank writes where it stands and ends, also
 when its interpreter is held by foreign code, since the watchdog (faulthandler) needs nothing of it.
 
-Standard library only; one line of `GPUCONF1 {json}` in one write for each place entered and left.
+Standard library only. Lines as in `lines.py`: one for each place entered and left.
 """
 
 import argparse
 import faulthandler
 import importlib
-import json
 import os
 import pathlib
 import queue
-import socket
 import sys
 import tempfile
-import time
+
+from lines import say
 
 PLACES = ("import", "restore", "data")
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 def source(folder: pathlib.Path, name: str, text: str, *, stalls: bool) -> pathlib.Path:

@@ -4,14 +4,13 @@ A pod's name leads to its first interface. To meet over another one the first me
 others, who ask it by name; all then use it as the endpoint of the rendezvous and say their own as theirs, and gloo and
 NCCL are told the interface by their variables. What counts is what was used: after an all-reduce each member lists the
 connections that its launcher and its rank have open, as the kernel knows them. Each member is launcher and rank of its
-own, by the library that torchrun is made of. Depends on torch alone. Lines as in `gang.py`.
+own, by the library that torchrun is made of. Depends on torch alone. Lines as in `lines.py`.
 """
 
 import argparse
 import contextlib
 import datetime as dt
 import fcntl
-import json
 import os
 import pathlib
 import re
@@ -21,22 +20,10 @@ import sys
 import time
 from collections.abc import Iterator
 
+from lines import say
+
 PAUSE = 0.1
 """Seconds between two tries."""
-
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
 
 
 def interfaces() -> dict[str, str]:

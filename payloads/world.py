@@ -1,31 +1,17 @@
 """One world: every rank says who it is, and an all-reduce must give the right sum.
 
-Run by torchrun. NCCL where there are GPUs, gloo elsewhere. Depends on torch alone. Lines as in `gang.py`.
+Run by torchrun. NCCL where there are GPUs, gloo elsewhere. Depends on torch alone. Lines as in `lines.py`.
 """
 
 import datetime as dt
-import json
 import os
 import socket
 import sys
-import time
 
 import torch
 import torch.distributed as dist
 
-
-def say(event: str, **fields: object) -> None:
-    """Write one event as one line in one write of less than 4096 bytes."""
-    told = {
-        "run": os.environ.get("GPUCLUSTER_RUN", ""),
-        "attempt": int(os.environ.get("GPUCLUSTER_ATTEMPT", "0")),
-        "event": event,
-        "pod": os.environ.get("GPUCLUSTER_POD", socket.gethostname()),
-        "container": os.environ.get("GPUCLUSTER_CONTAINER", ""),
-        "t": time.time(),
-        **fields,
-    }
-    os.write(1, f"GPUCONF1 {json.dumps(told, separators=(',', ':'))}\n".encode())
+from lines import say
 
 
 def main() -> int:

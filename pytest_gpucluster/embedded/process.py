@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -129,11 +130,11 @@ async def serve(config: Mapping[str, Any]) -> int:
                 remove_socket(socket)
                 await web.UnixSite(runner, str(socket)).start()
             if inner:
-                # Pods reach it through their nodes, at an address of theirs.
-                theirs = new_pair(str(config.get("pod_address") or "127.0.0.1"))
+                # Pods reach it through their nodes, at an address of theirs; the first of them comes much later.
+                theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 remove_socket(inner)
-                await web.UnixSite(runner, inner, ssl_context=theirs.context()).start()
-                pod_accounts.start(runtime, theirs)
+                await web.UnixSite(runner, inner, ssl_context=theirs).start()
+                pod_accounts.start(runtime, theirs, str(config.get("pod_address") or "127.0.0.1"))
         except OSError as error:
             say({"error": f"cannot listen: {error}"})
             return 2

@@ -10,7 +10,7 @@ manifest = dialect_for("volcano", queue="default").write(spec)
 
 from pytest_gpucluster.workload.dialect import DIALECTS, Dialect, dialect_for, has_ended, members_of
 from pytest_gpucluster.workload.overlay import apply_overlay, pod_templates
-from pytest_gpucluster.workload.payload import config_map, read_payload
+from pytest_gpucluster.workload.payload import config_map, payload_files
 from pytest_gpucluster.workload.pods import filler, single_pod
 from pytest_gpucluster.workload.spec import GangSpec, Role, Sidecar, WorkloadError
 
@@ -27,7 +27,7 @@ __all__ = [
     "filler",
     "has_ended",
     "members_of",
+    "payload_files",
     "pod_templates",
-    "read_payload",
     "single_pod",
 ]

@@ -5,10 +5,10 @@ import json
 import pathlib
 import socket
 import ssl
-import subprocess
 import threading
 
 import pytest
+import trustme
 
 from pytest_gpucluster.kube import connection, errors, objects, retry
 
@@ -104,14 +104,8 @@ def test_silent_server_is_given_up(fake, api):
 
 def test_untrusted_certificate_is_one_line(tmp_path):
     """A certificate that nobody vouches for is a TLS problem in one line that says what to check."""
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert]
-    try:
-        subprocess.run([*command, "-days", "1", "-subj", "/CN=localhost"], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("openssl is not installed")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

@@ -34,6 +34,7 @@ def master():
         words = [f"--master={ADDRESS}", f"--port={port}", "--members=2", f"--within={within}"]
         code = (
             f"import runpy, socket, sys; sys.argv = ['gang.py', 'meet', *{words!r}]; "
+            f"sys.path.insert(0, {str(PROGRAM.parent)!r}); "
             f"socket.gethostname = lambda: {ADDRESS.partition('.')[0]!r}; "
             f"runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
         )

@@ -1,6 +1,5 @@
 """The payloads that measure speed: what they tell, what they say when something is missing, and how they count."""
 
-import ast
 import json
 import os
 import pathlib
@@ -24,23 +23,6 @@ from tests.defects import construct, construct_speed
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
 FOLDER = pathlib.Path(gemm.__file__).parent
-SHARED = ("REASONS", "say", "digits", "spread", "Gauges", "identity", "kind_of", "variation")
-
-
-def source(name):
-    """Return name -> source of what a payload defines at its top."""
-    text = (FOLDER / f"{name}.py").read_text()
-    found = {}
-    for node in ast.parse(text).body:
-        named = getattr(node, "name", None) or next((t.id for t in getattr(node, "targets", [])), "")
-        found[named] = ast.get_source_segment(text, node)
-    return found
-
-
-def test_what_payloads_share_is_the_same():
-    """Each stands alone, hence both have it; they must not drift apart."""
-    one, other = source("gemm"), source("train_step")
-    assert {name: one[name] for name in SHARED} == {name: other[name] for name in SHARED}
 
 
 def run(name, *args, **env):

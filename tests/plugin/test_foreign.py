@@ -130,7 +130,8 @@ def test_nothing_heavy_is_imported(foreign, monkeypatch):
         import sys
 
         def test_ours():
-            heavy = {"kubernetes", "aiohttp", "pydantic", "jinja2", "torch", "yaml", "urllib3", "filelock"}
+            heavy = {"kubernetes", "aiohttp", "cryptography", "pydantic", "jinja2", "torch", "yaml", "urllib3",
+                     "filelock"}
             assert not heavy & set(sys.modules)
             ours = {name for name in sys.modules if name.startswith("pytest_gpucluster.")}
             allowed = ("pytest_gpucluster.hooks", "pytest_gpucluster.plain", "pytest_gpucluster.requirement",

@@ -4,9 +4,11 @@ Only where the configuration says at which address pods reach it (`pod_address`)
 pod; here those get one that name an account of their own: a token for each pod that never asks would only cost.
 """
 
+import asyncio
 import secrets
+import ssl
 
-from pytest_gpucluster.embedded.access.certificate import Pair
+from pytest_gpucluster.embedded.access.certificate import new_pair
 from pytest_gpucluster.embedded.admission import AdmissionHook
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.kinds.pods import containers_of
@@ -54,8 +56,12 @@ def _mounted(pod: Obj, old: Obj | None, store: Store) -> Obj:
     return pod
 
 
-async def _publish(store: Store, certificate: str) -> None:
-    """Put the certificate into every namespace, until cancelled."""
+async def _publish(store: Store, context: ssl.SSLContext, address: str) -> None:
+    """Make the listener's certificate and put it into every namespace, until cancelled."""
+    # Beside the loop, which answers meanwhile.
+    pair = await asyncio.to_thread(new_pair, address)
+    pair.give(context)
+    certificate = pair.certificate
     with store.subscribe(["Namespace"]) as changes:
         for namespace in store.peek_all("Namespace"):
             _into(store, namespace, certificate)
@@ -77,7 +83,13 @@ def _into(store: Store, namespace: Obj, certificate: str) -> None:
             raise
 
 
-def start(runtime: Runtime, pair: Pair) -> None:
-    """Let pods reach the API server with this certificate."""
+def start(runtime: Runtime, context: ssl.SSLContext, address: str) -> None:
+    """Let pods reach the API server.
+
+    Args:
+        runtime: the control plane.
+        context: of the listener for pods; it gets a certificate as soon as there is one, before pods do.
+        address: IPv4 address at which pods reach it.
+    """
     runtime.admission.append(AdmissionHook("Pod", "CREATE", _mounted))
-    runtime.spawn(_publish(runtime.store, pair.certificate), "publisher of the root certificate")
+    runtime.spawn(_publish(runtime.store, context, address), "publisher of the root certificate")

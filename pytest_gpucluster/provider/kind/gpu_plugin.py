@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.workload import read_payload
+from pytest_gpucluster.workload import payload_files
 
 NAMESPACE = "gpucluster-system"
 NAME = "fake-gpus"
@@ -99,7 +99,7 @@ def objects(
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
             "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
         },
-        {**program, "data": {_PROGRAM: read_payload(_PROGRAM)}},
+        {**program, "data": payload_files(_PROGRAM)},
         settings_map(settings, namespace),
         daemon_set(image, namespace, overlay or {}),
     ]

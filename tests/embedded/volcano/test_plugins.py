@@ -120,12 +120,6 @@ def test_an_unknown_plugin_is_an_error():
     assert [p.name for p in plugins_of(job, nothing_is_wrong)] == ["env"]
 
 
-def test_the_public_key_is_that_of_the_rfc():
-    """The key of the first test vector of RFC 8032 comes out."""
-    seed = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
-    assert keys.public_key(seed).hex() == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-
-
 def test_two_pairs_differ():
     """Every pair is a new one, and the public line names its type."""
     one, other = keys.new_key_pair(), keys.new_key_pair()

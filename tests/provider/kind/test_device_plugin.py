@@ -7,6 +7,7 @@ import pathlib
 import queue
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from payloads import device_plugin as plugin
-from pytest_gpucluster.embedded.access import certificate
 from tests.provider.kind.fake_kubelet import FakeKubelet
 
 GPU = "nvidia.com/gpu"
@@ -329,11 +330,13 @@ class FakeApi:
             def log_message(self, *args: object) -> None:
                 """Say nothing."""
 
-        pair = certificate.new_pair("127.0.0.1")
-        (folder / "ca.crt").write_text(pair.certificate)
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(folder / "ca.crt"))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
         (folder / "token").write_text("secret-of-the-account\n")
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.socket = pair.context().wrap_socket(self._server.socket, server_side=True)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
