@@ -15,6 +15,7 @@ import errno
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import sys
@@ -70,11 +71,13 @@ def resolve(name: str, within: float) -> list[str]:
         return found
 
 
-def lead(port: int, members: int, within: float, stack: contextlib.ExitStack) -> list[str]:
+def lead(
+    port: int, members: int, within: float, stack: contextlib.ExitStack, wake: socket.socket
+) -> list[str]:
     """Collect the other members' names, then tell everybody the full list.
 
     The stack closes the connections only when each member has closed its own, which it does once it has said what it
-    knows, or after `within` seconds: a master that ends may end the whole job.
+    knows, or after `within` seconds, or when `wake` says that a signal came: a master that ends may end the whole job.
     """
     me = socket.gethostname()
     with socket.create_server(("0.0.0.0", port)) as server:  # noqa: S104 - the pod's own address
@@ -93,18 +96,23 @@ def lead(port: int, members: int, within: float, stack: contextlib.ExitStack) ->
         names = sorted([me, *(name for name, _ in joined)])
         for _, connection in joined:
             connection.sendall((json.dumps(names) + "\n").encode())
-    stack.callback(await_end, [connection for _, connection in joined], within)
+    stack.callback(await_end, [connection for _, connection in joined], within, wake)
     return names
 
 
-def await_end(connections: list[socket.socket], within: float) -> None:
-    """Wait until the other side has closed each connection, `within` seconds at most for all."""
+def await_end(connections: list[socket.socket], within: float, wake: socket.socket) -> None:
+    """Wait until the other side has closed each connection, `within` seconds at most for all, or until a signal comes.
+
+    Whoever is slow, or died, is not waited for; what it did not say is missing from its log.
+    """
     ends = time.monotonic() + within
+    left = list(connections)
+    while left and (seconds := ends - time.monotonic()) > 0:
+        done, _, _ = select.select([wake, *left], [], [], seconds)
+        if wake in done or not done:
+            break
+        left = [connection for connection in left if connection not in done]
     for connection in connections:
-        connection.settimeout(max(ends - time.monotonic(), 0.001))
-        # Whoever is slow, or died, is not waited for; what it did not say is missing from its log.
-        with contextlib.suppress(OSError):
-            connection.recv(1)
         connection.close()
 
 
@@ -165,6 +173,9 @@ def join(address: str, port: int, within: float, stack: contextlib.ExitStack) ->
 def meet(master: str, port: int, members: int, within: float, late: float, *, may_lead: bool = True) -> int:
     """Go through a member's life; returns the exit code."""
     ended = threading.Event()
+    wake, woken = socket.socketpair()
+    woken.settimeout(0)
+    signal.set_wakeup_fd(woken.fileno())
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     say_seen()
     if not master or not port:
@@ -178,7 +189,7 @@ def meet(master: str, port: int, members: int, within: float, late: float, *, ma
         try:
             if leads:
                 ended.wait(late)
-                names = lead(port, members, within, stack)
+                names = lead(port, members, within, stack, wake)
             elif addresses:
                 names = join(addresses[0], port, within, stack)
         except OSError as failure:

@@ -118,7 +118,7 @@ def obtain(
             if known is not None:
                 return Held(known.cluster, owned=False, run_folder=run_folder)
             started, pipes = maker.start(loaded, run_folder, defects=defects, owner_pid=owner)
-            _record(run_folder, started, pipes)
+            _record(run_folder, started, pipes, maker)
     except filelock.Timeout:
         raise ProviderError(
             f"another process of this run did not start the cluster within {maker.start_limit:.0f} s"
@@ -174,13 +174,18 @@ def stop(run_folder: Path) -> list[str]:
     return []
 
 
-def _record(run_folder: Path, started: Started, pipes: Sequence[processes.Pipe]) -> None:
-    """Write down what was started; what is not written is known to nobody, so it ends here."""
+def _record(run_folder: Path, started: Started, pipes: Sequence[processes.Pipe], maker: Provider) -> None:
+    """Write down what was started; what is not written whole is known to nobody, so it ends here."""
     try:
         _write(run_folder, started)
     except BaseException:
         for pipe in reversed(pipes):
             processes.end_now(pipe)
+        if started.folder:
+            shutil.rmtree(started.folder, ignore_errors=True)
+        if started.undo is not None:
+            maker.undo(started.undo)
+        (run_folder / CLUSTER_FILE).unlink(missing_ok=True)
         raise
 
 

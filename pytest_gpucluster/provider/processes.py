@@ -137,14 +137,20 @@ def _interrupts_deferred() -> Iterator[None]:
 
     handlers: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if callable(signal.getsignal(number)):
-                handlers[number] = signal.signal(number, note)
+        present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: handler for number, handler in present.items() if callable(handler)}
     try:
+        for number in handlers:
+            signal.signal(number, note)
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        # Whatever comes while the first is given back is raised when all are.
+        try:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         for each in came:
             signal.raise_signal(each)
 

@@ -82,6 +82,16 @@ def test_the_master_waits_for_a_member_that_hangs_as_long_as_for_any_step(master
         assert process.wait(20) == 0
 
 
+def test_a_master_that_waits_ends_when_it_is_told_to(master) -> None:
+    """SIGTERM is not kept waiting for a member that hangs: a kubelet would kill the master."""
+    process, port = master(60.0)
+    _until(process, "listening")
+    with _join(port):
+        _until(process, "barrier")
+        process.terminate()
+        assert process.wait(20) == 0
+
+
 def test_master_and_member_meet(master) -> None:
     """The member says the barrier, and stays until it is ended."""
     process, port = master(20.0)

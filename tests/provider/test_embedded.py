@@ -254,10 +254,11 @@ def test_torch_is_an_image_only_where_it_is_installed(loaded, tmp_path, monkeypa
 
 def test_an_interrupt_before_the_cluster_is_written_down_ends_it(loaded, tmp_path, monkeypatch):
     """What the run's folder does not name can be ended by nobody else."""
-    started = []
+    started, folders = [], []
 
     def interrupted(_folder, what):
         started.extend(what.running)
+        folders.append(what.folder)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cluster_of_run, "_write", interrupted)
@@ -265,3 +266,5 @@ def test_an_interrupt_before_the_cluster_is_written_down_ends_it(loaded, tmp_pat
         provider.obtain(loaded, tmp_path)
     (control,) = started
     assert not _alive(control)
+    assert not (tmp_path / "cluster.json").exists()
+    assert not any(map(os.path.exists, folders))

@@ -92,3 +92,15 @@ def test_who_asked_to_keep_it_keeps_it(loaded, tmp_path):
     """Nothing is undone."""
     provider.obtain(loaded, tmp_path, keep=True).close()
     assert (tmp_path / "toy").exists()
+
+
+def test_what_cannot_be_written_down_is_undone(loaded, tmp_path, monkeypatch):
+    """A cluster that the run's folder does not name would be found by nobody."""
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(cluster_of_run, "_write", full)
+    with pytest.raises(OSError, match="no space left"):
+        provider.obtain(loaded, tmp_path)
+    assert not (tmp_path / "toy").exists()

@@ -329,6 +329,10 @@ def _held(evidence: Evidence) -> tuple[Held, ...]:
             continue
         lines = evidence.history(gang.uid)
         labels = fields.sub(lines[-1].object, "metadata", "labels")
+        suspended = _suspended(lines)
+        if not suspended:
+            # Only its deletion was seen: what it asked for and when is not known.
+            continue
         first = lines[0]
         generation = fields.number(first.object, "metadata", "generation")
         found.append(
@@ -336,7 +340,7 @@ def _held(evidence: Evidence) -> tuple[Held, ...]:
                 gang=gang,
                 queue=str(labels.get(QUEUE_LABEL) or ""),
                 workloads=tuple(mine.get(gang.uid, ())),
-                suspended=_suspended(lines),
+                suspended=suspended,
                 asks=_asks(lines),
                 fresh=first.type == "ADDED" and generation in (None, 1),
                 versions=order.versions(evidence),

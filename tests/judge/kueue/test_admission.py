@@ -1,5 +1,6 @@
 """The judges of Kueue on recorded streams of Kueue v0.17.0, right and wrong."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Span
 from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.judge.kueue import rows as judges
+from pytest_gpucluster.judge.kueue import over_quota, shared, wait_for_pods_ready
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests import amount, recordings
 
@@ -103,7 +105,7 @@ def test_without_webhooks_one_fitting_job_that_was_stored_suspended_is_fine():
     first = kueue.held(evidence)[0]
     assert first.gang.name == "fits"
     assert first.loose is None
-    finding = judges.over_quota_held(evidence, {})
+    finding = over_quota.over_quota_held(evidence, {})
     assert "webhook" in finding.causes[0].text
 
 
@@ -168,7 +170,7 @@ def test_a_gap_in_the_watch_leaves_never_open():
         Span("Pod", 0.0, 2.0, "test"), Span("Pod", 3.0, 9.0, "test"), Span("Job.batch", 0.0, 9.0, "test"),
         Span("Workload", 0.0, 9.0, "test"),
     )  # fmt: skip
-    finding = judges.over_quota_held(recordings.evidence_of(lines, spans=spans), {})
+    finding = over_quota.over_quota_held(recordings.evidence_of(lines, spans=spans), {})
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "was not watched from t=2.00 s to 3.00 s" in finding.observed
 
@@ -176,7 +178,7 @@ def test_a_gap_in_the_watch_leaves_never_open():
 def test_a_timeout_is_held_against_what_the_profile_says():
     """A gang that is evicted long after the declared timeout fails; one within it passes with its number."""
     evidence = recordings.stream("k7-waitforpodsready-timeout")
-    good = judges.evicts_what_is_not_ready(evidence, {"wait_for_pods_ready": 5})
+    good = wait_for_pods_ready.evicts_what_is_not_ready(evidence, {"wait_for_pods_ready": 5})
     assert good.verdict is Verdict.PASS
     assert [(n.name, n.bound) for n in good.numbers] == [("evicted after", 5.0)]
     late = [
@@ -189,10 +191,14 @@ def test_a_timeout_is_held_against_what_the_profile_says():
 def test_a_gang_that_is_never_evicted_fails_only_where_a_timeout_is_declared():
     """k5 has no waitForPodsReady: declared or not decides between a fail and a row that does not apply."""
     evidence = recordings.stream("k5-quota-above-capacity")
-    assert judges.evicts_what_is_not_ready(evidence, {}).verdict is Verdict.NOT_APPLICABLE
-    assert judges.evicts_what_is_not_ready(evidence, {"wait_for_pods_ready": 1}).verdict is Verdict.FAIL
+    assert wait_for_pods_ready.evicts_what_is_not_ready(evidence, {}).verdict is Verdict.NOT_APPLICABLE
     assert (
-        judges.evicts_what_is_not_ready(evidence, {"wait_for_pods_ready": 60}).verdict is Verdict.INCONCLUSIVE
+        wait_for_pods_ready.evicts_what_is_not_ready(evidence, {"wait_for_pods_ready": 1}).verdict
+        is Verdict.FAIL
+    )
+    assert (
+        wait_for_pods_ready.evicts_what_is_not_ready(evidence, {"wait_for_pods_ready": 60}).verdict
+        is Verdict.INCONCLUSIVE
     )
 
 
@@ -234,7 +240,7 @@ SMALL = [name for name in DECIDED if not name.startswith(("k7", "k9"))]
 
 def _ask(lines: list[dict[str, Any]], told: dict[str, Any]) -> dict[str, Verdict]:
     evidence = recordings.evidence_of(lines)
-    assert judges.control_ran(evidence, told).held in (True, False, None)
+    assert shared.control_ran(evidence, told).held in (True, False, None)
     return {row: recordings.JUDGES[row](evidence, told).verdict for row in ROWS}
 
 
@@ -283,3 +289,16 @@ def test_what_our_own_cleaning_up_leaves_for_a_while_is_no_disagreement():
     assert finding.verdict is Verdict.INCONCLUSIVE, finding.observed
     early = [line for line in lines if line.get("note") != "end"]
     assert "held quota for 6.9 s after its Job was gone" in _judge("KUE-005", early).observed
+
+
+@pytest.mark.parametrize("row", ["KUE-001", "KUE-002", "KUE-003", "KUE-005", "KUE-008"])
+def test_a_job_of_which_only_the_end_was_seen_decides_nothing(row):
+    """Whether it was suspended, and when it came, is not known."""
+    evidence = recordings.stream("k1-admitted")
+    last = [line for line in evidence.lines if line.kind == "Job.batch"][-1]
+    gone = dataclasses.replace(last, type="DELETED")
+    lines = [
+        gone if line is last else line for line in evidence.lines if line.kind != "Job.batch" or line is last
+    ]
+    found = recordings.JUDGES[row](mutants.with_lines(evidence, lines), evidence.given)
+    assert found.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_APPLICABLE}
