@@ -138,7 +138,9 @@ def test_half_the_speed_of_a_shared_gpu_is_no_slow_gpu(gpus):
     assert finding.verdict == "inconclusive"
     assert finding.causes[0] is simultaneous.SHARED
     alone = mutants.of_rank("gemm", lambda w: w)(slow)
-    assert "slower than its kind" not in " ".join(cause.text for cause in gemm.reach_the_floor(alone).causes)
+    assert "slower than others of its kind" not in " ".join(
+        cause.text for cause in gemm.reach_the_floor(alone).causes
+    )
 
 
 # -- at one time -----------------------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ def test_products_that_were_not_measured_at_once(gpus, told, read, wanted):
     odd = odd if read is None else read_at("gemm", read)(odd)
     assert verdicts(odd)["MFU-001"] == wanted
     finding = gemm.reach_the_floor(odd)
-    assert ("not all GPUs were at work at once" in finding.observed) is (wanted != "pass")
+    assert ("not all GPUs worked at the same time" in finding.observed) is (wanted != "pass")
 
 
 def test_pods_that_ran_one_after_the_other(gpus):
@@ -314,4 +316,4 @@ def test_reasons_that_nobody_could_read_are_no_clocks_that_were_free(gpus):
     mute = mutants.last("gemm", lambda w: w["gauges"].pop("reasons"))(gpus)
     finding = possible_figures.possible(mute, mute.given)
     assert str(finding.verdict) == "inconclusive"
-    assert "does not tell why" in finding.observed
+    assert "does not report why" in finding.observed
