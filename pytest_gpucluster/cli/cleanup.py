@@ -9,11 +9,11 @@ from pytest_gpucluster.cli import common
 if TYPE_CHECKING:
     from pytest_gpucluster.kube.connection import Connection
 
-DESCRIPTION = """Remove namespaces, queues and slot resources that carry our labels: those of one run, or all
-whose time has passed. Nothing else is touched. With --cluster kind: the kind clusters of runs that were killed.
+DESCRIPTION = """Remove namespaces, queues and slot resources with the labels of this plugin: those of one run, or all
+that have expired. Nothing else is touched. With --cluster kind: the kind clusters of killed runs.
 """
 
-EPILOG = "exit status: 0 nothing of it is left, 1 something could not be removed, 2 mistake, 3 no answer"
+EPILOG = "exit status: 0 nothing is left, 1 something could not be removed, 2 mistake, 3 no answer"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -22,14 +22,16 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("folder", metavar="RUN", nargs="?", type=Path, help="folder of the run to remove")
     common.add_cluster_options(parser, default=None)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--run", metavar="ID", help="remove what is of this run, expired or not")
-    which.add_argument("--all-expired", action="store_true", help="remove what is of any run and has expired")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    which.add_argument("--run", metavar="ID", help="remove what belongs to this run, expired or not")
+    which.add_argument(
+        "--all-expired", action="store_true", help="remove what belongs to any run and has expired"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     options = parser.parse_args(arguments)
     if options.folder is not None:
         _of_folder(options)
     if not options.run and not options.all_expired:
-        raise common.CliError("cleanup: say which: the folder of a run, --run ID or --all-expired")
+        raise common.CliError("cleanup: name what to remove: the folder of a run, --run ID or --all-expired")
     if not options.cluster:
         raise common.CliError("cleanup: name the cluster: --cluster NAME")
     loaded = common.load_profile(options.cluster, options.profiles, options.set)
@@ -59,7 +61,7 @@ def _of_folder(options: Any) -> None:
 def _nothing(run: str | None) -> str:
     """Say what was looked for in vain: of an id with a slip in it nothing is ever there."""
     if run is None:
-        return "nothing of ours is there"
+        return "nothing of this plugin is there"
     return f"nothing of run {run} is there; --all-expired --dry-run shows what other runs left"
 
 

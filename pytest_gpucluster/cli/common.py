@@ -18,7 +18,7 @@ USAGE = 2
 """Exit status of a mistake of the user."""
 
 
-ANSWER_STATUS = """exit status: 0 the answer is yes, 1 it is no or undecided, 2 mistake of the caller, 3 a record that
+ANSWER_STATUS = """exit status: 0 the answer is yes, 1 it is no or undecided, 2 mistake in the command, 3 a record that
 cannot be read, was tampered with, or could not be written"""
 """What the exit status of each command says that tells the answer of a run."""
 
@@ -96,7 +96,7 @@ def add_module_option(parser: Parser) -> None:
         metavar="FILE|MODULE",
         action="append",
         default=[],
-        help="import requirements of your own first: a Python file, or a dotted name; may be repeated",
+        help="first import your own requirements: a Python file, or a dotted name; may be repeated",
     )
 
 
@@ -130,7 +130,7 @@ def check_site(row_id: str, known: Iterable[str], modules: Sequence[str]) -> Non
         return
     if not modules:
         raise CliError(
-            f"unknown requirement {row_id!r}: it is a site's own; name its module with --module FILE"
+            f"unknown requirement {row_id!r}: it belongs to a site; name its module with --module FILE"
         )
     hint = names.did_you_mean(row_id, own) if own else ""
     raise CliError(f"unknown requirement {row_id!r} in {', '.join(modules)}{hint}")
