@@ -43,7 +43,7 @@ def test_what_was_not_told_is_no_pass(call: Call, tmp_path: Path) -> None:
     """Without ranks and nodes the same log is inconclusive, and ends 3."""
     status, out, _ = call("judge", "nccl", write(tmp_path, GOOD))
     assert status == 3
-    assert "tell both: --ranks N --nodes M" in out
+    assert "give both: --ranks N --nodes M" in out
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_pods_of_one_machine(call: Call, tmp_path: Path) -> None:
     told = ("--pod-node", "a-0=node-a", "--pod-node", "a-1=node-a")
     status, out, _ = call("judge", "nccl", write(tmp_path, GOOD), "--ranks", 2, "--nodes", 2, *told)
     assert status == 3
-    assert "the pods sit on one machine" in out
+    assert "the pods are on one machine" in out
 
 
 def test_a_plugin_that_nobody_knows(call: Call, tmp_path: Path) -> None:

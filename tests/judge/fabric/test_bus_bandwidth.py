@@ -294,8 +294,8 @@ def _four_nodes(evidence):
         ),
         (lambda one: one.update(p90=one["p99"] * 2), "below its own p90"),
         (lambda one: one.update(p50=one["min"] / 2), "below its own min"),
-        (lambda one: one.update(min=0.0), "no time"),
-        (lambda one: one.update(p99=float("nan")), "no time"),
+        (lambda one: one.update(min=0.0), "not a time"),
+        (lambda one: one.update(p99=float("nan")), "not a time"),
         (lambda one: one.update(algbw=one["algbw"] * 2), "algorithm bandwidth"),
         (lambda one: one.update(busbw=-1.0), "below zero"),
         (lambda one: one.update(mean=0.0), "below its own min"),
@@ -371,8 +371,8 @@ def on(rank, **figures):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (on(3, factor=0.5), "tells a factor of 0.5"),
-        (on(3, p50=9719.34, p90=9719.34, p99=9719.34), "allow one of 9719 us at most"),
+        (on(3, factor=0.5), "reports a factor of 0.5"),
+        (on(3, p50=9719.34, p90=9719.34, p99=9719.34), "allow at most 9719 us"),
         (on(3, iters=True), "was measured True times"),
         (on(3, size=-1), "is of -1 bytes"),
         (on(3, size=10**400), "no such size"),

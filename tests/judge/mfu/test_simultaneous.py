@@ -223,24 +223,24 @@ CONTRADICTIONS = {
     "a median below the least": ("gemm", tflops(median=690.0, min=695.0), "min of 695 is above its p5"),
     "a percentile above the median": ("gemm", tflops(p5=720.0), "its p5 of 720 is above its median"),
     "a largest below all": ("gemm", tflops(max=600.0), "is above its max of 600"),
-    "a negative speed": ("gemm", tflops(median=-1.0), "no measurement"),
+    "a negative speed": ("gemm", tflops(median=-1.0), "not a measurement"),
     "negative seconds": (
         "gemm",
         mutants.first_product(lambda one: one.update(seconds=-10.0)),
-        "no measurement",
+        "not a measurement",
     ),
-    "no product": ("gemm", mutants.first_product(lambda one: one.update(products=0)), "no measurement"),
+    "no product": ("gemm", mutants.first_product(lambda one: one.update(products=0)), "not a measurement"),
     "a fast clock": (
         "gemm",
         mutants.first_product(lambda one: one.update(wall=5.0)),
         "by the device's clock",
     ),
-    "no step": ("train", lambda w: w.update(steps=0), "no measurement"),
-    "more than the peak": ("train", lambda w: w.update(tflops=1e4, tokens_per_s=1e7), "told is"),
+    "no step": ("train", lambda w: w.update(steps=0), "not a measurement"),
+    "more than the peak": ("train", lambda w: w.update(tflops=1e4, tokens_per_s=1e7), "is reported"),
     "a step below the least": ("train", lambda w: w["step_s"].update(median=0.4), "is above its median"),
     "a mean below the least": ("train", lambda w: w.update(seconds=6.0), "the mean of the steps is 0.3"),
     "a half above the whole": ("train", lambda w: w.update(tflops_causal=700.0), "with half of attention"),
-    "not a number": ("train", lambda w: w.update(tokens_per_s=math.nan), "no measurement"),
+    "not a number": ("train", lambda w: w.update(tokens_per_s=math.nan), "not a measurement"),
 }
 
 
