@@ -76,7 +76,7 @@ def test_a_changed_verdict_is_named(written: Path) -> None:
     """A report in which a violation was made green is contradicted by evidence, journal and sum."""
     edit(written / "report.json", lambda report: row_of(report, "GANG-002").update(verdict="pass"))
     assert check(written).problems == (
-        "GANG-002: the record says pass, the evidence says fail",
+        "GANG-002: the record says pass, but the evidence says fail",
         "GANG-002: report.json says pass, but run.jsonl says fail",
         "report.json: the file was changed since the run",
     )
@@ -246,7 +246,7 @@ def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
     write.write_all(written)
     found = check(written)
     assert found.notes[0] == "GANG-001: recorded as inconclusive, but the evidence alone says pass"
-    assert found.problems == ("GANG-002: the record says inconclusive, the evidence says fail",)
+    assert found.problems == ("GANG-002: the record says inconclusive, but the evidence says fail",)
 
 
 def test_a_problem_of_the_scenario_is_decided_again(tmp_path: Path) -> None:

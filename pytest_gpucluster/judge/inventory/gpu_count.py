@@ -335,8 +335,7 @@ def _left(found: Sequence[Machine], gpu_nodes: Sequence[Machine], declared: str)
 
 
 def _count(found: Sized, what: str = "node") -> str:
-    number = len(found)
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return wording.count(len(found), what)
 
 
 def _where(found: list[Machine], declared: str) -> tuple[str, ...]:
