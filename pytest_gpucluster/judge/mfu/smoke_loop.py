@@ -66,7 +66,7 @@ def counts_right(evidence: Evidence, given: subjects.Given) -> Finding:
     text = (
         f"{wording.count(len(told.measured), 'rank')}, N {data['n']}, {data['steps']} steps: {data['tflops']:g} "
         f"TFLOP/s per rank with the all-reduce, {data['product_tflops']:g} without; the documented formula gives "
-        f"{data['tflops_documented']:g}, {factor:.3g} of that"
+        f"{data['tflops_documented']:g} TFLOP/s (ratio {factor:.3g})"
     )
     return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=numbers)
 
@@ -93,7 +93,10 @@ def _fault(rank: Rank, world: int | None, given: subjects.Given) -> tuple[str, C
         if abs(got - right) > SLACK * right:
             ways = flops.smoke_documented(n, steps, float(data[seconds]), world or 1)
             cause = DOCUMENTED if abs(got - ways) <= SLACK * ways else OTHER
-            text = f"{name} is told as {got:g}; {steps} x 2 x {n}^3 in {data[seconds]:g} s are {right:.4g} TFLOP/s"
+            text = (
+                f"{name} is reported as {got:g}, but {steps} x 2 x {n}^3 in {data[seconds]:g} s are {right:.4g} "
+                "TFLOP/s"
+            )
             return text, cause
     documented = (
         flops.smoke_documented(n, steps, float(data["seconds"]), rank.line.number("world") or 1)

@@ -218,7 +218,10 @@ def _unformed(evidence: Evidence, given: subjects.Given, world: World) -> tuple[
         )
     lost = [word for word in world.exchanged if len(_got(word)) != size]
     if lost:
-        return Verdict.INCONCLUSIVE, f"{title}: {_rank(lost[0])} told {len(_got(lost[0]))} nonces of {size}"
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{title}: {_rank(lost[0])} reported {len(_got(lost[0]))} of {size} nonces",
+        )
     missing = payload_lines.absent(size, {word.number("rank") for word in world.exchanged})
     if size and not missing:
         return None

@@ -305,7 +305,7 @@ def test_the_smoke_loop_counts_each_product_once(smoke):
     """Three ranks: the documented formula tells two thirds, and is named where it was used."""
     finding = smoke_loop.counts_right(smoke, smoke.given)
     assert finding.verdict is Verdict.PASS
-    assert "0.667 of that" in finding.observed
+    assert "(ratio 0.667)" in finding.observed
     wrong = mutants.MUTANTS["mfu.counted-as-documented"][1](smoke)
     finding = smoke_loop.counts_right(wrong, wrong.given)
     assert finding.verdict is Verdict.FAIL
