@@ -10,16 +10,16 @@ import pytest_gpucluster
 from pytest_gpucluster.cli.common import USAGE, CliError, choose
 
 COMMANDS = {
-    "discover": "write a first profile from what a cluster shows of itself",
+    "discover": "write a first profile from what can be seen of a cluster",
     "describe": "show requirements, planted defects or a cluster's profile",
-    "judge": "decide a requirement on evidence of any origin",
-    "diagnose": "say what holds a job up, and what to do about it",
-    "record": "run one scenario on a cluster and keep what happened as a recording",
+    "judge": "decide a requirement on evidence from any source",
+    "diagnose": "find what holds a job up, and how to fix it",
+    "record": "run one scenario on a cluster and keep a recording of it",
     "report": "write the reports of a run from its journal",
-    "verify": "reach every verdict of a run again from its files",
+    "verify": "decide every verdict of a run again from its files",
     "floors": "propose floors for a profile from the reports of accepted runs",
     "cleanup": "remove what killed runs left on a cluster",
-    "rbac": "print the smallest roles with which a selection runs",
+    "rbac": "print the smallest roles that a selection needs",
     "serve": "start the embedded cluster for kubectl",
 }
 """Command -> what it does; the module of the same name has `parser()` and `run(arguments) -> exit status`."""
@@ -32,7 +32,7 @@ HELP = """usage: gpucluster COMMAND [...]
 commands:
 {commands}
 
-gpucluster COMMAND --help tells more. The suite itself is run by pytest: pytest --cluster=NAME
+gpucluster COMMAND --help gives more. Run the suite itself with pytest: pytest --cluster=NAME
 """
 
 

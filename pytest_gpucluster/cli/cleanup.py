@@ -9,8 +9,8 @@ from pytest_gpucluster.cli import common
 if TYPE_CHECKING:
     from pytest_gpucluster.kube.connection import Connection
 
-DESCRIPTION = """Remove namespaces, queues and slot resources that carry our labels: those of one run, or all
-whose time has passed. Nothing else is touched. With --cluster kind: the kind clusters of runs that were killed.
+DESCRIPTION = """Remove namespaces, queues and slot resources with the labels of this plugin: those of one run, or all
+that have expired. Nothing else is touched. With --cluster kind: the kind clusters of killed runs.
 """
 
 EXITS = {
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.folder is not None:
         _of_folder(options)
     if not options.run and not options.all_expired:
-        raise common.CliError("cleanup: say which: the folder of a run, --run ID or --all-expired")
+        raise common.CliError("cleanup: name what to remove: the folder of a run, --run ID or --all-expired")
     if not options.cluster:
         raise common.CliError("cleanup: name the cluster: --cluster NAME")
     loaded = common.load_profile(options.cluster, options.profiles, options.set)
@@ -71,7 +71,7 @@ def _of_folder(options: Any) -> None:
 def _nothing(run: str | None) -> str:
     """Say what was looked for in vain: of an id with a slip in it nothing is ever there."""
     if run is None:
-        return "nothing of ours is there"
+        return "nothing of this plugin is there"
     return f"nothing of run {run} is there; --all-expired --dry-run shows what other runs left"
 
 

@@ -146,7 +146,7 @@ def add_module_option(parser: Parser) -> None:
         metavar="FILE|MODULE",
         action="append",
         default=[],
-        help="import requirements of your own first: a Python file, or a dotted name; may be repeated",
+        help="first import your own requirements: a Python file, or a dotted name; may be repeated",
     )
 
 
@@ -180,7 +180,7 @@ def check_site(row_id: str, known: Iterable[str], modules: Sequence[str]) -> Non
         return
     if not modules:
         raise CliError(
-            f"unknown requirement {row_id!r}: it is a site's own; name its module with --module FILE"
+            f"unknown requirement {row_id!r}: it belongs to a site; name its module with --module FILE"
         )
     hint = names.did_you_mean(row_id, own) if own else ""
     raise CliError(f"unknown requirement {row_id!r} in {', '.join(modules)}{hint}")

@@ -8,9 +8,9 @@ from pytest_gpucluster.requirement import Requirement, catalogue
 
 SUBJECTS = ("requirements", "defects", "profile")
 
-DESCRIPTION = """Show what there is; no cluster is touched.
+DESCRIPTION = """Show what exists; no cluster is touched.
 
-  requirements [ID ...]  every row of the catalogue, or some rows in full; with --module those of your own, too
+  requirements [ID ...]  every row of the catalogue, or some rows in full; with --module also your own
   defects                planted defects of the embedded cluster and the rows that each turns red
   profile                the effective profile of --cluster, with the source of each value
 """

@@ -19,12 +19,12 @@ STATUS = {"healthy": 0, "trouble": 1, "refused": 1, "starting": 3, "unclear": 3,
 FAMILIES = ("GANG", "REF", "PLG", "LIFE", "RDZV", "ELA")
 """Requirements whose judges can say something about one job."""
 
-DESCRIPTION = """Say what holds a job up: the likeliest cause first, with its fix. Needs no profile and
-changes nothing; what may not be read is named, and the rest is looked at all the same.
+DESCRIPTION = """Find what holds a job up: the likeliest cause first, with its fix. Needs no profile and
+changes nothing; objects that may not be read are named, and the rest is still judged.
 
   gpucluster diagnose vcjob/smoke -n ml             look once at a Volcano Job
   gpucluster diagnose trainjob/llm -n ml            or at a Job, PodGroup, pod, JobSet, TrainJob, RayJob, MPIJob ...
-  gpucluster diagnose vcjob/smoke -n ml --follow    look whenever something happens, until the job ends
+  gpucluster diagnose vcjob/smoke -n ml --follow    look at every change, until the job ends
   gpucluster diagnose --from dump.json              look at files: what --save wrote, what
                                                     `kubectl get ... -o json` printed, evidence of a run
 """
@@ -52,10 +52,12 @@ def parser() -> common.Parser:
         "--from", dest="files", metavar="FILE", type=Path, action="append", default=[],
         help="read files instead of a cluster; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--follow", action="store_true", help="go on until the job ends or Ctrl-C")
-    parser.add_argument("--save", metavar="FILE", type=Path, help="write what was read, for --from")
+    parser.add_argument("--follow", action="store_true", help="continue until the job ends or Ctrl-C")
+    parser.add_argument("--save", metavar="FILE", type=Path, help="write the evidence to a file for --from")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--all", action="store_true", help="print every suspicion, and what each judge saw")
+    parser.add_argument(
+        "--all", action="store_true", help="print every suspected cause, and what each judge saw"
+    )
     parser.add_argument(
         "--kubeconfig", metavar="FILE", type=Path, help="default: $KUBECONFIG, then ~/.kube/config"
     )
@@ -148,7 +150,7 @@ def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
         else:
             match = names.nearest(title, known)
             hint = f"; did you mean {match}?" if match else ""
-        more = f"{', '.join(known[:12])}{' ...' if len(known) > 12 else ''}" if known else "there is none"
+        more = f"{', '.join(known[:12])}{' ...' if len(known) > 12 else ''}" if known else "there are none"
         raise common.CliError(f"{files}: no {title}{space}{hint} ({more})")
     kinds = ", ".join(sorted(evidence.kinds)) or "none"
     raise common.CliError(f"{files}: no job and no pod{space} (kinds found: {kinds})")

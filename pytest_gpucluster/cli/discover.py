@@ -1,4 +1,4 @@
-"""`gpucluster discover`: write a first profile from what a cluster shows of itself."""
+"""`gpucluster discover`: write a first profile from what can be seen of a cluster."""
 
 import os
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Write a first profile of a cluster to standard output. Nothing on the cluster is changed.
 
-The five required keys are filled in where they can be seen; a key that is left empty is yours to fill, and the profile
-cannot be used before. What was seen otherwise stands in comments: it is never judged. What has to be declared, bounds,
-versions and policies, is there as comments to take up.
+The five required keys are filled in if they can be seen; fill in a key that is left empty, or the profile cannot be
+used. Other observations are comments: they are never judged. Bounds, versions and policies, which must be declared,
+are prepared as comments.
 """
 
 EXAMPLES = """Example:
@@ -77,12 +77,12 @@ def _context(kubeconfig: Path, stated: str | None) -> str:
         raise common.CliError(f"discover: kubeconfig {kubeconfig} cannot be read: {error}") from None
     except (AttributeError, KeyError, TypeError):
         raise common.CliError(
-            f"discover: {kubeconfig} is no kubeconfig: it has no list of contexts"
+            f"discover: {kubeconfig} is not a kubeconfig: it has no list of contexts"
         ) from None
     if stated is None and not current:
         raise common.CliError(
             f"discover: kubeconfig {kubeconfig} has no current context: name one with --context "
-            f"({', '.join(sorted(listed)) or 'it has none'})"
+            f"({', '.join(sorted(listed)) or 'there are none'})"
         )
     return common.choose(str(stated or current), listed, f"context of {kubeconfig}:")
 

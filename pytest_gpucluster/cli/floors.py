@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pytest_gpucluster.cli import common
 
-DESCRIPTION = """Propose floors from reports of runs that were accepted: YAML that goes into a profile. Of each figure
-the lowest 5th percentile of any GPU and run counts, less a margin. Figures of rows that failed, or whose transport or
-devices were not shown to be the declared ones, are left out and named.
+DESCRIPTION = """Propose floors from the reports of accepted runs, as YAML for a profile. For each figure the lowest
+5th percentile of any GPU and run counts, minus a margin. Figures are left out and named if their row failed or their
+transport or devices were not shown to be the declared ones.
 """
 
 EXITS = {0: "proposed", **common.MISTAKE}
@@ -32,7 +32,7 @@ def parser() -> common.Parser:
         "--margin",
         metavar="SHARE",
         default="0.05",
-        help="part of the lowest figure that is left below it (0.05)",
+        help="margin below the lowest figure, as a part of it (0.05)",
     )
     return parser
 

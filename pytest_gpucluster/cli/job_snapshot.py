@@ -273,5 +273,5 @@ def near(name: str, known: Sequence[str]) -> str:
     match = names.nearest(name, known)
     hint = f"; did you mean {match!r}?" if match else ""
     return (
-        f"{hint} ({', '.join(known[:12]) if known else 'there is none'}{' ...' if len(known) > 12 else ''})"
+        f"{hint} ({', '.join(known[:12]) if known else 'there are none'}{' ...' if len(known) > 12 else ''})"
     )

@@ -17,8 +17,8 @@ STATUS = {
 }
 """Verdict -> exit status; 2 is a mistake of the user."""
 
-DESCRIPTION = """Decide one requirement on evidence: a file of a run, a recorded stream, or what kubectl printed.
-Several files are read as one evidence. No cluster is touched.
+DESCRIPTION = """Decide one requirement on evidence: a file of a run, a recorded stream, or output of kubectl.
+Several files count as one evidence. No cluster is touched.
 
 `gpucluster judge nccl LOG...` decides on the logs of a job's ranks alone; see gpucluster judge nccl --help.
 """
@@ -45,7 +45,7 @@ def parser() -> common.Parser:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="tell the judge something (YAML value; dots go into mappings); overrides the evidence's header",
+        help="give the judge a value (YAML; dots go into mappings); overrides the evidence's header",
     )
     common.add_module_option(parser)
     parser.add_argument("--json", action="store_true", help="print the finding as JSON")
@@ -77,7 +77,7 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
         states = decisions.presupposed(requirement, evidence, given)
     except (KeyError, TypeError, ValueError) as error:
         raise common.CliError(
-            f"{requirement.id} cannot be decided on this evidence with what it was told "
+            f"{requirement.id} cannot be decided on this evidence with the given values "
             f"({', '.join(sorted(given)) or 'nothing'}): {type(error).__name__}: {error}"
         ) from error
     if options.json:
@@ -136,7 +136,7 @@ def _put(told: dict[str, Any], path: list[str], value: Any, text: str) -> None:
     for key in path[:-1]:
         inner = told.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise common.CliError(f"--given {text!r}: {key!r} already has a value that is no mapping")
+            raise common.CliError(f"--given {text!r}: {key!r} already has a value that is not a mapping")
         told = inner
     told[path[-1]] = value
 
@@ -167,10 +167,10 @@ def _check(path: str, above: dict[str, Any], below: Any) -> None:
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and not (math.isfinite(value) and value > 0) and value != before:
-            raise common.CliError(f"--given {name}={value}: a number above 0 is needed")
+            raise common.CliError(f"--given {name}={value}: needs a number above 0")
         wanted = _kind(before) if before is not None else _kind(1) if name in NUMBERS else ""
         if wanted and _kind(value) != wanted:
-            raise common.CliError(f"--given {name}: {wanted} is needed, this is {_kind(value)}: {value!r}")
+            raise common.CliError(f"--given {name}: needs {wanted}, got {_kind(value)}: {value!r}")
 
 
 def _kind(value: object) -> str:

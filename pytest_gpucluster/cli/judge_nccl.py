@@ -22,8 +22,8 @@ CHUNK = 100 * 1024
 
 DESCRIPTION = """Read the logs of a job's ranks (NCCL, RCCL, nccl-tests) and decide whether the traffic between
 nodes goes over RDMA with GPUDirect RDMA on all ranks; with --nodes 1, whether GPUs are connected directly. Only
-connection lines prove a transport. Errors fail, the one that decides leads; a warning that nobody knows, or a line
-that cannot be read, is no pass.
+connection lines prove a transport. Errors fail, and the decisive one comes first; an unknown warning or an unreadable
+line prevents a pass.
 Files are streamed; .gz is read; - is standard input.
 """
 EXITS = {
@@ -53,7 +53,9 @@ def parser() -> common.Parser:
     parser.add_argument(
         "--nodes", metavar="N", type=_count, help="machines of the job; without it nothing passes"
     )
-    parser.add_argument("--hcas", metavar="A,B", help="adapters that may be used: all of them, and no others")
+    parser.add_argument(
+        "--hcas", metavar="A,B", help="adapters that must be used: all of them, and no others"
+    )
     parser.add_argument(
         "--pod-node",
         metavar="POD=NODE",
@@ -63,7 +65,7 @@ def parser() -> common.Parser:
     )
     parser.add_argument(
         "--network", metavar="NAME=CLASS", action="append", default=[],
-        help=f"what a plugin's network is: {', '.join(nccl.networks.CLASSES)}",
+        help=f"class of a plugin's network: {', '.join(nccl.networks.CLASSES)}",
     )  # fmt: skip
     parser.add_argument(
         "--cases", metavar="FILE", type=Path, help="replay a file of cases instead, and compare"
@@ -108,7 +110,7 @@ def _option(name: str) -> str:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 1_000_000 or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
 
 
@@ -135,7 +137,7 @@ def _hcas(text: str | None) -> tuple[str, ...] | None:
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
         raise common.CliError(
-            f"judge nccl: --hcas {text!r}: expected names with commas between, such as mlx5_0,mlx5_1"
+            f"judge nccl: --hcas {text!r}: expected names separated by commas, such as mlx5_0,mlx5_1"
         )
     return found
 
@@ -212,7 +214,7 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
     yield f"{decision.verdict.upper()}: {redact.clean(_headline(found, decision))}"
     yield f"asked: {nccl.verdict.question(found)}"
     if found.given.nodes is None and found.nnodes == 1:
-        yield "       NCCL counts one node here: if the job has one machine, say so with --nodes 1"
+        yield "       NCCL counts one node here: if the job has one machine, pass --nodes 1"
     yield ""
     yield "facts"
     for title, text in _facts(found, values):
@@ -248,7 +250,7 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
     given = found.given
     yield "class", f"{found.kind} (evidence: {found.evidence})"
     nodes = "" if found.nnodes is None else f", {found.nnodes} nodes as NCCL counts them"
-    told = "" if given.ranks is None else f"; told: {given.ranks} ranks, {given.nodes or '?'} nodes"
+    told = "" if given.ranks is None else f"; expected: {given.ranks} ranks, {given.nodes or '?'} nodes"
     yield "world", f"{_or_unknown(found.nranks)} ranks{nodes}{told}"
     yield "ranks seen", f"{len(found.ranks)}: {_ranges(found.ranks)}" if found.ranks else "none"
     if found.net or found.selected:
@@ -353,12 +355,12 @@ def _cases(path: Path) -> "list[nccl.cases.Case]":
     except OSError as error:
         raise common.CliError(f"judge nccl: {str(path)!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise common.CliError(f"judge nccl: {str(path)!r} is no text in UTF-8") from None
+        raise common.CliError(f"judge nccl: {str(path)!r} is not text in UTF-8") from None
     except yaml.YAMLError as error:
         raise common.CliError(f"judge nccl: {str(path)!r} is not valid YAML: {error}") from None
     except RecursionError:
         raise common.CliError(
-            f"judge nccl: {str(path)!r} is no YAML of cases: it is nested too deep"
+            f"judge nccl: {str(path)!r} is not valid YAML of cases: it is nested too deep"
         ) from None
     except nccl.cases.CaseError as error:
         raise common.CliError(f"judge nccl: {str(path)!r}: {error}") from None

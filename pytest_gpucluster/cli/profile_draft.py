@@ -9,7 +9,7 @@ from pytest_gpucluster.cli.cluster_survey import Survey
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects import gpu_names, node_status
 from pytest_gpucluster.plain import components as known
-from pytest_gpucluster.plain import names, times, versions
+from pytest_gpucluster.plain import names, plurals, times, versions
 
 OPEN = "OPEN"
 """Word that marks what the reader has to fill in."""
@@ -65,8 +65,8 @@ def _head(survey: Survey, context: str) -> list[str]:
     lines = _comments(
         f"First profile of the cluster behind context {context}, written by gpucluster discover on "
         f"{times.format_time(times.now())}.",
-        f"What is marked {OPEN} has to be filled in before use. Comments that begin with observed are what was seen "
-        "on that day: they are for reading, and no row passes by them.",
+        f"Fill in what is marked {OPEN} before use. Comments that begin with observed show what was seen on that "
+        "day: they are for information, and no row passes because of them.",
     )
     if survey.refused:
         lines += _comments(f"Not everything could be read: {'; '.join(survey.refused)}.")
@@ -97,10 +97,12 @@ def _scheduler(survey: Survey) -> list[str]:
         told = f"observed: Volcano's API is served; {', '.join(parts) or 'its Deployments were not found'}"
         return [*_comments(told), "scheduler: volcano"]
     if any("queues" in line for line in survey.refused):
-        text = f"{OPEN}: whether Volcano's API is served could not be seen: volcano, or default-scheduler"
+        text = f"{OPEN}: it could not be seen whether Volcano's API is served: volcano, or default-scheduler"
         return [*_comments(text), "scheduler:"]
     other = (
-        " Kueue is there, and admits Jobs that the default scheduler places." if survey.cluster_queues else ""
+        " Kueue is installed, and admits Jobs that the default scheduler places."
+        if survey.cluster_queues
+        else ""
     )
     text = f"observed: no gang scheduler: the API serves no Volcano queues.{other}"
     return [*_comments(text), "scheduler: default-scheduler"]
@@ -110,7 +112,7 @@ def _queue(survey: Survey) -> list[str]:
     if survey.queues is None:
         others = [fields.text(q, "metadata", "name") for q in survey.cluster_queues or ()]
         seen = f" (ClusterQueues observed: {', '.join(others)})" if others else ""
-        text = f"{OPEN}: the queue into which training is submitted; `default` where the scheduler has none{seen}"
+        text = f"{OPEN}: the queue for training; `default` if the scheduler has none{seen}"
         return [*_comments(text), "queue:"]
     every = {fields.text(q, "metadata", "name"): fields.text(q, "status", "state") for q in survey.queues}
     told = ", ".join(f"{name} ({state or 'no state'})" for name, state in sorted(every.items()))
@@ -118,7 +120,7 @@ def _queue(survey: Survey) -> list[str]:
     if len(own) == 1 or (not own and "default" in every):
         chosen = own[0] if own else "default"
         return [*_comments(f"observed: queues {told}"), f"queue: {scalar(chosen)}"]
-    text = f"{OPEN}: the queue into which training is submitted; observed: {told or 'none'}"
+    text = f"{OPEN}: the queue for training; observed: {told or 'none'}"
     return [*_comments(text), "queue:"]
 
 
@@ -134,7 +136,7 @@ def _gpus(survey: Survey) -> list[str]:
         why = (
             "the nodes may not be read"
             if any(line.startswith("list nodes") for line in survey.refused)
-            else f"none of {len(survey.machines)} nodes offers a GPU resource that is known{seen}{by_label}"
+            else f"none of {len(survey.machines)} nodes offers a known GPU resource{seen}{by_label}"
         )
         text = f"{OPEN}: name of the GPU resource, and GPUs of every GPU node: {why}"
         return [*_comments(text), "gpu_resource:", "gpus_per_node:"]
@@ -151,7 +153,7 @@ def _gpus(survey: Survey) -> list[str]:
 
 def _count(counts: Mapping[int, Sequence[str]]) -> str:
     number = sum(len(nodes) for nodes in counts.values())
-    return f"{number} node{'' if number == 1 else 's'}"
+    return plurals.count(number, "node")
 
 
 def _some(nodes: Iterable[str], limit: int = 4) -> str:
@@ -165,8 +167,8 @@ def _some(nodes: Iterable[str], limit: int = 4) -> str:
 
 def _declared(survey: Survey) -> list[str]:
     lines = _comments(
-        "What follows has to be declared by whoever answers for the cluster: a value that was merely observed "
-        "yields no pass. Take the comment mark away and state what must hold; what stays a comment is not judged.",
+        "The owner of the cluster must declare what follows: a value that was only observed gives no pass. "
+        "Remove the comment mark and declare what must hold; a key that stays a comment is not judged.",
     )
     return [
         *lines,
@@ -185,17 +187,19 @@ def _declared(survey: Survey) -> list[str]:
 
 def _bounds() -> list[str]:
     return [
-        *_comments("Bounds, in seconds: how far apart the first and last bind of a gang may lie (GANG-007)."),
+        *_comments(
+            "Bounds, in seconds: the longest time between the first and last bind of a gang (GANG-007)."
+        ),
         "# bind_spread: 5",
         *_comments(
-            "How long a 'never' is watched at least: 5, or 3 periods of the scheduler if that is more.",
+            "The shortest time to watch a 'never': 5, or 3 scheduler periods if that is longer.",
         ),
         "# window: 5",
         "# scheduler_period: 1",
         *_comments(
-            "Floors of bandwidth and FLOP/s, the transport that collectives must use, how nodes align pods, and that "
-            "Kueue is there, are yours to declare too, in the sections fabric, mfu, numa and kueue: "
-            "docs/reference/profile.md has the keys. What is not declared is not judged.",
+            "Declare floors of bandwidth and FLOP/s, the transport of collectives, the NUMA alignment and Kueue "
+            "in the sections fabric, mfu, numa and kueue: docs/reference/profile.md has the keys. What is not "
+            "declared is not judged.",
         ),
     ]
 
@@ -209,8 +213,8 @@ def _policies(survey: Survey) -> list[str]:
     seen = ", ".join(f"{taint} ({count})" for taint, count in taints.most_common(4)) or "none"
     return [
         *_comments(
-            "Policies: may the suite put resources of its own on nodes (slots), and make namespaces; and what goes "
-            "onto every pod, such as tolerations, pull secrets and annotations.",
+            "Policies: whether the suite may put its own resources on nodes (slots) and make namespaces; and "
+            "additions to every pod, such as tolerations, pull secrets and annotations.",
             f"observed: taints of GPU nodes: {seen}",
         ),
         "# slots: true",
@@ -245,9 +249,9 @@ def _pools(survey: Survey) -> list[str]:
     seen = (
         f"observed: {label} is {survey.common(label)}"
         if label
-        else "observed: no label of a cloud tells pools apart"
+        else "observed: no label of a cloud separates pools"
     )
-    text = "Label that tells pools of nodes apart: nodes of one pool must be alike (INV-008)."
+    text = "Label that separates pools of nodes: nodes of one pool must be alike (INV-008)."
     return [*_comments(text, seen), f"# pool_label: {scalar(label) if label else 'example.com/pool'}"]
 
 

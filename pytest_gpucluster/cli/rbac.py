@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.cli import common
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, plurals
 
 if TYPE_CHECKING:
     import pytest
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 NAME = "gpucluster"
 
-DESCRIPTION = """Print the smallest roles with which a selection of the suite runs, as YAML for kubectl apply.
+DESCRIPTION = """Print the smallest roles that a selection of the suite needs, as YAML for kubectl apply.
 
-They are derived from what the selected scenarios declare. Where the profile names a namespace (key namespace, or
---namespace), what lies in it is granted there by a Role; otherwise a run makes a namespace of its own, whose name is
-not known beforehand, and all is granted by a ClusterRole. No cluster is touched.
+They are derived from the declarations of the selected scenarios. If the profile names a namespace (key namespace, or
+--namespace), a Role grants what lies in it; otherwise a run makes its own namespace, whose name is not known
+beforehand, and a ClusterRole grants everything. No cluster is touched.
 """
 
 EXITS = {0: "printed", **common.MISTAKE}
@@ -44,7 +44,7 @@ def parser() -> common.Parser:
     parser.add_argument(
         "--service-account",
         metavar="[NAMESPACE/]NAME",
-        help="also print this ServiceAccount and what binds the roles to it",
+        help="also print this ServiceAccount and its role bindings",
     )
     parser.add_argument("--name", metavar="NAME", default=NAME, help=f"name of the roles ({NAME})")
     common.add_cluster_options(parser, default="embedded")
@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     for word in (options.name, options.namespace, *(options.service_account or "").split("/", 1)):
         if word and names.safe_name(word) != word:
             raise common.CliError(
-                f"rbac: {word!r} is no name: lower case letters, digits and dashes, at most 63"
+                f"rbac: {word!r} is not a valid name: at most 63 lower case letters, digits and dashes"
             )
     profile = common.load_profile(options.cluster, options.profiles, options.set).profile
     chosen = selected(options.marks, options.words)
@@ -87,12 +87,12 @@ def _print(options: Any, profile: Any, chosen: Sequence["Requirement"], namespac
     )
     common.say(
         f"# {told or 'everything'} on {profile.name} (scheduler {profile.scheduler}): "
-        f"{_count(len(chosen), 'requirement')} from {_count(len(scenarios), 'scenario')}"
+        f"{plurals.count(len(chosen), 'requirement')} from {plurals.count(len(scenarios), 'scenario')}"
     )
     common.say(
-        f"# in the namespace {namespace}, which is there before the run"
+        f"# in the namespace {namespace}, which exists before the run"
         if namespace
-        else "# each run makes a namespace of its own and removes it"
+        else "# each run makes its own namespace and removes it"
     )
     common.say(yaml.safe_dump_all(documents, sort_keys=False, default_flow_style=False).rstrip())
 
@@ -138,10 +138,6 @@ def selected(marks: str, words: str) -> list["Requirement"]:
     if not collected.items:
         raise common.CliError(f"rbac: no requirement is selected by {_selection(marks, words)}")
     return collected.items
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class _Collected:

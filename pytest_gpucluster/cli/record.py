@@ -1,4 +1,4 @@
-"""`gpucluster record`: run one scenario on a cluster and keep what happened as a recording."""
+"""`gpucluster record`: run one scenario on a cluster and keep a recording of it."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from pytest_gpucluster.cli import common
 if TYPE_CHECKING:
     from pytest_gpucluster.requirement import Requirement
 
-DESCRIPTION = """Run one scenario of the suite on a cluster and write what happened as a recording: events.jsonl,
+DESCRIPTION = """Run one scenario of the suite on a cluster and write a recording of it: events.jsonl,
 responses.jsonl and manifest.yaml, as in fixtures/recorded. Names of nodes, of the run and of its namespace, uids,
-addresses and times are masked or numbered; what Secrets hold is replaced by how much it is.
+addresses and times are masked or numbered; contents of Secrets are replaced by their size.
 """
 
 EXAMPLES = """Example: gpucluster record scarce --cluster=kind --set scheduler=native --out recordings/scarce
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     loaded = common.load_profile(options.cluster, options.profiles, options.set)
     out = options.out or Path("recordings") / options.cluster / options.scenario
     if out.exists() and (not out.is_dir() or not {each.name for each in out.iterdir()} <= set(FILES)):
-        raise common.CliError(f"record: {out} is there and is no recording: name another folder with --out")
+        raise common.CliError(f"record: {out} exists but is not a recording: name another folder with --out")
     from pytest_gpucluster.scenario import offered
 
     if problem := offered.ask(loaded).problem:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pytest_gpucluster.cli import common
 
-DESCRIPTION = """Fold the journal of a run, also of one that was killed, write report.json, report.html, junit.xml and
-SHA256SUMS into its folder, and tell the answer. Where the folder was sealed before, its other files must be as they
-were, and its sums must be there: new sums would hide what was changed.
+DESCRIPTION = """Fold the journal of a run, even of a killed one, write report.json, report.html, junit.xml and
+SHA256SUMS into its folder, and print the answer. If the folder was sealed before, its other files must be
+unchanged and its sums must exist: new sums would hide changes.
 """
 
 
@@ -24,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
     from pytest_gpucluster.report import record, scope, seal, verify, whole, write
 
     if not (folder / record.JOURNAL).exists():
-        raise common.CliError(f"{folder} is no folder of a run: it has no {record.JOURNAL}")
+        raise common.CliError(f"{folder} is not the folder of a run: it has no {record.JOURNAL}")
     for name, what in _changed(folder.resolve()).items():
         if name not in seal.MADE:
             raise common.CliError(f"{folder / name}: {what}: the reports are not made again", verify.TAMPERED)
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     changed = verify.changed_evidence(folder, report)
     if changed:
         raise common.CliError(
-            f"the evidence is not that of the run: {changed[0]}: no answer", verify.TAMPERED
+            f"the evidence differs from the run's: {changed[0]}: no answer", verify.TAMPERED
         )
     common.say(f"digest: {whole.digest(folder)}")
     common.say(f"answer: {scope.banner(report)}")

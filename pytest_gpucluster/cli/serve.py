@@ -56,8 +56,8 @@ def parser() -> common.Parser:
         "--token-file",
         metavar="FILE",
         type=Path,
-        help='users beside the administrator, a line each: token,user,uid,"group,group" (the format of '
-        "kube-apiserver's --token-auth-file); the kubeconfig gets a context of each user's name",
+        help='users beside the administrator, one per line: token,user,uid,"group,group" (the format of '
+        "kube-apiserver's --token-auth-file); the kubeconfig gets one context per user",
     )
     parser.add_argument(
         "--set", metavar="PATH=VALUE", action="append", default=[], help="set a leaf of the profile"
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     options = parser().parse_args(arguments)
     if options.kubeconfig is not None and options.kubeconfig.exists():
-        raise common.CliError(f"--kubeconfig {options.kubeconfig}: exists, and is not overwritten")
+        raise common.CliError(f"--kubeconfig {options.kubeconfig}: exists and is not overwritten")
     from pytest_gpucluster import provider
     from pytest_gpucluster.provider.embedded import EmbeddedProvider
 

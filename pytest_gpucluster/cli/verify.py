@@ -1,4 +1,4 @@
-"""`gpucluster verify`: reach every verdict of a run again from its files alone."""
+"""`gpucluster verify`: decide every verdict of a run again from its files alone."""
 
 import re
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from pytest_gpucluster.report.verify import Verification
 
 DESCRIPTION = """Check every file in the folder of a run against its SHA-256, decide every row again from the evidence,
-make report, page and JUnit again from the journal, and tell the answer. No cluster is touched; links are not followed.
-A file that is missing, changed or added and a verdict that is not reached again are one line each. Requirements of a
-site's own are decided again by their module, named with --module; plain tests of a site are asserted, and not decided
+make report, page and JUnit again from the journal, and print the answer. No cluster is touched; links are not followed.
+Each missing, changed or added file and each verdict that is not reached again gets one line. A site's own
+requirements are decided again by their module, named with --module; a site's plain tests are asserted, not decided
 again.
 """
 EXITS = {
@@ -30,7 +30,7 @@ def parser() -> common.Parser:
     parser.add_argument(
         "--digest",
         metavar="SHA256",
-        help="the digest that the run told at its end: the folder must have the same",
+        help="the digest that the run printed at its end: the folder must have the same",
     )
     common.add_module_option(parser)
     return parser
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     from pytest_gpucluster.report import record, verify, write
 
     if not any((folder / name).exists() for name in (record.JOURNAL, record.REPORT, write.SUMS)):
-        raise common.CliError(f"{folder} is no folder of a run: it has no {record.JOURNAL}")
+        raise common.CliError(f"{folder} is not the folder of a run: it has no {record.JOURNAL}")
     if options.digest is not None and not _SHA256.fullmatch(options.digest):
         raise common.CliError(
             f"--digest {options.digest!r}: expected the 64 hexadecimal digits of the line `digest`"

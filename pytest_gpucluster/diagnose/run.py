@@ -83,7 +83,7 @@ def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) ->
             what = detector.__name__.replace("_", " ")
             broken = (
                 *broken,
-                f"the question '{what}' cannot read this evidence ({type(error).__name__}: {error})",
+                f"the check '{what}' cannot read this evidence ({type(error).__name__}: {error})",
             )
             continue
         suspects += [one for one in found if all(one.cause.text != known.cause.text for known in suspects)]
@@ -113,8 +113,8 @@ def _read_beside(s: Situation) -> tuple[str, ...]:
     ):
         return ()
     text = (
-        f"the dump was made for {told.get('kind')}/{told.get('name')} -n {told.get('namespace')}: of this job it has "
-        "only what room it takes, no log and no environment"
+        f"the dump was made for {told.get('kind')}/{told.get('name')} -n {told.get('namespace')}: of this job it "
+        "has only the resources, no log and no environment"
     )
     return (text,)
 
@@ -144,7 +144,9 @@ def _judged(
     alone = _alone(s) if judges else s.evidence
     if judges and len(s.others) > CROWD:
         judges = {row: judge for row, judge in judges.items() if row.partition("-")[0] in OWN}
-        broken.append(f"rows that compare jobs: there are {len(s.others)} others, more than are judged here")
+        broken.append(
+            f"rows that compare jobs: there are {len(s.others)} other jobs, more than are compared here"
+        )
     for row, judge in judges.items():
         evidence = alone if row.partition("-")[0] in OWN else s.evidence
         try:
@@ -285,7 +287,7 @@ def missing(s: Situation) -> tuple[str, ...]:
     absent_maps = sorted(name for name in wanted if s.object("ConfigMap", name, s.namespace) is None)
     if absent_maps:
         found.append(
-            f"ConfigMaps {wording.listed(absent_maps, 4)}: what pods take from them is not in the evidence"
+            f"ConfigMaps {wording.listed(absent_maps, 4)}: the values that pods take from them are missing"
         )
     reading = s.evidence.header.get("reading")
     found += [str(note) for note in reading] if isinstance(reading, list) else []

@@ -11,14 +11,14 @@ MOST = 4
 
 WORDS = {
     State.HEALTHY: "healthy",
-    State.STARTING: "starting: too young to be called stuck",
+    State.STARTING: "starting: too early to call it stuck",
     State.REFUSED: "waits or ended as it should; nothing is broken",
     State.TROUBLE: "in trouble",
     State.GONE: "deleted",
-    State.UNCLEAR: "not known to be well, and nothing that was looked at decides why",
+    State.UNCLEAR: "not known to be healthy, and nothing in the evidence decides why",
 }
 
-LIKELY_REFUSED = "waits or ended, as far as can be seen as it should"
+LIKELY_REFUSED = "waits or ended; as far as can be seen, as it should"
 """How a job is that is refused where the evidence does not decide why."""
 
 SURENESS = {Certainty.SURE: "", Certainty.LIKELY: "likely: ", Certainty.POSSIBLE: "possible: "}

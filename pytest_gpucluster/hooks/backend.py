@@ -80,7 +80,7 @@ class Reused:
             partial.replace(path)
         if path.is_file():
             return ingest.read(path)
-        text = f"the run {self.run_folder} holds no evidence of the scenario {scenario.name}"
+        text = f"the run {self.run_folder} has no evidence of the scenario {scenario.name}"
         return Evidence(
             (), header={"scenario": scenario.name, "problem": {"verdict": "inconclusive", "text": text}}
         )

@@ -9,7 +9,7 @@ from pytest_gpucluster.requirement import Requirement
 
 REASON = "budget"
 """First word of the reason in the record."""
-UNKNOWN = f"{REASON}: the test does not say what it takes: mark it needs(gpus=..., seconds=...)"
+UNKNOWN = f"{REASON}: the test does not declare its needs: mark it needs(gpus=..., seconds=...)"
 
 
 def keep(

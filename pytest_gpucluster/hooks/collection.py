@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.hooks import settings, state
+from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.requirement import AREAS, Requirement
 
 
@@ -181,9 +182,9 @@ def pytest_report_collectionfinish(
     count = len(state.selection_of(config).selected)
     source = told.sources.get("cluster", "default")
     own = len(state.selection_of(config).site_tests)
-    beside = f" and {own} test{'s' if own != 1 else ''} of the site's own" if own else ""
+    beside = f" and {plurals.count(own, 'test')} of the site's own" if own else ""
     lines = [
-        f"gpucluster: {count} requirement{'s' if count != 1 else ''}{beside} on cluster {told.cluster} ({source})",
+        f"gpucluster: {plurals.count(count, 'requirement')}{beside} on cluster {told.cluster} ({source})",
         *_taken(config),
         *_hidden(items),
         *settings.header_lines(run.loaded.overridden()),

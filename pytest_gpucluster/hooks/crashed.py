@@ -29,13 +29,11 @@ def sweep(folder: Path) -> list[str]:
     if cluster is None:
         if not report["scenarios"]:
             return []  # no cluster was had
-        return [
-            f"what a worker that died left on the cluster: where the cluster is, is not known any more; {hint}"
-        ]
+        return [f"objects of a dead worker remain on the cluster: its address is no longer known; {hint}"]
     lent = report["profile"]["values"].get("namespace")
     try:
         opened = connection.Connection.open(cluster.kubeconfig, cluster.context)
         swept = sweep_run(opened, run_id=names.safe_name(folder.name), namespace=lent)
     except errors.GpuClusterError as error:
-        return [f"what a worker that died left on the cluster: {' '.join(str(error).split())}; {hint}"]
+        return [f"objects of a dead worker remain on the cluster: {' '.join(str(error).split())}; {hint}"]
     return [f"{item}; {hint}" for item in swept.failed]

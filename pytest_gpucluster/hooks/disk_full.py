@@ -18,8 +18,8 @@ def line(error: OSError, folder: Path) -> str:
     where = error.filename or folder
     why = os.strerror(error.errno or 0)
     return (
-        f"gpucluster: {where}: {why}: the run ends here, since what it saw could not be kept; "
-        f"rows decided before stand in {folder / 'run.jsonl'}"
+        f"gpucluster: {where}: {why}: the run ends here, since its evidence could not be kept; rows decided "
+        f"before are in {folder / 'run.jsonl'}"
     )
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, plurals
 
 MARK = "needs"
 HELP = (
-    "needs(*capabilities, nodes=0, gpus=0, seconds=0, alone=False): gpucluster: what a test takes; it does not apply "
-    "where the profile declares no such capability, or the cluster has fewer GPU nodes or GPUs"
+    "needs(*capabilities, nodes=0, gpus=0, seconds=0, alone=False): gpucluster: what a test needs; it does not "
+    "apply if the profile declares no such capability, or the cluster has fewer GPU nodes or GPUs"
 )
 MOST = 10**9
 """The largest number that anybody means."""
@@ -63,8 +63,8 @@ class SiteNeeds:
         if not self.declared:
             return "not declared (mark needs)"
         words = list(self.capabilities)
-        words += [f"{self.nodes} GPU node{'s' if self.nodes != 1 else ''}"] if self.nodes else []
-        words += [f"{self.gpus} GPU{'s' if self.gpus != 1 else ''}"] if self.gpus else []
+        words += [plurals.count(self.nodes, "GPU node")] if self.nodes else []
+        words += [plurals.count(self.gpus, "GPU")] if self.gpus else []
         return ", ".join(words) or "nothing"
 
 
@@ -96,9 +96,7 @@ def of(item: pytest.Item) -> SiteNeeds:
         for name, value in mark.kwargs.items():
             words[name] = max(words.get(name, 0), _checked(item, name, value))
     if words["gpus"] and not words["seconds"]:
-        raise NeedsError(
-            f"{item.nodeid}: needs(gpus={words['gpus']}) does not say for how long: add seconds="
-        )
+        raise NeedsError(f"{item.nodeid}: needs(gpus={words['gpus']}) does not give a duration: add seconds=")
     return SiteNeeds(tuple(capabilities), **words, declared=True)
 
 

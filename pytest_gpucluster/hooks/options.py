@@ -11,7 +11,7 @@ from pytest_gpucluster.requirement import AREAS, Level
 LEVEL_MEANINGS = {
     Level.MUST: "a requirement that the cluster MUST meet",
     Level.SHOULD: "a requirement that the cluster SHOULD meet",
-    Level.CONTROL: "shows that the detector sees the documented failure on this very cluster",
+    Level.CONTROL: "shows that the detector sees the documented failure on this cluster",
 }
 
 

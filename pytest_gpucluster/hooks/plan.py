@@ -81,7 +81,7 @@ def _altogether(scenarios: Sequence[Any], profile: Any) -> Iterator[str]:
     effects = [
         f"works in the namespace {space}, which it leaves empty"
         if space
-        else "makes a namespace of its own for each worker and removes it"
+        else "makes its own namespace for each worker and removes it"
     ]
     gpus = max((each.gpus for each in needs), default=0)
     if gpus:
@@ -159,11 +159,11 @@ def _effect(needs: Any, profile: Any) -> str:
     if getattr(needs, "slot_nodes", 0):
         nodes = plurals.count(needs.slot_nodes, "node")
         effects.append(
-            f"adds a resource below {SLOT_PREFIX} to the status of {nodes}, which no other pod asks for"
+            f"adds a resource under {SLOT_PREFIX}, which no other pod requests, to the status of {nodes}"
         )
     own = _made_outside(needs)
     if own:
-        effects.append(f"makes and removes a {' and a '.join(dict.fromkeys(own))} of its own")
+        effects.append(f"makes and removes its own {' and '.join(dict.fromkeys(own))}")
     return "; ".join(effects) or "takes nothing from them"
 
 

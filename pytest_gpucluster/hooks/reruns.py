@@ -20,7 +20,7 @@ def check(config: pytest.Config, told: settings.Settings, items: Iterable[pytest
     source = told.sources.get("gate", "")
     if told.defects:
         raise pytest.UsageError(
-            f"{source}: a gate run judges the cluster as it is: leave out the planted defect {told.defects[0]}"
+            f"{source}: a gate run judges the cluster unchanged: leave out the planted defect {told.defects[0]}"
         )
     repeats = getattr(config.pluginmanager.getplugin(PLUGIN), "get_reruns_count", None)
     if repeats is None:
@@ -32,6 +32,6 @@ def check(config: pytest.Config, told: settings.Settings, items: Iterable[pytest
         count = repeats(item) if ours else None
         if count:
             raise pytest.UsageError(
-                f"{source}: a gate run decides each row once, and pytest-rerunfailures would repeat {name} "
+                f"{source}: a gate run decides each row once, but pytest-rerunfailures would repeat {name} "
                 f"up to {count} times: leave out --reruns and flaky marks, or run with -p no:rerunfailures"
             )

@@ -209,7 +209,7 @@ class Run:
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
         if self.settings.keep and provider.of(self.loaded).real:
             # On purpose, and all the same something that is not as the run found it.
-            left = [*left, f"all that {self.worker} made: kept on purpose (--gpucluster-keep)"]
+            left = [*left, f"everything that {self.worker} made: kept on purpose (--gpucluster-keep)"]
         with disk_full.telling(self.journal.path, left):
             self.journal.cleanup(left, _more(source.requests(), self._told))
         return left
@@ -331,14 +331,14 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
         raise pytest.UsageError(str(error)) from None
     if told.reuse is not None and not (told.reuse / backend.EVIDENCE_FOLDER).is_dir():
         raise pytest.UsageError(
-            f"--gpucluster-reuse: {told.reuse} is no folder of a run: it has no folder {backend.EVIDENCE_FOLDER}/"
+            f"--gpucluster-reuse: {told.reuse} is not the folder of a run: it has no folder {backend.EVIDENCE_FOLDER}/"
         )
     if told.reuse is not None:
         _check_unchanged(told.reuse, gate=told.gate)
     if told.keep and len(scenarios) > 1:
         # What one scenario leaves, such as the blocker that makes it scarce, would falsify the next.
         raise pytest.UsageError(
-            f"{told.sources['keep']}: keeps the objects of one scenario, {len(scenarios)} are selected "
+            f"{told.sources['keep']}: keeps the objects of one scenario, but {len(scenarios)} are selected "
             f"({', '.join(sorted(scenarios))}): select rows of one, such as with -k GANG-002"
         )
     if not told.plan:
@@ -377,7 +377,7 @@ def _check_writable(report_dir: Path, source: str) -> None:
     while not at.exists() and at != at.parent:
         at = at.parent
     if not at.is_dir():
-        raise pytest.UsageError(f"{source}: report folder {report_dir} cannot be made: {at} is no folder")
+        raise pytest.UsageError(f"{source}: report folder {report_dir} cannot be made: {at} is not a folder")
     if not os.access(at, os.W_OK | os.X_OK):
         raise pytest.UsageError(
             f"{source}: report folder {report_dir} is not writable: no permission in {at}"

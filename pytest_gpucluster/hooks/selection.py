@@ -65,7 +65,7 @@ def _of_markers(
         if word in known:
             continue
         if _ID.fullmatch(word):
-            yield f"-m {expression!r}: {word} is no marker; select a requirement with -k {word.upper()}"
+            yield f"-m {expression!r}: {word} is not a marker; select a requirement with -k {word.upper()}"
         elif nearest(word, ours, NEAR) or nothing_selected:
             yield f"-m {expression!r}: no test has a marker {word!r}{did_you_mean(word, ours, MARKERS)}"
 
@@ -98,8 +98,8 @@ def _of_id(config: pytest.Config, word: Word) -> str:
         # Not there to be left out; or left out by pytest with all files in which nothing failed.
         return ""
     if suites.complete() and row.id not in {declared.id for declared in REGISTRY}:
-        return f"{row.id} ({row.title}) is not built: it stands in the catalogue and has no test yet"
-    return f"{row.id} ({row.title}) is not among the requirements that were collected"
+        return f"{row.id} ({row.title}) is not built: it is in the catalogue but has no test yet"
+    return f"{row.id} ({row.title}) is not among the collected requirements"
 
 
 def _nearest_id(word: str) -> str | None:

@@ -88,11 +88,11 @@ class Settings:
                 found.append((("kind", key), value, self.sources[name]))
                 continue
             if not Path(value).is_dir():
-                raise pytest.UsageError(f"{self.sources[name]}: {value} is no folder")
+                raise pytest.UsageError(f"{self.sources[name]}: {value} is not a folder")
             inside = [each for each in ADDONS if (Path(value) / each).is_dir()]
             if not inside:
                 raise pytest.UsageError(
-                    f"{self.sources[name]}: {value} holds none of the folders {', '.join(ADDONS)}"
+                    f"{self.sources[name]}: {value} has none of the folders {', '.join(ADDONS)}"
                 )
             found += [
                 (("addons", each, "source"), str(Path(value) / each), self.sources[name]) for each in inside

@@ -62,10 +62,10 @@ class Shipped:
         what = (
             "the shipped suites are run beside testpaths"
             if self._beside
-            else "the shipped suites are run, and no test of the present folder"
+            else "the shipped suites are run, but no test of the present folder"
         )
         return (
-            f"gpucluster: a cluster and no path is named, so {what} "
+            f"gpucluster: a cluster but no path is named, so {what} "
             f"(to leave the suites out, name a path such as '.', or set {table.SUITES} = false)"
         )
 
@@ -142,7 +142,7 @@ def _folder(config: pytest.Config) -> Path:
     found = suites.location()
     if found is None:
         raise pytest.UsageError(
-            "a cluster and no path is named, but this installation of pytest-gpucluster has no suites: install it "
+            "a cluster but no path is named, and this installation of pytest-gpucluster has no suites: install it "
             f"again, name a path, or set {table.SUITES} = false"
         )
     folder, package = found
@@ -150,8 +150,8 @@ def _folder(config: pytest.Config) -> Path:
     # Installed, they have the name of a part of this package, which no other can hide.
     if "." not in package and hiding.is_file() and not folder.is_relative_to(hiding.parent.resolve()):
         raise pytest.UsageError(
-            f"the package {hiding.parent} has the name of the suites in {folder}, which cannot be imported beside "
-            "it: install pytest-gpucluster other than from a checkout, or name a path"
+            f"the package {hiding.parent} has the name of the suites in {folder}, which therefore cannot be "
+            "imported: install pytest-gpucluster other than from a checkout, or name a path"
         )
     return folder
 

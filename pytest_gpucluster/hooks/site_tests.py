@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gpucluster.hooks import disk_full, needs, settings, state
+from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.requirement import AREAS, Level, Verdict
 
 if TYPE_CHECKING:
@@ -106,9 +107,7 @@ def hidden(items: Iterable[pytest.Item]) -> list[str]:
         theirs = sorted(name for name in used if not _shipped(item, name))
         if theirs:
             where = item.nodeid.partition("::")[0]
-            lines[f"gpucluster: {where} uses a fixture {', '.join(theirs)} of its own, not the plugin's"] = (
-                None
-            )
+            lines[f"gpucluster: {where} uses its own fixture {', '.join(theirs)}, not the plugin's"] = None
     return list(lines)
 
 
@@ -127,8 +126,8 @@ def take(config: pytest.Config, items: Sequence[pytest.Item]) -> dict[str, SiteC
             raise pytest.UsageError(str(error)) from None
         if paths.setdefault(item.nodeid, item.path) != item.path:
             raise pytest.UsageError(
-                f"two tests have the node id {item.nodeid}: {paths[item.nodeid]} and {item.path}; let the root of the "
-                "project hold both (--rootdir)"
+                f"two tests have the node id {item.nodeid}: {paths[item.nodeid]} and {item.path}; choose a root "
+                "that contains both (--rootdir)"
             )
     if cases and not config.pluginmanager.hasplugin(PLUGIN):
         config.pluginmanager.register(SiteTests(), PLUGIN)
@@ -265,10 +264,14 @@ def check_needs(run: "Run", case: SiteCase) -> None:
     nodes = run.gpu_nodes()
     offered = sum(node.gpus for node in nodes)
     if len(nodes) < wanted.nodes:
-        raise NotApplicable(f"it needs {wanted.nodes} GPU nodes, {len(nodes)} of this cluster take pods")
+        raise NotApplicable(
+            f"it needs {plurals.count(wanted.nodes, 'GPU node')}, but {len(nodes)} of this cluster accept pods"
+        )
     if offered < wanted.gpus:
         resource = run.loaded.profile.gpu_resource
-        raise NotApplicable(f"it needs {wanted.gpus} {resource}, the nodes of this cluster offer {offered}")
+        raise NotApplicable(
+            f"it needs {wanted.gpus} {resource}, but the nodes of this cluster offer {offered}"
+        )
 
 
 def _note(case: SiteCase, report: pytest.TestReport, error: BaseException | None) -> None:

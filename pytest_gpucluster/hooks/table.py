@@ -86,8 +86,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "--gpucluster-max-gpu-seconds", "max_gpu_seconds", "number", None,
-        "Budget: run the cheapest scenarios first; rows beyond the budget are not run, are named, and "
-"make the run red",
+        "Budget: run the cheapest scenarios first; rows beyond it are named, not run, and make the run red",
         "N", "GPUCLUSTER_MAX_GPU_SECONDS",
     ),
     Option(

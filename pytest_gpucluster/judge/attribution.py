@@ -48,8 +48,8 @@ ABOUT: Mapping[str, str] = {
 
 FOREIGN = Cause(
     "another gate than the gang scheduler's admission refuses such Jobs here: a policy engine, a quota or a permission",
-    "exempt the namespace of the suite from that policy, or let the suite's Jobs meet it through the pod overlay of "
-    "the profile, and repeat: what the gang scheduler's own admission says was not seen",
+    "exempt the namespace of the suite from that policy, or make the suite's Jobs satisfy it through the pod "
+    "overlay of the profile, and repeat: the answer of the gang scheduler's own admission was not seen",
 )
 
 
@@ -156,16 +156,16 @@ def misattributed(one: Answer, *, schema: bool) -> str:
         schema: the schema may refuse it as well.
     """
     if one.volcano or (schema and one.component == SCHEMA):
-        return "" if one.to_the_point else f"{one.text}: that says nothing of what is wrong with it"
-    return f"{one.text}: that is not the gang scheduler's admission"
+        return "" if one.to_the_point else f"{one.text}: the message does not name what is wrong with the Job"
+    return f"{one.text}: this is not the gang scheduler's admission"
 
 
 def uncontrolled(case: str, one: Answer, control: Answer | None) -> str:
     """Return why a case has no control, "" where the same object with the wrong thing right was accepted."""
     if control is None:
-        return f"nothing shows that the Job of {case} is accepted with the one wrong thing right"
+        return f"nothing shows that the Job of {case} is accepted with its one fault corrected"
     if not control.accepted:
-        return f"the Job of {case} was refused with the one wrong thing right, too: {control.text}"
+        return f"the Job of {case} was refused even with its one fault corrected: {control.text}"
     if control.request != one.request:
         return f"the control of {case} asked for something else: {control.request}, not {one.request}"
     return ""

@@ -33,7 +33,7 @@ def ran(evidence: Evidence, given: subjects.Given, gang: Gang) -> tuple[bool, st
     stuck = [(pod, why) for pod in gen.bound_members if (why := never_ran(pod))]
     if stuck:
         pod, why = stuck[0]
-        return False, f"was placed and did not run ({pod.where}: {why})"
+        return False, f"was placed but did not run ({pod.where}: {why})"
     if len({pod.slot for pod in gen.members if seen_running(pod)}) >= gen.minimum:
         return True, "ran"
     idle = [pod for pod in gen.bound_members if not seen_running(pod)]
@@ -43,7 +43,7 @@ def ran(evidence: Evidence, given: subjects.Given, gang: Gang) -> tuple[bool, st
     if seen > limit - subjects.LATE and any(pod.running is not None for pod in pods(evidence)):
         return (
             False,
-            f"was placed, and {wording.listed([pod.name for pod in idle], 3)} did not start for {seen:.0f} s",
+            f"was placed, but {wording.listed([pod.name for pod in idle], 3)} did not start for {seen:.0f} s",
         )
     return True, "was placed whole"
 

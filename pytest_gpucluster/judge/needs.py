@@ -227,20 +227,20 @@ def _record(evidence: Evidence, given: subjects.Given, needs: Needs) -> Iterator
         key for key in needs.given if key not in given
     ]
     if absent:
-        yield f"what judges are told lacks {wording.listed(absent)}"
+        yield f"the evidence for judges lacks {wording.listed(absent)}"
     if not evidence.notes("end"):
-        yield "the evidence ends before the scenario came to its end"
+        yield "the evidence ends before the scenario"
     words = [str(note.data.get("note")) for note in evidence.notes()]
     marks = [word for word in words if word.startswith("window-")]
     if marks != ["window-begin", "window-end"] * (len(marks) // 2):
         yield "a window has only one of its two ends"
     for either in needs.notes:
         if not set(either.split("|")) & set(words):
-            yield f"the driver's word `{either.replace('|', '` or `')}` is not there"
+            yield f"the driver's word `{either.replace('|', '` or `')}` is missing"
     told = Counter(_who(one) for members in fields.sub(given, "roles").values() for one in members)
     noted = Counter(_who(note.data) for note in evidence.notes("submitted"))
     for kind, name in (told - noted) | (noted - told):
-        yield f"{kind}/{name} was submitted by one part of the driver's record, and not by another"
+        yield f"{kind}/{name} is submitted in one part of the driver's record but not in another"
     yield from _answers(evidence)
 
 
@@ -258,7 +258,7 @@ def _answers(evidence: Evidence) -> Iterator[str]:
     for word, taken in (("submitted", True), ("refused", False)):
         noted = Counter(str(note.data.get("kind")) for note in evidence.notes(word))
         for kind in (noted - asked[taken]) | (asked[taken] - noted):
-            yield f"{kind} was {word} {noted[kind]} times, and so answered {asked[taken][kind]} times"
+            yield f"{kind} was {word} {noted[kind]} times, but answered {asked[taken][kind]} times"
 
 
 def _objects(evidence: Evidence, given: subjects.Given, seen: Look, needs: Needs) -> Iterator[str]:
@@ -270,19 +270,19 @@ def _objects(evidence: Evidence, given: subjects.Given, seen: Look, needs: Needs
             yield f"{gang.title} has minAvailable {stated[-1]}, and was submitted with {asked}"
     for kind, name, uid in seen.members:
         if uid and not evidence.history(uid):
-            yield f"{kind}/{name} was submitted and never seen"
+            yield f"{kind}/{name} was submitted but never seen"
     for gang in seen.gangs:
         slots = {pod.slot for pod in gang.pods}
         if slots and len(slots) < gang.size:
             yield f"{gang.title}: {wording.part(len(slots), gang.size)} members were seen"
         counted = max((_counted(line, gang.kind) for line in evidence.history(gang.uid)), default=0)
         if counted > len(gang.pods):
-            yield f"{gang.title}: it counts {counted} pods, and {len(gang.pods)} were seen"
+            yield f"{gang.title}: it counts {wording.count(counted, 'pod')}, but {len(gang.pods)} were seen"
         if gang.kind == names.VC_JOB and not gang.groups:
             yield f"{gang.title}: its PodGroup was never seen"
         strays = [pod.name for pod in gang.pods if gang.job is not None and not fields.owner(pod.last)]
         if strays:
-            yield f"{strays[0]} goes as a member of {gang.title}, which does not own it"
+            yield f"{strays[0]} is labelled as a member of {gang.title}, which does not own it"
     yield from (f"no {kind} was seen" for kind in _seen(needs, seen.gangs) if not evidence.of_kind(kind))
     yield from _spoken_of(evidence, seen)
 
@@ -316,10 +316,10 @@ def _spoken_of(evidence: Evidence, seen: Look) -> Iterator[str]:
         if line.t > told_by:
             continue
         if gang is not None and made and made["pod"] not in {pod.name for pod in gang.pods}:
-            yield f"{line.key} speaks of Pod/{made['pod']}, which was never seen"
+            yield f"{line.key} refers to Pod/{made['pod']}, which was never seen"
         ours = any(space == at and name.startswith(f"{title}-") for at, title in titles)
         if ours and uid and line.t <= seen.end and kind in seen.kinds and not evidence.history(uid):
-            yield f"{line.key} speaks of {kind}/{name} of uid {uid}, which was never seen"
+            yield f"{line.key} refers to {kind}/{name} of uid {uid}, which was never seen"
 
 
 def _watches(evidence: Evidence, seen: Look, needs: Needs) -> Iterator[str]:
@@ -387,7 +387,7 @@ def _logs(evidence: Evidence, seen: Look) -> Iterator[str]:
     pods = {line.name for uid in seen.pods for line in evidence.history(uid)[:1]}
     for pod, container in sorted(noted ^ there):
         if pod in pods:
-            yield f"{pod}: the log of container {container} is not there whole"
+            yield f"{pod}: the log of container {container} is incomplete"
 
 
 def _place(line: Line) -> tuple[str, str]:

@@ -14,8 +14,9 @@ IMAGE = Cause(
     "check the image name and pull secrets of the profile, and that the node can pull",
 )
 QUOTA = Cause(
-    "a ResourceQuota of the namespace stops the creation of members; it counts pods that wait like those that run",
-    "raise the ResourceQuota above what all members ask for, or run where there is none: the queue limits what runs",
+    "a ResourceQuota of the namespace stops the creation of members; it counts waiting pods like running ones",
+    "raise the ResourceQuota above what all members ask for, or run in a namespace without one: the queue "
+    "limits what runs",
 )
 NOT_CREATED = Cause(
     "the API server refuses the pods that the Job's controller creates",
@@ -29,11 +30,11 @@ REJECTED = Cause(
     "read `kubectl describe pod`: reason and message of the pod's status",
 )
 EVICTION = Cause(
-    "the eviction was refused: by permission (403), or by a PodDisruptionBudget (429)",
-    "grant `create` on pods/eviction, and leave the suite's namespace without PodDisruptionBudgets",
+    "the eviction was refused: the permission is missing (403), or a PodDisruptionBudget forbids it (429)",
+    "grant `create` on pods/eviction, and keep PodDisruptionBudgets out of the suite's namespace",
 )
 COMMANDS = Cause(
-    "the command was refused: by permission (403), or its API is not there (404)",
+    "the command was refused: the permission is missing (403), or its API does not exist (404)",
     "grant `create` on commands.bus.volcano.sh, and install the CRDs of Volcano",
 )
 
@@ -122,4 +123,6 @@ def _taken(evidence: Evidence, case: str, name: str, cause: Cause) -> Presuppose
             name, held=False, observed=text, causes=(cause,), evidence=(refused[0].key,)
         )
     keys = tuple(line.key for line in answers[:2])
-    return wording.presupposed(name, held=True, observed=f"{len(answers)} requests were taken", evidence=keys)
+    return wording.presupposed(
+        name, held=True, observed=f"{len(answers)} requests were accepted", evidence=keys
+    )

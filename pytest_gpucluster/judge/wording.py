@@ -21,48 +21,48 @@ WRONG_SCHEDULER = Cause(
     "template or set the same there",
 )
 NO_GANG_PLUGIN = Cause(
-    "the scheduler does not apply the gang rule: its configuration has no gang plugin, or the gang's PodGroup was "
-    "not the one that it read",
+    "the scheduler does not apply the gang rule: its configuration has no gang plugin, or it did not read the "
+    "gang's PodGroup",
     "put the gang plugin into the first tier of volcano-scheduler.conf (kubectl -n volcano-system get configmap "
     "volcano-scheduler-configmap -o yaml) and restart or reload the scheduler",
 )
 NATIVE_NOT_ASKED = Cause(
-    "no PodGroup of Kubernetes stands for the gang: the feature gates GenericWorkload and WorkloadWithJob are off, so "
-    "that the fields which ask for a gang are dropped without a word, or nothing asked for it",
+    "the gang has no Kubernetes PodGroup: the feature gates GenericWorkload and WorkloadWithJob are off, so the "
+    "gang fields are silently dropped, or nothing asked for a gang",
     "switch both gates on in kube-apiserver, kube-controller-manager and kube-scheduler, serve "
-    "scheduling.k8s.io/v1beta1, and state spec.scheduling.schedulingPolicy.gang.minCount on the Job",
+    "scheduling.k8s.io/v1beta1, and set spec.scheduling.schedulingPolicy.gang.minCount on the Job",
 )
 NATIVE_BASIC = Cause(
     "the PodGroup has the basic policy, by which pods are placed one at a time; its condition Scheduled proves nothing",
-    "state spec.scheduling.schedulingPolicy.gang.minCount on the Job (or on the PodGroup): without it the Job "
+    "set spec.scheduling.schedulingPolicy.gang.minCount on the Job (or on the PodGroup): without it the Job "
     "controller makes a PodGroup of the basic policy",
 )
 NATIVE_NOT_HELD = Cause(
-    "kube-scheduler does not hold the PodGroup to its minCount: its feature gate GenericWorkload is off, or its "
+    "kube-scheduler does not enforce the PodGroup's minCount: its feature gate GenericWorkload is off, or its "
     "configuration has the plugin GangScheduling disabled",
     "start kube-scheduler with --feature-gates=GenericWorkload=true and without disabling the plugin GangScheduling",
 )
 QUOTA_ABOVE = Cause(
-    "Kueue admits a Job by quota and does not look at nodes, so that a gang is half placed where quota exceeds what "
-    "the nodes have free; or the Job ran outside quota, since Kueue's webhooks are absent",
+    "Kueue admits a Job by quota and ignores the nodes, so a gang is half placed if the quota exceeds the nodes' "
+    "free resources; or the Job ran outside the quota, since Kueue's webhooks are absent",
     "make the ClusterQueue's nominalQuota no larger than what the nodes can give, check that Kueue's webhook "
-    "configurations are there, or let topology-aware scheduling or a native gang (spec.scheduling of the Job) hold it",
+    "configurations exist, or use topology-aware scheduling or a native gang (spec.scheduling of the Job)",
 )
 SCATTERED = Cause(
-    "every pod belongs to a PodGroup of its own with minMember 1: whoever made the pods never told the scheduler "
-    "of the gang",
+    "every pod belongs to a PodGroup of its own with minMember 1: the controller that made the pods did not "
+    "declare the gang to the scheduler",
     "switch on gang scheduling in the operator (its gang scheduler option set to volcano), or submit a Volcano Job",
 )
 NO_ROOM = Cause(
     "the cluster has no room for all members at once",
-    "add nodes, free what holds them, or lower minAvailable to what fits",
+    "add nodes, free what occupies it, or lower minAvailable to what fits",
 )
 SCHEDULER_SILENT = Cause(
-    "no scheduler looks at the PodGroup: it has no phase and nothing was said about it",
+    "no scheduler handles the PodGroup: it has no phase and no scheduler reported about it",
     "check that the Volcano scheduler runs and answers (kubectl -n volcano-system get pods; its log)",
 )
 NOT_INSTALLED = Cause(
-    "the declared gang scheduler is not, or not wholly, installed",
+    "the declared gang scheduler is missing or only partly installed",
     "install Volcano (its CRDs, vc-scheduler, vc-controller-manager and the admission with its webhook "
     "configurations) and wait for the queue `default` to be Open",
 )
@@ -183,20 +183,22 @@ def causes_of_half(half: Half, declared: str = "") -> tuple[Cause, ...]:
 def _short(group: owners.GroupStory, needed: int) -> Cause:
     if group.native:
         return Cause(
-            f"the PodGroup says minCount {group.minimum} where the gang needs {needed}",
+            f"the PodGroup has minCount {group.minimum}, but the gang needs {needed}",
             "make minCount of the Job's spec.scheduling equal to its parallelism",
         )
     return Cause(
-        f"the PodGroup says minMember {group.minimum} where the gang needs {needed}",
-        "make minAvailable of the Job equal to the sum of its replicas, and let the admission default it",
+        f"the PodGroup has minMember {group.minimum}, but the gang needs {needed}",
+        "make minAvailable of the Job equal to the sum of its replicas, or let the admission set it",
     )
 
 
 def describe_half(half: Half) -> str:
     """Return one half placement in a few words, with numbers and nodes."""
     nodes = listed([f"{pod.name} on {pod.node}" for pod in half.members[:MANY]], 4)
-    rest = listed([pod.name for pod in half.missing], 4) if half.missing else "members that were never made"
-    over = "still so when the evidence ends" if half.open else f"until t={half.end:.2f} s"
+    rest = (
+        listed([pod.name for pod in half.missing], 4) if half.missing else "members that were never created"
+    )
+    over = "until the evidence ends" if half.open else f"until t={half.end:.2f} s"
     text = (
         f"{half.gang.title} had {part(half.held, half.generation.minimum)} members bound for {half.seconds:.1f} s "
         f"from t={half.start:.2f} s, {over}: {nodes}; not bound: {rest}"

@@ -33,7 +33,7 @@ def figures_of(report: Any, name: str) -> dict[str, Any]:
     """
     rows = report.get("requirements") if isinstance(report, Mapping) else None
     if not isinstance(rows, list) or not isinstance(report.get("run"), Mapping):
-        raise BaselineError(f"{name}: is no report of a run")
+        raise BaselineError(f"{name}: is not a report of a run")
     verdicts = {str(row.get("id")): str(row.get("verdict")) for row in rows if isinstance(row, Mapping)}
     found: dict[str, Any] = {}
     refused = []
@@ -54,7 +54,7 @@ def figures_of(report: Any, name: str) -> dict[str, Any]:
         found[part] = dict(facts)
     if not found:
         why = f": {', '.join(refused)}" if refused else ""
-        raise BaselineError(f"{name}: has no figures of MFU-001, MFU-002 or FAB-006 that were accepted{why}")
+        raise BaselineError(f"{name}: has no accepted figures of MFU-001, MFU-002 or FAB-006{why}")
     run = report["run"]
     day = str(run.get("started") or "an unknown day").partition("T")[0]
     origin = f"{name}, run {run.get('id') or '?'} of {day}"
@@ -72,5 +72,5 @@ def read(path: pathlib.Path) -> dict[str, Any]:
     except OSError as error:
         raise BaselineError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        raise BaselineError(f"{path}: is no JSON") from None
+        raise BaselineError(f"{path}: is not valid JSON") from None
     return figures_of(report, path.name)

@@ -105,9 +105,9 @@ class Shape:
         """Return the shape in a few words."""
         words = [f"{self.nodes} x {self.gpus} GPUs"]
         if self.by_nics and self.nics is not None and self.nic_gbps is not None:
-            words.append(f"{self.nics} x {self.nic_gbps:g} Gbit/s a node")
+            words.append(f"{self.nics} x {self.nic_gbps:g} Gbit/s per node")
         if not self.by_nics and self.link_gbs is not None:
-            words.append(f"{self.link_gbs:g} GB/s a GPU")
+            words.append(f"{self.link_gbs:g} GB/s per GPU")
         return ", ".join(words)
 
 
@@ -170,9 +170,9 @@ class Floor:
     def implausible(self) -> str:
         """Return why a figure may not be compared with it, "" where nothing speaks against that."""
         if self.shape is None:
-            return "it does not say for how many nodes and GPUs it holds"
+            return "it does not state its number of nodes and GPUs"
         if self.shape.lacking():
-            return f"it does not say {' and '.join(self.shape.lacking())}"
+            return f"it does not state {' and '.join(self.shape.lacking())}"
         top, wires = ceiling(self.collective, self.shape), self.shape.wires
         if top is None or wires is None:
             return "its collective or its number of ranks has no bus bandwidth"
@@ -180,10 +180,10 @@ class Floor:
             return f"{self.busbw:g} GB/s is more than the wires carry ({top:.4g})"
         least = min(wires, top) * LEAST_SHARE
         if self.busbw < least:
-            text = f"{self.busbw:g} GB/s is so little that sockets reach it"
+            text = f"{self.busbw:g} GB/s is so low that sockets reach it"
             return f"{text} (the wires carry {top:.4g}, a floor needs {least:.3g})"
         if not self.origin:
-            return "it does not say where it comes from"
+            return "it does not state its origin"
         return ""
 
 

@@ -60,7 +60,7 @@ def numbers(
     wrong += [name for name in least if (found := samples.number(data.get(name))) is None or found < 0]
     wrong += [name for name in whole if not _whole(data.get(name))]
     listed = ", ".join(f"{name} is {data.get(name)!r}" for name in wrong)
-    return f"is no measurement: {listed}" if listed else ""
+    return f"is not a measurement: {listed}" if listed else ""
 
 
 def _whole(value: object) -> bool:
@@ -86,8 +86,8 @@ def accuracy(data: Mapping[str, Any], allowed: float) -> str:
         return ""
     text = f"is wrong by {data.get('error')!r} of its largest element"
     if right is True:
-        return f"{text}, {allowed:.3g} is allowed, and is told to be right"
-    return text if right is False else f"{text}, and nobody says that it is right"
+        return f"{text}, more than the allowed {allowed:.3g}, but is reported as right"
+    return text if right is False else f"{text}, and is not reported as right"
 
 
 def wrong(data: Mapping[str, Any], allowed: float) -> bool:
@@ -116,7 +116,7 @@ def product(data: Mapping[str, Any]) -> list[str]:
     inverse = {name: 1 / float(speeds[other]) for name, other in turned.items()}
     if not mean > 0 or not _fits(1 / mean, inverse, windows):
         found.append(
-            f"{count} of 2 x {n}^3 in {seconds:g} s are {mean:.4g} TFLOP/s, told are {speeds['min']:g} to "
+            f"{count} of 2 x {n}^3 in {seconds:g} s are {mean:.4g} TFLOP/s, but reported are {speeds['min']:g} to "
             f"{speeds['max']:g}, with a median of {speeds['median']:g}"
         )
     found += _clocks(seconds, float(data["wall"]))
@@ -144,7 +144,8 @@ def training(data: Mapping[str, Any], size: flops.Decoder, batch: int) -> list[s
         "tflops_causal": speed * size.per_token(causal=True) / 1e12,
     }
     found = [
-        f"{steps} steps of {batch} x {size.seq} tokens in {wall:g} s: {right:.4g} {name}, told is {data[name]:g}"
+        f"{steps} steps of {batch} x {size.seq} tokens in {wall:g} s: {right:.4g} {name}, but "
+        f"{data[name]:g} is reported"
         for name, right in rights.items()
         if not _same(data[name], right)
     ]
@@ -155,8 +156,8 @@ def training(data: Mapping[str, Any], size: flops.Decoder, batch: int) -> list[s
     found += _clocks(seconds, wall)
     if not _fits(seconds / steps, step, steps):
         found.append(
-            f"the mean of the steps is {seconds / steps:.4g} s, told are {step['min']:g} to {step['max']:g} s, with a "
-            f"median of {step['median']:g}"
+            f"the mean of the steps is {seconds / steps:.4g} s, but reported are {step['min']:g} to "
+            f"{step['max']:g} s, with a median of {step['median']:g}"
         )
     found += _steadiness(data, step)
     found += _parts(data, float(step["max"]))
@@ -169,7 +170,7 @@ def _parts(data: Mapping[str, Any], longest: float) -> list[str]:
     took = [(name, one / 1e3 / STREAMS) for part in in_ms for name, one in _known(part)]
     took += _known(_mapping(data.get("parts_s")))
     found = [
-        f"{name} takes {one:g} s of a step, the longest took {longest:g} s"
+        f"{name} takes {one:g} s of a step, but the longest step took {longest:g} s"
         for name, one in took
         if one > longest * (1 + HOST_SHARE)
     ]
@@ -178,7 +179,7 @@ def _parts(data: Mapping[str, Any], longest: float) -> list[str]:
         samples.number(_mapping(data.get("device")).get("gib")),
     )
     if most is not None and there is not None and most > there * (1 + SLACK):
-        found.append(f"{most:g} GiB were used of {there:g}")
+        found.append(f"{most:g} GiB of {there:g} were used")
     return found[:2]
 
 
@@ -191,11 +192,11 @@ def _model(data: Mapping[str, Any], size: flops.Decoder) -> list[str]:
     counts = _mapping(data.get("flop_per_token"))
     rights = {
         "the weights": (data.get("weights"), size.weights),
-        "FLOPs of a token for the weights": (counts.get("weights"), 6 * size.multiplying),
-        "FLOPs of a token for attention": (counts.get("attention"), size.per_token() - 6 * size.multiplying),
+        "FLOPs per token for the weights": (counts.get("weights"), 6 * size.multiplying),
+        "FLOPs per token for attention": (counts.get("attention"), size.per_token() - 6 * size.multiplying),
     }
     return [
-        f"{what} are told as {told!r}, by formula {right}"
+        f"{what} are reported as {told!r}, but the formula gives {right}"
         for what, (told, right) in rights.items()
         if told != right
     ]
@@ -207,7 +208,8 @@ def smoke(data: Mapping[str, Any], world: int) -> list[str]:
     share = data.get("documented_by_right")
     if share is not None and not _same(share, 2 / world):
         found.append(
-            f"the documented formula is told to give {share!r} of the truth on {world} ranks, it is 2/{world}"
+            f"the documented formula is reported to give {share!r} of the true value on {world} ranks, but "
+            f"it gives 2/{world}"
         )
     return found
 
@@ -225,7 +227,7 @@ def mean_of(data: Mapping[str, Any]) -> str:
     known = {name: value for name in TIMES if (value := samples.number(data.get(name))) is not None}
     mean, count = samples.number(data.get("mean")), data.get("iters")
     if mean is None or not _whole(count) or any(name not in known for name in TIMES[:-1]):
-        return "tells no mean with percentiles"
+        return "reports no mean with percentiles"
     return _mean_of(known, mean, int(count or 0))
 
 
@@ -244,7 +246,7 @@ def _times(data: Mapping[str, Any]) -> str:
         times["max"] = samples.number(data["max"])
     for name, value in times.items():
         if value is None or value <= 0:
-            return _below_its_least(times, name) or f"has {name} {data.get(name)!r}: no time"
+            return _below_its_least(times, name) or f"has {name} {data.get(name)!r}, which is not a time"
     known = {name: value for name in TIMES if (value := times.get(name)) is not None}
     for (before, less), (name, more) in itertools.pairwise(known.items()):
         if more < less - ROUNDED_US:
@@ -270,14 +272,14 @@ def _mean_of(known: Mapping[str, float], mean: float, count: int) -> str:
     lows = [known[name] for name in ("min", "p50", "p90", "p99")]
     least = sum(many * low for many, low in zip(from_it, lows, strict=True)) / count
     if mean < least * (1 - SLACK) - TICK_US:
-        return f"has a mean of {mean:g} us, its percentiles need one of {least:g} us at least"
+        return f"has a mean of {mean:g} us, but its percentiles need at least {least:g} us"
     most = known.get("max") if up_to_it[-1] else known["p99"]
     if most is None:
         return ""
     highs = [known["p50"], known["p90"], known["p99"], most]
     top = sum(many * high for many, high in zip(up_to_it, highs, strict=True)) / count
     if mean > top * (1 + SLACK) + TICK_US:
-        return f"has a mean of {mean:g} us, its percentiles allow one of {top:g} us at most"
+        return f"has a mean of {mean:g} us, but its percentiles allow at most {top:g} us"
     return ""
 
 
@@ -289,15 +291,15 @@ def _rates(name: str, data: Mapping[str, Any], world: int) -> str:
     told, right = samples.number(data.get("busbw")), collective.bus_bandwidth(name, world, size, mean / 1e6)
     if right is None or told is None or not _near(told, right):
         shown = "nothing" if right is None else f"{right:.4g} GB/s"
-        return f"tells {data.get('busbw')} GB/s where {mean:g} us and a world of {world} give {shown}"
+        return f"reports {data.get('busbw')} GB/s, but {mean:g} us and a world of {world} give {shown}"
     rate, own = samples.number(data.get("algbw")), collective.algorithm_bandwidth(size, mean / 1e6)
     if rate is None or own is None or not _near(rate, own):
         return (
-            f"tells an algorithm bandwidth of {data.get('algbw')} GB/s where its time gives {own or 0.0:.4g}"
+            f"reports an algorithm bandwidth of {data.get('algbw')} GB/s, but its time gives {own or 0.0:.4g}"
         )
     factor, true = samples.number(data.get("factor")), collective.factor(name, world)
     if factor is None or true is None or not math.isclose(factor, true, abs_tol=ROUNDED):
-        return f"tells a factor of {data.get('factor')} where a world of {world} has {true or 0.0:.4g}"
+        return f"reports a factor of {data.get('factor')}, but a world of {world} has {true or 0.0:.4g}"
     return ""
 
 
@@ -320,12 +322,12 @@ def gauges(data: Mapping[str, Any]) -> list[str]:
             continue
         three = samples.finite(values) if isinstance(values, list) else []
         if len(three) != 3 or sorted(three) != three:
-            found.append(f"{name} is {values!r}, which is no least, middle and largest one")
+            found.append(f"{name} is {values!r}, which is not a minimum, middle and maximum")
     clock, top = _last(data.get("sm_mhz")), samples.number(data.get("max_sm_mhz"))
     if clock is not None and (clock <= 0 or (top is not None and clock > top * (1 + SLACK))):
-        found.append(f"a clock of {clock:g} MHz where the largest is {data.get('max_sm_mhz')!r}")
+        found.append(f"a clock of {clock:g} MHz, but the maximum is {data.get('max_sm_mhz')!r}")
     if top is not None and top > FASTEST_MHZ:
-        found.append(f"a largest clock of {top:g} MHz")
+        found.append(f"a maximum clock of {top:g} MHz")
     board, watts = samples.number(data.get("default_limit_w")), _last(data.get("watts"))
     for what, value in (("draws", watts), ("may draw", samples.number(data.get("limit_w")))):
         if board is not None and value is not None and value > OVER_LIMIT * board:
@@ -371,7 +373,7 @@ def _steadiness(data: Mapping[str, Any], spread: Mapping[str, Any]) -> list[str]
     """Return whether values vary by more than their least and largest one allow."""
     cv, widest = float(data["cv"]), (float(spread["max"]) / float(spread["min"]) - 1) / 2
     if cv > widest * (1 + SLACK) + ROUNDED:
-        return [f"a variation of {cv:g} where {spread['min']:g} to {spread['max']:g} allow {widest:.4g}"]
+        return [f"a variation of {cv:g}, but {spread['min']:g} to {spread['max']:g} allow {widest:.4g}"]
     return []
 
 

@@ -115,7 +115,7 @@ def look_up(name: str, units: int | None = None, parts: Iterable[Part] | None = 
     plain = normalise(name)
     for pattern, why in (
         (_SLICE, "a slice of a GPU (MIG): the peak of a whole one does not apply"),
-        (_SHARED, "a GPU that several pods share: its peak is not one pod's"),
+        (_SHARED, "a GPU shared by several pods: its peak does not apply to one pod"),
         (_VIRTUAL, "a virtual GPU: the peak of a whole one does not apply"),
     ):
         if pattern.search(plain):
@@ -127,7 +127,7 @@ def look_up(name: str, units: int | None = None, parts: Iterable[Part] | None = 
         if part.units is not None and units is not None and units < part.units:
             return Found(None, f"{units} of {part.units} multiprocessors: a slice of {part.name}")
         return Found(part, form=_form(part, plain), certain=any(hit not in part.weak for hit in hits))
-    return Found(None, f"no peak is known of {name!r}" if plain else "the GPU has no name")
+    return Found(None, f"no peak is known for {name!r}" if plain else "the GPU has no name")
 
 
 def _form(part: Part, plain: str) -> str:

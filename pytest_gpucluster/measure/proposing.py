@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.measure import floors, peaks, samples
+from pytest_gpucluster.plain import plurals
 
 LEAST_SPREAD = 0.02
 """Healthy GPUs differ by so much in any run: a smaller bound would fail them."""
@@ -30,12 +31,12 @@ def profile(reports: Sequence[Mapping[str, Any]], margin: float) -> dict[str, An
     origins = [str(one.get("origin")) for one in reports]
     for part in ("products", "training", "bandwidth"):
         _alike(part, reports, origins)
-    runs = f"{len(reports)} run{'s' if len(reports) > 1 else ''}"
+    runs = plurals.count(len(reports), "run")
     origin = f"{1 - margin:g} of the lowest in {runs}: {'; '.join(origins)}"
     mfu = {**_products(reports, margin, origin), **_training(reports, margin, origin)}
     fabric = _bandwidth(reports, margin, origin)
     if not mfu and not fabric:
-        raise ProposalError("the reports hold no figure of a GPU: floors are not made of what CPUs do")
+        raise ProposalError("the reports have no figure of a GPU: floors are not made from figures of CPUs")
     return {**({"mfu": mfu} if mfu else {}), **({"fabric": fabric} if fabric else {})}
 
 
@@ -53,7 +54,7 @@ def _alike(part: str, reports: Sequence[Mapping[str, Any]], origins: Sequence[st
         if shape != first and isinstance(shape, Mapping) and isinstance(first, Mapping):
             key = next((key for key in {**first, **shape} if first.get(key) != shape.get(key)), "?")
             raise ProposalError(
-                f"figures of {part} are of different nodes: {key} is {first.get(key)!r} in {shapes[0][1]} and "
+                f"figures of {part} come from different nodes: {key} is {first.get(key)!r} in {shapes[0][1]} and "
                 f"{shape.get(key)!r} in {origin}"
             )
 
@@ -92,7 +93,9 @@ def _training(reports: Sequence[Mapping[str, Any]], margin: float, origin: str) 
         return {}
     for other in trained[1:]:
         if other.get("size") != trained[0].get("size"):
-            raise ProposalError("figures of training are of different models: propose from runs of one size")
+            raise ProposalError(
+                "figures of training come from different models: propose from runs of one size"
+            )
     low = [value for one in trained for value in samples.finite(one.get("tflops") or [])]
     found = peaks.look_up(device)
     peak = found.peak(str(trained[0].get("format")))

@@ -36,7 +36,9 @@ class Planted(Collection[str]):
         """
         for name in sorted(self._at_start):
             if (name in names) != (name in self._names):
-                raise ValueError(f"defect {name!r} decides what is started: it needs a cluster of its own")
+                raise ValueError(
+                    f"defect {name!r} changes the start of the cluster: it needs its own cluster"
+                )
 
     def switch(self, names: Collection[str]) -> None:
         """Put exactly these defects in force.

@@ -63,10 +63,10 @@ def _bounds(text: str) -> list[tuple[str, Version]]:
     for word in re.sub(r"(>=|<=|>|<|==?)\s+", r"\1", text).replace(",", " ").split():
         match = _BOUND.match(word)
         if match is None:
-            raise RangeError(f"no range of versions: {text!r} (such as 1.14, or >=1.33 <1.38)")
+            raise RangeError(f"not a range of versions: {text!r} (such as 1.14, or >=1.33 <1.38)")
         found.append((match["how"] or "=", tuple(int(part) for part in match["numbers"].split("."))))
     if not found:
-        raise RangeError(f"no range of versions: {text!r} (such as 1.14, or >=1.33 <1.38)")
+        raise RangeError(f"not a range of versions: {text!r} (such as 1.14, or >=1.33 <1.38)")
     return found
 
 

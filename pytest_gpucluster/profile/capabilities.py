@@ -21,7 +21,7 @@ CAPABILITIES: Mapping[str, tuple[Callable[[Profile], bool], str]] = {
         name: (_scheduler(name), f"the profile declares another scheduler than {name}")
         for name in (schedulers.VOLCANO, schedulers.NATIVE)
     },
-    "slots": (lambda profile: profile.slots, "the profile says slots: false"),
+    "slots": (lambda profile: profile.slots, "the profile sets slots: false"),
 }
 """Capability -> whether a profile declares it, and what is said where it does not."""
 

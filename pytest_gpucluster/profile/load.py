@@ -152,7 +152,7 @@ def _layers(
     _leave_out_scheduler(layers)
     if "name" in layers.data:
         raise ProfileError(
-            layers.source_of("name") or str(file), "name", "the name is that of the file: leave the key out"
+            layers.source_of("name") or str(file), "name", "the file's name is the name: leave the key out"
         )
     layers.put(("name",), name, "file name" if file else f"profile {name}")
     _anchor(layers, file)
@@ -263,7 +263,7 @@ def _check_sections(layers: Layers, document: Document | None) -> None:
             raise ProfileError(layers.places[key], key, problem)
     for key, only in ONLY_FOR.items():
         if document.data.get(key) and provider in get_args(ProviderName) and provider != only:
-            problem = f"is read for `provider: {only}` only, and this is {provider}: leave it out"
+            problem = f"is read for `provider: {only}` only, but this is {provider}: leave it out"
             raise ProfileError(layers.places[key], key, problem)
 
 

@@ -239,7 +239,7 @@ class Profile(Frozen):
     def _further_schedulers_are_others(self) -> Self:
         for number, name in enumerate(self.further_schedulers):
             if name == self.scheduler or name in self.further_schedulers[:number]:
-                taken = "`scheduler`" if name == self.scheduler else "an entry before it"
+                taken = "`scheduler`" if name == self.scheduler else "an earlier entry"
                 raise PydanticCustomError(
                     "same_scheduler", "must name another scheduler than {taken} does", {"taken": taken}
                 )
@@ -249,7 +249,7 @@ class Profile(Frozen):
     def _functions_are_no_gpus(self) -> Self:
         if self.numa is not None and self.numa.functions == self.gpu_resource:
             raise PydanticCustomError(
-                "functions_are_gpus", "must be a resource of network functions, and is `gpu_resource`"
+                "functions_are_gpus", "must be a resource of network functions, but is `gpu_resource`"
             )
         return self
 

@@ -126,7 +126,7 @@ def _check(node: yaml.Node, path: str, where: str, lines: dict[str, int]) -> Non
         inner = f"{path}.{key.value}" if path else key.value
         if key.value in seen:
             raise ProfileError(
-                f"{where}:{line}", inner, f"the key stands twice, first in line {lines[inner]}"
+                f"{where}:{line}", inner, f"the key appears twice, first in line {lines[inner]}"
             )
         seen.add(key.value)
         lines[inner] = line

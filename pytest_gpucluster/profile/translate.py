@@ -61,7 +61,7 @@ def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> Pr
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     kind = first["type"]
     if "[key]" in map(str, first["loc"]) and loc[:2] in VARIABLES:
-        return ProfileError(source, path, f"is no name of a variable, such as NCCL_IB_HCA{more}")
+        return ProfileError(source, path, f"is not the name of a variable, such as NCCL_IB_HCA{more}")
     if kind == "extra_forbidden" or "[key]" in map(str, first["loc"]):
         return ProfileError(source, path, f"unknown key{more}", allowed=keys.allowed(loc[:-1]))
     if kind != "missing" and first.get("input") in (None, ""):

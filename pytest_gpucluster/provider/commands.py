@@ -95,4 +95,4 @@ def _tail(said: str, log: Path | None) -> str:
     text = " | ".join(kept)
     text = text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]} ..."
     where = f" (log: {log})" if log is not None else ""
-    return (f": {text}" if text else ": it said nothing") + where
+    return (f": {text}" if text else ": it printed nothing") + where

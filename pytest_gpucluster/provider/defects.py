@@ -30,7 +30,7 @@ def check_defects(defects: Sequence[str], provider: str) -> None:
     """
     if defects and provider != "embedded":
         raise ProviderError(
-            f"defect {defects[0]!r}: defects are planted in the embedded cluster only, this one is {provider!r}"
+            f"defect {defects[0]!r}: defects are planted in the embedded cluster only, but this one is {provider!r}"
         )
     known = known_defects() if defects else {}
     for defect in defects:

@@ -241,7 +241,7 @@ class _Start:
 def sandbox_problem(loaded: LoadedProfile) -> str | None:
     """Return why pods cannot run on this host in one line, None when they can."""
     if loaded.profile.nodes == "simulated":
-        return "the profile says nodes: simulated"
+        return "the profile sets nodes: simulated"
     from pytest_gpucluster.node import sandbox
 
     return sandbox.probe()

@@ -35,13 +35,13 @@ def reboot(facts: Mapping[str, Any], node: str) -> None:
     """
     how = facts.get(REBOOT)
     if not isinstance(how, Mapping):
-        raise ProviderError("this cluster does not say how its nodes are restarted")
+        raise ProviderError("this cluster has no way to restart its nodes")
     if how.get("socket"):
         _ask(str(how["socket"]), node)
         return
     argv = [str(word).replace("{node}", node) for word in how.get("argv") or ()]
     if not argv:
-        raise ProviderError("this cluster does not say how its nodes are restarted")
+        raise ProviderError("this cluster has no way to restart its nodes")
     commands.run(argv, limit=LIMIT, environment=how.get("environment") or {})
 
 

@@ -178,7 +178,7 @@ def _ready_line(role: str, answer: int, log: Path, limit: float) -> Mapping[str,
     try:
         said = json.loads(text)
     except ValueError:
-        raise ProviderError(f"the {role} answered no JSON: {text[:200]!r}{tail(log)}") from None
+        raise ProviderError(f"the {role} did not answer with JSON: {text[:200]!r}{tail(log)}") from None
     if not isinstance(said, dict) or not said.get("ready"):
         reason = said.get("error") if isinstance(said, dict) else None
         raise ProviderError(f"the {role} did not start: {reason or said}")

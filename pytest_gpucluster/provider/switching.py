@@ -34,7 +34,7 @@ def switch(cluster: Cluster, defects: Sequence[str]) -> Cluster:
     planting.check_defects(defects, cluster.provider)
     for name in defects:
         if name in planting.at_start():
-            raise ProviderError(f"defect {name!r} decides what is started: it needs a cluster of its own")
+            raise ProviderError(f"defect {name!r} changes the start of the cluster: it needs its own cluster")
     wanted = planting.split(defects)
     in_force = [
         *_control_plane(cluster, wanted["control plane"]),
@@ -57,7 +57,7 @@ def _nodes(cluster: Cluster, defects: Sequence[str]) -> list[str]:
     path = cluster.facts.get(REBOOT, {}).get("socket")
     if path is None:
         if defects:
-            raise ProviderError(f"defect {defects[0]!r} is one of nodes, and this cluster runs none")
+            raise ProviderError(f"defect {defects[0]!r} is a defect of nodes, but this cluster runs none")
         return []
     connection = http.client.HTTPConnection("nodes")
     connection.sock = socket.socket(socket.AF_UNIX)
@@ -87,7 +87,7 @@ def _put(
     finally:
         connection.close()
     if answer.status == http.client.NOT_FOUND:
-        raise ProviderError(f"defects of the {who} cannot be switched: this cluster was not started for it")
+        raise ProviderError(f"defects of the {who} cannot be switched: this cluster was not started for this")
     if answer.status != http.client.OK:
         raise ProviderError(f"defects of the {who} cannot be switched: {_reason(text)}")
     return json.loads(text)

@@ -55,7 +55,7 @@ def answer(report: Mapping[str, Any]) -> dict[str, Any]:
     reasons += site.failures(report["site_tests"])
     doubts = [*_doubts(musts), *site.doubts(report["site_tests"]), *_not_run(report["not_run"])]
     if report["run"]["interrupted"]:
-        doubts.append("the run did not come to its end")
+        doubts.append("the run did not finish")
     doubts += _nothing_applies(report)
     passed = {row["id"] for row in musts if row["verdict"] == "pass"}
     if not any(not is_site(row_id) for row_id in passed):
@@ -110,14 +110,14 @@ def _nothing_applies(report: Mapping[str, Any]) -> Iterator[str]:
     for area in report["run"].get("asked") or ():
         rows = [row for row in report["requirements"] if row["area"] == area]
         if rows and all(row["verdict"] == "not_applicable" for row in rows):
-            yield f"{area} was asked for, and no row of it applies: {rows[0]['finding']['observed']}"
+            yield f"{area} was requested, but no row of it applies: {rows[0]['finding']['observed']}"
 
 
 def _doubts(musts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield what decided rows leave open."""
     for row in musts:
         if row["verdict"] == "fail" and row["waiver"]:
-            yield f"{row['id']} failed and is waived by {row['waiver']['owner'] or 'nobody named'}"
+            yield f"{row['id']} failed and is waived by {row['waiver']['owner'] or 'an unnamed owner'}"
     for row in musts:
         if row["verdict"] in {"environment", "inconclusive"}:
             yield f"{row['id']} is not decided ({row['verdict']}): {row['title']}"

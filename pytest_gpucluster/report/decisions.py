@@ -10,7 +10,7 @@ from pytest_gpucluster.judge.gang import placing_scheduler
 from pytest_gpucluster.requirement import Cause, Finding, Requirement, Verdict
 
 MEMBER_FAILED = Cause(
-    "a member failed, was evicted or was started again while it was looked at",
+    "a member failed, was evicted or restarted during the run",
     "read the log and `kubectl describe pod` of the member named, and run the row again",
 )
 
@@ -43,7 +43,7 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
 
 
 _OF_MEMBERS = (
-    (needs.broken_off, "a member did not come to the end that this row rests on: ", MEMBER_FAILED),
+    (needs.broken_off, "a member did not end as this row needs: ", MEMBER_FAILED),
     (placing_scheduler.elsewhere, "", placing_scheduler.CHANGED),
 )
 """What must not be so of any member on which a row rests: question, how its answer is told, and the cause."""
@@ -75,7 +75,7 @@ def _with_what_it_needs(
     if not lack:
         return finding
     return dataclasses.replace(
-        finding, verdict=Verdict.INCONCLUSIVE, observed=f"the evidence is not whole: {lack}", causes=()
+        finding, verdict=Verdict.INCONCLUSIVE, observed=f"the evidence is incomplete: {lack}", causes=()
     )
 
 
@@ -93,9 +93,7 @@ def _trusted(finding: Finding, evidence: Evidence) -> Finding:
     if finding.verdict is not Verdict.INCONCLUSIVE:
         return finding
     blind = {
-        str(
-            note.data.get("kind")
-        ): f"the watch of {note.data.get('kind')} did not show that it is current since "
+        str(note.data.get("kind")): f"the watch of {note.data.get('kind')} did not prove to be current from "
         f"t={float(note.data.get('since') or 0.0):.2f} s: {note.data.get('why')}"
         for note in evidence.notes("unproven")
     }

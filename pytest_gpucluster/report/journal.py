@@ -185,7 +185,7 @@ class Journal:
             left_out: node id -> why it is not run although it was selected.
         """
         for nodeid, declaration in declared.items():
-            why = left_out.get(nodeid, "it did not come to its end: the run or its worker stopped")
+            why = left_out.get(nodeid, "it did not finish: the run or its worker stopped")
             self.site_test(nodeid, "not_run", **declaration, text=why)
 
     def site_test(

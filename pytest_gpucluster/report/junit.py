@@ -70,7 +70,7 @@ def _decided(suite: ET.Element, row: Mapping[str, Any]) -> None:
         ET.SubElement(case, "failure", type="waived", message=f"{told}; {message}").text = body
         return
     if answer.is_flaky(row):
-        told = _text(f"passed only when it was repeated, after {', '.join(row['earlier'])}")
+        told = _text(f"passed only on repetition, after {', '.join(row['earlier'])}")
         ET.SubElement(case, "flakyFailure", type="flaky", message=told)
     match row["verdict"]:
         case "pass":
@@ -106,7 +106,7 @@ def _site_test(suite: ET.Element, test: Mapping[str, Any]) -> None:
     message = _text(f"{test['title']}: {site.first_line(test)}" if test["text"] else test["title"])
     body = _text(test["text"] or message)
     if site.is_flaky(test):
-        told = _text(f"passed only when it was repeated, after {', '.join(test['earlier'])}")
+        told = _text(f"passed only on repetition, after {', '.join(test['earlier'])}")
         ET.SubElement(case, "flakyFailure", type="flaky", message=told)
     match test["outcome"]:
         case "passed":
@@ -160,7 +160,7 @@ def _run_cases(suite: ET.Element, report: Mapping[str, Any]) -> None:
         ET.SubElement(case, "error", type="cleanup", message=message).text = _text("\n".join(left))
     if report["run"]["interrupted"]:
         case = ET.SubElement(suite, "testcase", classname="gpucluster.run", name="end", time="0.000")
-        ET.SubElement(case, "error", type="interrupted", message="the run did not come to its end")
+        ET.SubElement(case, "error", type="interrupted", message="the run did not finish")
 
 
 def _properties(parent: ET.Element, values: Mapping[str, str]) -> None:

@@ -74,7 +74,7 @@ def _load_file(told: str) -> None:
     other = sys.modules.get(name)
     if other is not None:
         raise SuiteError(
-            f"module {told!r}: another module is called {name}, too ({getattr(other, '__file__', None)}); "
+            f"module {told!r}: another module is also called {name} ({getattr(other, '__file__', None)}); "
             "name this one by its dotted name"
         )
     _reach(root)
@@ -93,7 +93,7 @@ def _place(path: Path) -> tuple[Path, str]:
 def _execute(name: str, path: Path) -> None:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path.name} is no Python file")
+        raise ImportError(f"{path.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     # Before it is executed: dataclasses look their module up.
     sys.modules[name] = module

@@ -50,13 +50,13 @@ def load(run_folder: Path) -> dict[str, Any]:
     except (ValueError, OSError, RecursionError) as error:
         raise RecordError(f"{path}: cannot be read: {error}") from None
     if not isinstance(report, dict) or not isinstance(report.get("requirements"), list):
-        raise RecordError(f"{path}: is no report of a run")
+        raise RecordError(f"{path}: is not a report of a run")
     _check_schema(path, report.get("schema"))
     # Records made before sites' own tests were kept have none.
     report.setdefault("site_tests", [])
     report.setdefault("files", {})
     if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
-        raise RecordError(f"{path}: is no report of a run")
+        raise RecordError(f"{path}: is not a report of a run")
     report["run"].setdefault("evidence_schema", None)
     report.setdefault("counts", {}).setdefault("site_tests", {})
     return report
@@ -64,7 +64,7 @@ def load(run_folder: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     if path.exists() and not path.is_file():
-        raise RecordError(f"{path}: cannot be read: it is no regular file")
+        raise RecordError(f"{path}: cannot be read: it is not a regular file")
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -84,7 +84,7 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             problems.append(
                 f"line {number} of {path.name} is cut off: the run was killed while writing it"
                 if last
-                else f"line {number} of {path.name} is no event and was left out"
+                else f"line {number} of {path.name} is not an event and was left out"
             )
             continue
         entries.append(entry)
@@ -93,7 +93,7 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _check_schema(path: Path, schema: object) -> None:
     if not isinstance(schema, int):
-        raise RecordError(f"{path}: states no schema")
+        raise RecordError(f"{path}: names no schema")
     if schema > SCHEMA:
         raise RecordError(
             f"{path}: has schema {schema}, this version reads up to {SCHEMA}: update pytest-gpucluster"
@@ -139,7 +139,7 @@ class Folding:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self.problems.append(f"an event {entry['event']!r} is incomplete and was left out: {error!r}")
         if misplaced and len(self.problems) == known:
-            self.problems.append(f"an event {entry['event']!r} stands {misplaced}")
+            self.problems.append(f"an event {entry['event']!r} is {misplaced}")
 
     def _misplaced(self, event: str) -> str:
         """Return where an event stands if no run writes it there, "" for a good place."""
@@ -184,7 +184,7 @@ class Folding:
         """
         start = self.start
         if start is None:
-            raise RecordError(f"{self.path}: holds no start of a run")
+            raise RecordError(f"{self.path}: contains no start of a run")
         waivers = _waivers(start)
         in_force = {
             waiver["id"]: {key: waiver[key] for key in ("reason", "owner", "expires")}

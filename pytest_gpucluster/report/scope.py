@@ -56,7 +56,7 @@ def parts(report: Mapping[str, Any]) -> Iterator[str]:
     for state, words in (
         ("not declared", "not declared"),
         ("not applicable", "not applicable here"),
-        ("not asked", "not asked for"),
+        ("not asked", "not requested"),
         ("not built", "without a test"),
     ):
         named = [name for name, one in subjects.items() if one.state == state]

@@ -57,7 +57,7 @@ def told(lines: Iterable[object]) -> dict[str, str]:
     for line in lines:
         sum_, gap, name = str(line).partition("  ")
         if not gap or not name or name in found:
-            raise ValueError(f"no sum of a file: {line!r}")
+            raise ValueError(f"not the sum of a file: {line!r}")
         found[name] = sum_
     return found
 
@@ -84,11 +84,11 @@ def differs(folder: Path, recorded: Mapping[str, str], *, but: Collection[str] =
         if name in but or sum_ == _FOLDER:
             continue
         if what is None and not _may_go(name):
-            wrong[name] = "the file is missing, and the record of the run has it"
+            wrong[name] = "the file is missing, but it is in the record of the run"
         elif what == "folder":
-            wrong[name] = "is no regular file"
+            wrong[name] = "is not a regular file"
         elif what == "file" and sha256(folder / name) != sum_:
-            wrong[name] = "the file was changed: its SHA-256 is not that in the record of the run"
+            wrong[name] = "the file was changed: its SHA-256 is not the one in the record of the run"
     for name, what in found.items():
         if name in OF_THE_RECORD or name in but or name in recorded:
             continue
@@ -122,30 +122,30 @@ def check(folder: Path, *, but: Collection[str] = ()) -> dict[str, str]:
     """
     found = _found(folder)
     wrong = {
-        name: "is a link: links are not followed" if what == "link" else "is no regular file"
+        name: "is a link: links are not followed" if what == "link" else "is not a regular file"
         for name, what in found.items()
         if what not in {"file", "folder"}
     }
     if found.get(SUMS) == "folder":
-        wrong[SUMS] = "is no regular file"
+        wrong[SUMS] = "is not a regular file"
     if SUMS in wrong:
         return wrong
     if SUMS not in found:
-        return {**wrong, SUMS: "the file is missing: nothing says what the run wrote"}
+        return {**wrong, SUMS: "the file is missing: nothing shows what the run wrote"}
     sums: dict[str, str] = {}
     text_ = (folder / SUMS).read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text_.splitlines(), start=1):
         match = _LINE.fullmatch(line)
         if match is None:
-            wrong.setdefault(SUMS, f"line {number} is no sum of a file")
+            wrong.setdefault(SUMS, f"line {number} is not the sum of a file")
         elif not inside(match[2]):
             wrong.setdefault(SUMS, f"line {number} leads out of the run's folder: {match[2]}")
         elif match[2] in sums:
-            wrong.setdefault(SUMS, f"line {number} names a file that an earlier one names, too: {match[2]}")
+            wrong.setdefault(SUMS, f"line {number} names a file that an earlier line names too: {match[2]}")
         else:
             sums[match[2]] = match[1]
     if [*sums] != sorted(sums):
-        wrong.setdefault(SUMS, "its lines are not in the order in which a run writes them")
+        wrong.setdefault(SUMS, "its lines are not in the order that a run writes")
     return {**wrong, **_compared(folder, sums, found, but)}
 
 
@@ -162,7 +162,7 @@ def _compared(
             wrong[name] = "the file was changed since the run"
     for name, what in found.items():
         if what == "file" and name not in sums and name != SUMS and not _passes(folder, name):
-            wrong[name] = f"the file was added after the run, or its line was taken out of {SUMS}"
+            wrong[name] = f"the file was added after the run, or its line was removed from {SUMS}"
     return wrong
 
 

@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.requirement import Level, is_site
 
 OUTCOMES: Mapping[str, str] = {
-    "passed": "what the test asserts holds",
-    "failed": "an assertion of the site's does not hold",
-    "error": "the test itself broke, or its setup or teardown",
-    "environment": "something that the test needs of the cluster was observed to be false",
+    "passed": "the test's assertions hold",
+    "failed": "an assertion of the site's test does not hold",
+    "error": "the test itself, its setup or its teardown broke",
+    "environment": "a condition that the test needs from the cluster is not met",
     "not_applicable": "the cluster does not declare, or does not have, what the test needs",
     "skipped": "the test skipped itself",
-    "not_run": "the test was selected, and not reached or left out",
+    "not_run": "the test was selected, but not reached or left out",
 }
 """Outcome of a site's test -> what it means. Nothing here is a verdict."""
 
@@ -118,11 +119,7 @@ def says_nothing(report: Mapping[str, Any]) -> str:
     tests = len(report["site_tests"])
     if not rows and not tests:
         return ""
-    parts = [
-        f"{count} {word}{'s' if count != 1 else ''}"
-        for count, word in ((rows, "requirement"), (tests, "test"))
-        if count
-    ]
+    parts = [plurals.count(count, word) for count, word in ((rows, "requirement"), (tests, "test")) if count]
     says = "says" if rows + tests == 1 else "say"
     return f"{' and '.join(parts)} of the site's own {says} nothing of the documents"
 
@@ -149,7 +146,7 @@ def needs_text(needs: Mapping[str, Any]) -> str:
     for key, unit in (("nodes", "node"), ("gpus", "GPU")):
         count = needs.get(key)
         if count:
-            parts.append(f"{count} {unit}{'s' if count != 1 else ''}")
+            parts.append(plurals.count(count, unit))
     if needs.get("seconds"):
         parts.append(f"about {needs['seconds']:g} s")
     return ", ".join(parts)

@@ -25,8 +25,8 @@ WORDS: Mapping[Verdict, str] = {
 """How a verdict is called where a person reads it."""
 
 _MEANING: Mapping[Verdict, str] = {
-    Verdict.ENVIRONMENT: "not tested: something this row presupposes is not so",
-    Verdict.INCONCLUSIVE: "not decided: the evidence does not reach",
+    Verdict.ENVIRONMENT: "not tested: a precondition was not met",
+    Verdict.INCONCLUSIVE: "not decided: the evidence does not suffice",
     Verdict.NOT_APPLICABLE: "the profile does not declare this",
 }
 

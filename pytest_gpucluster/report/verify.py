@@ -10,7 +10,7 @@ from typing import Any
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log.model import SCHEMA as EVIDENCE_SCHEMA
-from pytest_gpucluster.plain import redact
+from pytest_gpucluster.plain import plurals, redact
 from pytest_gpucluster.report import decisions, modules, record, scope, seal, suites, whole, write
 from pytest_gpucluster.requirement import (
     DeclarationError,
@@ -106,7 +106,9 @@ def verify(
         return _Check(folder, report, registry, read or _reader()).run(digest)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         # A report that was changed may have any shape; a judge's own error is told by its row.
-        raise record.RecordError(f"{run_folder / record.REPORT}: is no report of a run: {error!r}") from None
+        raise record.RecordError(
+            f"{run_folder / record.REPORT}: is not a report of a run: {error!r}"
+        ) from None
 
 
 def _reader() -> Read:
@@ -139,9 +141,8 @@ class _Check:
     def run(self, digest: str | None) -> Verification:
         if not self.same_version:
             self.notes.append(
-                f"made by version {self.report['run'].get('plugin')}, "
-                f"checked by {pytest_gpucluster.__version__}: sums and verdicts are compared, wording is not; "
-                "page and JUnit are not made again"
+                f"made by version {self.report['run'].get('plugin')}, checked by {pytest_gpucluster.__version__}: "
+                "sums and verdicts are compared, but not the wording; page and JUnit are not made again"
             )
         self.changed_files()
         for row in self.report["requirements"]:
@@ -174,7 +175,7 @@ class _Check:
             return
         path = self.folder / name
         if not seal.plain(self.folder, name):
-            self.problems.append(f"{name}: leads out of the run's folder, or over a link: not read")
+            self.problems.append(f"{name}: leads out of the run's folder or through a link: not read")
         elif not path.is_file():
             self.problems.append(f"{name}: the file is missing")
         elif record.sha256(path) != recorded:
@@ -201,7 +202,7 @@ class _Check:
             unknown.append(f"{row_id}: cannot be decided again: {_not_declared(row)}")
             return
         if is_site(row_id) and _function(declared.where) != _function(row["where"]):
-            self.notes.append(f"{row_id}: recorded of {row['where']}, decided again by {declared.where}")
+            self.notes.append(f"{row_id}: recorded from {row['where']}, decided again by {declared.where}")
         try:
             finding = decisions.decide(declared, evidence)
         except Exception as error:  # noqa: BLE001 - a judge that breaks on a changed file is one line, not the end
@@ -210,7 +211,7 @@ class _Check:
         self.again += 1
         if row["verdict"] in _UNDECIDED and finding.verdict is Verdict.PASS:
             # A test that broke or never asked is not a pass whatever the evidence says; the record claims less.
-            self.notes.append(f"{row_id}: recorded as {row['verdict']}, the evidence alone says pass")
+            self.notes.append(f"{row_id}: recorded as {row['verdict']}, but the evidence alone says pass")
             return
         self.problems.extend(self._differences(row, finding))
 
@@ -218,7 +219,7 @@ class _Check:
         count = len(self.report["site_tests"])
         if count:
             self.notes.append(
-                f"{count} test{'s' if count != 1 else ''} of the site's own: asserted, not decided again"
+                f"{plurals.count(count, 'test')} of the site's own: asserted, not decided again"
             )
 
     def _read(self, name: str) -> Evidence | None:
@@ -234,7 +235,7 @@ class _Check:
 
     def _differences(self, row: Mapping[str, Any], finding: Finding) -> Iterator[str]:
         if finding.verdict.value != row["verdict"]:
-            yield f"{row['id']}: the record says {row['verdict']}, the evidence says {finding.verdict.value}"
+            yield f"{row['id']}: the record says {row['verdict']}, but the evidence says {finding.verdict.value}"
             return
         if row["finding"]["verdict"] != row["verdict"]:
             yield f"{row['id']}: the record says both {row['verdict']} and {row['finding']['verdict']}"
@@ -243,7 +244,7 @@ class _Check:
         now = json.loads(json.dumps(redact.clean(finding.as_dict()), default=str))
         fields = [name for name in now if now[name] != row["finding"].get(name)]
         if fields:
-            yield f"{row['id']}: the verdict is reached again, its {', '.join(fields)} is not"
+            yield f"{row['id']}: the verdict is reached again, but not its {', '.join(fields)}"
 
     def _journal(self) -> None:
         """Compare the report with the journal that it was made from."""
@@ -258,11 +259,11 @@ class _Check:
         for row_id in sorted({*now, *then}):
             if now.get(row_id) != then.get(row_id):
                 self.problems.append(
-                    f"{row_id}: {record.REPORT} says {then.get(row_id, 'nothing')}, "
-                    f"{record.JOURNAL} says {now.get(row_id, 'nothing')}"
+                    f"{row_id}: {record.REPORT} says {then.get(row_id, 'nothing')}, but {record.JOURNAL} says "
+                    f"{now.get(row_id, 'nothing')}"
                 )
         if self.same_version and now == then and not self._is_report(folded):
-            self.problems.append(f"{record.REPORT}: is not what {record.JOURNAL} comes to")
+            self.problems.append(f"{record.REPORT}: differs from what {record.JOURNAL} gives")
             self.changed.add(record.REPORT)
 
     def _is_report(self, folded: Mapping[str, Any]) -> bool:
@@ -290,8 +291,8 @@ class _Check:
             wrong |= whole.differs(self.folder, self.report, self.folded)
         else:
             self.notes.append(
-                f"its record does not name its files: only {seal.SUMS} says whether session logs, logs and page "
-                "are as they were"
+                f"its record does not name its files: only {seal.SUMS} shows whether session logs, logs and page "
+                "are unchanged"
             )
         self.problems += [f"{name}: {what}" for name, what in wrong.items() if name not in self.changed]
         self.changed |= {*wrong}
@@ -315,7 +316,7 @@ class _Check:
             evidence = self._read(name) if name not in self.changed else None
             if evidence is not None and evidence.header.get("schema") != wrote:
                 self.problems.append(
-                    f"{name}: is evidence of schema {evidence.header.get('schema')}, the run wrote schema {wrote}"
+                    f"{name}: is evidence of schema {evidence.header.get('schema')}, but the run wrote schema {wrote}"
                 )
 
     def _forms(self) -> None:
@@ -336,7 +337,7 @@ class _Check:
             if same:
                 self.rendered.append(name)
             else:
-                self.problems.append(f"{name}: is not what {record.JOURNAL} comes to")
+                self.problems.append(f"{name}: differs from what {record.JOURNAL} gives")
 
 
 def _words(report: Mapping[str, Any]) -> dict[str, str]:

@@ -27,12 +27,12 @@ def differs(folder: Path, report: Mapping[str, Any], folded: Mapping[str, Any]) 
     recorded = beside if folded["run"]["killed"] else folded["files"]
     wrong = seal.differs(folder, recorded)
     if not by_report and recorded:
-        wrong[seal.REPORT] = f"names no files, and {seal.JOURNAL} does"
+        wrong[seal.REPORT] = f"names no files, but {seal.JOURNAL} does"
     if by_report:
         own = {name: sum_ for name, sum_ in by_report.items() if name in seal.OF_THE_RECORD}
         wrong |= {name: what for name, what in seal.differs(folder, own).items() if name in own}
         if beside != recorded:
-            wrong.setdefault(seal.REPORT, f"names other files, or other sums, than {seal.JOURNAL}")
+            wrong.setdefault(seal.REPORT, f"names other files or sums than {seal.JOURNAL}")
     return wrong
 
 

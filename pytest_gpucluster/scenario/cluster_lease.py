@@ -132,7 +132,7 @@ class Turn:
                     if self._fresh(uid):
                         continue
                     if not self._lease.renew():
-                        self.lost = "somebody removed or took over the Lease by which runs take turns"
+                        self.lost = "the Lease by which runs take turns was removed or taken over"
                         return
                     uid.touch()
             except errors.GpuClusterError as error:

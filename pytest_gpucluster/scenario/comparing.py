@@ -89,7 +89,7 @@ def _compare(api: objects.Objects, log: logs.SessionLog, one: Wait) -> None:
     if since is not None:
         missed = _tried(api, one, lambda end: _missed(api, target, since, one.present, end))
     if missed is None:
-        one.why = one.why or "a second watch did not reach what a list says is the present version"
+        one.why = one.why or "a second watch did not reach the version that a list reports"
         return
     one.answered = api.connection.clock.monotonic()
     receipts = one.watch.receipts
@@ -98,7 +98,7 @@ def _compare(api: objects.Objects, log: logs.SessionLog, one: Wait) -> None:
         return one.watch.coverage.up and all(receipts.when(version) is not None for version in missed)
 
     if not log.until(told, SECONDS):
-        one.why = f"what a second watch told did not come within {SECONDS:g} s"
+        one.why = f"the events of a second watch did not arrive within {SECONDS:g} s"
         return
     # Where the second tells nothing, nothing was on its way when the list was taken.
     one.back = max((receipts.when(version) or one.answered for version in missed), default=one.listed)

@@ -78,7 +78,7 @@ class Acts:
         cluster = self._site.cluster
         if protocol.REBOOT not in cluster.features:
             raise not_applicable.NotApplicable(
-                f"the nodes of {cluster.name} are not ours to restart: its provider has no power over the machines"
+                f"the nodes of {cluster.name} cannot be restarted: its provider has no control over the machines"
             )
         self._note("rebooted-by-us", node=node)
         try:

@@ -85,7 +85,7 @@ class Namespace:
         with self.log.condition:
             blind = self.log.problems.get(objects.NAMESPACE.key)
             if blind is not None:
-                return f"deleted, but whether it is gone cannot be seen: {blind}"
+                return f"deleted, but it cannot be seen whether it is gone: {blind}"
             obj = self.log.state.shelf("Namespace", "").get(self.name) or {}
         conditions = (obj.get("status") or {}).get("conditions") or []
         words = [str(c.get("message")) for c in conditions if c.get("status") == "True" and c.get("message")]

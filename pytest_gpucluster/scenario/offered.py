@@ -44,7 +44,7 @@ def ask(loaded: "LoadedProfile") -> Offered:
     except errors.GpuClusterError as error:
         text = " ".join(str(error).split())
         return Offered(
-            f"the nodes could not be read, so whether one offers {profile.gpu_resource} is not known: {text}"
+            f"the nodes could not be read, so it is not known whether one offers {profile.gpu_resource}: {text}"
         )
     if profile.gpus_per_node == 0:
         return _none_declared(loaded, nodes)
@@ -65,14 +65,14 @@ def _none_declared(loaded: "LoadedProfile", nodes: Sequence[Mapping[str, Any]]) 
     if not having:
         return Offered()
     where = loaded.sources.get("gpus_per_node") or str(loaded.file or loaded.profile.name)
-    said = f"says that no node has GPUs, and {having} of {len(nodes)} offer {resource}"
+    said = f"says that no node has GPUs, but {having} of {len(nodes)} offer {resource}"
     return Offered(problem=f"{where}: gpus_per_node = 0: {said}")
 
 
 def _said(name: str, offered: Mapping[str, int], nodes: int) -> str:
     count = plurals.count(nodes, "node")
     if not offered:
-        return f" (the cluster has {count}, and none offers any device: does the device plugin run?)"
+        return f" (the cluster has {count}, but none offers any device: does the device plugin run?)"
     near = names.nearest(name, offered)
     hint = f"; did you mean {near!r}?" if near else ""
     listed = ", ".join(f"{each} on {on}" for each, on in sorted(offered.items()))

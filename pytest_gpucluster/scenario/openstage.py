@@ -209,7 +209,7 @@ class OpenStage(stage.Stage):
         """Wait until a pod, or all members of a gang, have ended well; errors as in `expect_running`."""
         __tracebackhide__ = True
         count = self._members(handle, members)
-        what = f"not ended well: {_pods(handle, count)}"
+        what = f"not ended with success: {_pods(handle, count)}"
         self._expect_pods(handle, what, predicates.succeeded(handle, count), budget)
 
     def _expect_pods(self, handle: stage.Handle, what: str, predicate: stage.Predicate, budget: str) -> None:

@@ -104,7 +104,10 @@ class LogReader:
             for line in opened.lines(text=True):
                 text = line.decode("utf-8", "replace")
                 if text.startswith(UNFOLLOWED):
-                    error = f"the kubelet cannot follow it ({text}): raise fs.inotify.max_user_instances on the node"
+                    error = (
+                        f"the kubelet cannot follow the log ({text}): raise fs.inotify.max_user_instances on "
+                        "the node"
+                    )
                     opened.stop()
                     break
                 with log.condition:

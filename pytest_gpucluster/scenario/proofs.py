@@ -120,7 +120,7 @@ class Proof:
     def _doubt(self, one: comparing.Wait) -> None:
         one.watch.coverage.doubted(one.heard)
         since = round(max(0.0, one.heard - self._log.origin), 6)
-        why = one.why or "the stream broke off when it had just come back"
+        why = one.why or "the stream broke off right after it resumed"
         fields = {"note": "unproven", "kind": one.kind, "since": since, "why": why}
         self._log.add("NOTE", self._scenario, fields)
 
@@ -191,7 +191,7 @@ class Prover:
         self._log.until(all_back, SECONDS)
         for one in waits:
             if one.back is None and one.came is not None:
-                one.why = f"what was written last did not come back within {SECONDS:g} s"
+                one.why = f"the last write did not come back within {SECONDS:g} s"
         comparing.list_again(self._api, compared)
         return Proof(self._api, self._log, scenario, waits)
 

@@ -199,7 +199,7 @@ class Session(connecting.Connecting):
             EnvironmentProblem: namespaces may not be made.
         """
         site = self._open()
-        self._check_rights(granted.of_session(None), "a namespace of a test's own")
+        self._check_rights(granted.of_session(None), "a test's own namespace")
         made = namespaces.make(
             site.api, site.log, run_id=site.run_id, worker=f"{site.worker}-{name}", expires=site.expires
         )
@@ -220,8 +220,8 @@ class Session(connecting.Connecting):
         """
         if self._standing is not None and (scenario.needs.alone or scenario.needs.gpus):
             raise openstage.StageStands(
-                f"scenario {scenario.name} cannot run while the stage of {self._standing.name} stands: ask for its "
-                "evidence in a test that does not use stage or run_payload"
+                f"scenario {scenario.name} cannot run while the stage of {self._standing.name} is open: ask for "
+                "its evidence in a test that does not use stage or run_payload"
             )
 
     def _end(self, playing: "_Playing", made: stage.Stage, problem: dict[str, Any] | None) -> slices.Slice:
@@ -338,7 +338,7 @@ class Session(connecting.Connecting):
             facts = getattr(self._cluster, "facts", {})
             if getattr(self._profile, "nodes", "") == "simulated":
                 raise not_applicable.NotApplicable(
-                    "the profile says nodes: simulated, and this row needs pods that run"
+                    "the profile sets nodes: simulated, but this row needs pods that run"
                 )
             raise errors.EnvironmentProblem(
                 str(facts.get("pods_run_problem") or "pods do not run on this cluster")

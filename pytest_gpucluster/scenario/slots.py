@@ -155,7 +155,7 @@ def _choose(view: live.Live, site: sites.Site, wanted: int) -> tuple[str, ...]:
     if len(usable) < wanted:
         total = len(view.objects("Node"))
         raise errors.EnvironmentProblem(
-            f"{wanted} nodes are needed that are Ready and schedulable; {len(usable)} of {total} are"
+            f"{wanted} Ready and schedulable nodes are needed; {len(usable)} of {total} are"
         )
     return tuple(node["metadata"]["name"] for node in usable[:wanted])
 

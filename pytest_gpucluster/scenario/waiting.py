@@ -70,7 +70,7 @@ class Waiting:
         if word not in NOTES:
             raise ValueError(f"unknown note {word!r}{names.did_you_mean(word, NOTES)}")
         if self._ended and word != "left-over":
-            raise ValueError(f"note {word!r}: the scenario has come to its end with its last window")
+            raise ValueError(f"note {word!r}: the scenario has ended with its last window")
         return self._site.log.add("NOTE", self.name, {"note": word, **fields})
 
     def wait(
@@ -114,7 +114,9 @@ class Waiting:
             return False
         if ended:
             self.note(
-                "aborted", what=what, why=ended[0] if isinstance(ended[0], str) else "it cannot come true"
+                "aborted",
+                what=what,
+                why=ended[0] if isinstance(ended[0], str) else "it can no longer become true",
             )
             return False
         return True

@@ -14,12 +14,12 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "queue.forgets-promises": {"REF-007": "started beside it"},
     "plugins.injects-unasked": {"PLG-005": "has MASTER_ADDR"},
     "lifecycle.completes-without-policy": {"LIFE-002": "shorter than the window"},
-    "queue.promises-too-much": {"INV-005": "promises more than there is: capability 4096"},
+    "queue.promises-too-much": {"INV-005": "promises more than the nodes have: capability 4096"},
     "lifecycle.completes-by-terminating": {"LIFE-008": "from Completing to Terminating"},
     "node.never-restarts": {"LIFE-012": "was restarted in its pod"},
     "node.keeps-exit-zero": {
-        "RDZV-004": "could not reach its rendezvous and ended with 0",
-        "RDZV-009": "did not go on and ended with 0",
+        "RDZV-004": "could not reach its rendezvous but ended with 0",
+        "RDZV-009": "did not go on but ended with 0",
     },
     "node.shares-a-device": {"FAB-014": "are on one device"},
     "node.corrupts-collectives": {

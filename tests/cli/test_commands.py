@@ -92,13 +92,13 @@ def test_judge_takes_what_it_is_told_over_the_header(call: Call, run: Path) -> N
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ("window=-1", "--given window=-1: a number above 0 is needed"),
-        ("window=.nan", "--given window=nan: a number above 0 is needed"),
-        ("window=nan", "--given window: a number is needed, this is a text: 'nan'"),
-        ("window.a=3", "--given window: a number is needed, this is a mapping"),
-        ("min_member=0", "--given min_member=0: a number above 0 is needed"),
-        ("n=[1]", "--given n: a number is needed, this is a list"),
-        ("n=true", "--given n: a number is needed, this is true or false"),
+        ("window=-1", "--given window=-1: needs a number above 0"),
+        ("window=.nan", "--given window=nan: needs a number above 0"),
+        ("window=nan", "--given window: needs a number, got a text: 'nan'"),
+        ("window.a=3", "--given window: needs a number, got a mapping"),
+        ("min_member=0", "--given min_member=0: needs a number above 0"),
+        ("n=[1]", "--given n: needs a number, got a list"),
+        ("n=true", "--given n: needs a number, got true or false"),
     ],
 )
 def test_judge_is_told_nothing_that_measures_nothing(call: Call, run: Path, given: str, line: str) -> None:
@@ -123,7 +123,7 @@ def test_judge_without_what_it_must_be_told_is_a_mistake(call: Call, run: Path) 
     path = sample.write_evidence(run / "x.jsonl", sample.evidence_lines("gang-scarce", partial=True)[1:])
     status, _, err = call("judge", path, "--requirement", "GANG-002")
     assert status == 2
-    assert "GANG-002 cannot be decided on this evidence with what it was told (nothing): KeyError: 'n'" in err
+    assert "GANG-002 cannot be decided on this evidence with the given values (nothing): KeyError: 'n'" in err
 
 
 def test_evidence_that_cannot_be_read_is_a_mistake(call: Call, run: Path) -> None:
@@ -166,7 +166,7 @@ def test_report_does_not_seal_a_run_whose_sums_are_gone(call: Call, run: Path, g
         (run / name).unlink()
     status, out, err = call("report", run)
     assert (status, out) == (3, "")
-    assert "SHA256SUMS: the file is missing: nothing says what the run wrote" in err
+    assert "SHA256SUMS: the file is missing: nothing shows what the run wrote" in err
     assert not (run / "SHA256SUMS").exists()
 
 
@@ -283,7 +283,7 @@ def test_cleanup_of_the_embedded_cluster_has_nothing_to_do(call: Call) -> None:
     ("words", "said"),
     [
         (["--run", "20260101T0-x"], "nothing of run 20260101T0-x is there"),
-        (["--all-expired"], "nothing of ours"),
+        (["--all-expired"], "nothing of this plugin"),
     ],
 )
 def test_cleanup_that_finds_nothing_says_what_it_looked_for(

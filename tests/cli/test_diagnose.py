@@ -200,7 +200,7 @@ def test_an_unknown_job_names_those_that_are_near(look: Call):
 def test_the_namespace_of_the_context_is_taken(look: Call):
     """As kubectl does it."""
     _, _, err = look("vcjob/torch")
-    assert "in namespace 'team-a' (there is none)" in err
+    assert "in namespace 'team-a' (there are none)" in err
 
 
 # -- other subjects than Volcano Jobs ----------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_what_is_proposed_can_be_taken_up(discover, tmp_path):
         (QUEUES, [queue("default"), queue("x"), queue("y", "Closed")], "queue", "x (Open), y (Closed)"),
         (QUEUES, [], "queue", "observed: none"),
         (QUEUES, 403, "scheduler", "could not be seen"),
-        (QUEUES, 404, "queue", "`default` where the scheduler has none"),
+        (QUEUES, 404, "queue", "`default` if the scheduler has none"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_seen_is_left_open_and_named(  # noqa: PLR0917 (fixtures and a table's columns)
@@ -206,7 +206,7 @@ def test_mistakes_are_one_line_and_write_no_profile(api, call, tmp_path, monkeyp
         ((), 2, "does not exist): name one with --kubeconfig"),
         (("--kubeconfig", tmp_path / "god"), 2, "did you mean"),
         (("--kubeconfig", bad), 2, "cannot be read"),
-        (("--kubeconfig", odd), 2, "is no kubeconfig"),
+        (("--kubeconfig", odd), 2, "is not a kubeconfig"),
         (("--kubeconfig", good), 2, "no current context"),
         (("--kubeconfig", good, "--context", "b"), 2, "unknown context"),
         (("--kubeconfig", good, "--context", "a"), 3, "refused"),

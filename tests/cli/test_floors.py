@@ -91,9 +91,9 @@ def test_a_margin_that_is_none(call, written):
 
 def test_reports_without_figures(call, written, tmp_path):
     """An empty report, and one whose rows failed, propose nothing."""
-    assert "has no figures" in call("floors", "--from", written("a.json", requirements=[]))[2]
+    assert "has no accepted figures" in call("floors", "--from", written("a.json", requirements=[]))[2]
     (tmp_path / "b.json").write_text("{")
-    assert "b.json: is no JSON" in call("floors", "--from", tmp_path / "b.json")[2]
+    assert "b.json: is not valid JSON" in call("floors", "--from", tmp_path / "b.json")[2]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_what_was_not_told_is_no_pass(call: Call, tmp_path: Path) -> None:
     """Without ranks and nodes the same log is inconclusive, and ends 3."""
     status, out, _ = call("judge", "nccl", write(tmp_path, GOOD))
     assert status == 3
-    assert "tell both: --ranks N --nodes M" in out
+    assert "give both: --ranks N --nodes M" in out
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_log_of_one_node_says_which_option_is_missing(
     """Whoever reads the log of a single machine without --nodes learns why its adapters were asked for."""
     paths = [logs.ONE_NODE] if log == "one" else logs.TWO_PODS
     _, out, _ = call("judge", "nccl", *paths, *told)
-    assert ("say so with --nodes 1" in out) is hinted
+    assert ("pass --nodes 1" in out) is hinted
 
 
 def test_json(call: Call) -> None:
@@ -96,7 +96,7 @@ def test_pods_of_one_machine(call: Call, tmp_path: Path) -> None:
     told = ("--pod-node", "a-0=node-a", "--pod-node", "a-1=node-a")
     status, out, _ = call("judge", "nccl", write(tmp_path, GOOD), "--ranks", 2, "--nodes", 2, *told)
     assert status == 3
-    assert "the pods sit on one machine" in out
+    assert "the pods are on one machine" in out
 
 
 def test_a_plugin_that_nobody_knows(call: Call, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_case_with_a_difference(call: Call, tmp_path: Path) -> None:
         ("", "expected a list of cases, found nothing"),
         ("- {id: x, lines: []}", "case 'x': 'expect' is missing"),
         ("- {id: x, lines: [], expect: {gdrr: all}}", "unknown key 'gdrr' in expect; did you mean 'gdr'?"),
-        (b"\xff\xfe\x00", "is no text in UTF-8"),
+        (b"\xff\xfe\x00", "is not text in UTF-8"),
     ],
 )
 def test_a_bad_case_file_is_one_line(call: Call, tmp_path: Path, content: str | bytes, said: str) -> None:
@@ -223,9 +223,9 @@ def test_a_bad_case_file_is_one_line(call: Call, tmp_path: Path, content: str | 
         (["--cases", "."], "'.' cannot be read: Is a directory"),
         (["--cases", "x.yaml", "--ranks", "2"], "--cases goes with --json alone, not with --ranks"),
         (["x.log", "--rank", "2"], "unknown option '--rank'; did you mean '--ranks'?"),
-        (["x.log", "--ranks", "two"], "'two' is no number of at least 1"),
-        (["x.log", "--nodes", "0"], "'0' is no number of at least 1"),
-        (["x.log", "--hcas", "mlx5_0,"], "expected names with commas between"),
+        (["x.log", "--ranks", "two"], "'two' is not a number of at least 1"),
+        (["x.log", "--nodes", "0"], "'0' is not a number of at least 1"),
+        (["x.log", "--hcas", "mlx5_0,"], "expected names separated by commas"),
         (["x.log", "--pod-node", "a"], "--pod-node 'a': expected POD=NODE"),
         (["x.log", "--network", "Acme=rmda"], "unknown class 'rmda'; did you mean 'rdma'?"),
     ],

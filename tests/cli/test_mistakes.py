@@ -43,13 +43,13 @@ HEAVY = ("kubernetes", "aiohttp", "pydantic", "jinja2", "torch", "pytest", "json
         (["judge", ".", "--requirement", "GANG-002", "--given", "n"], "--given 'n': expected KEY=VALUE"),
         (["judge", ".", "--requirement", "GANG-002", "--given", "n=]"], "the value is not valid YAML"),
         (["report", "nowhere"], "no such run folder: 'nowhere'"),
-        (["report", "."], "is no folder of a run: it has no run.jsonl"),
+        (["report", "."], "is not the folder of a run: it has no run.jsonl"),
         (["report", ".", "more"], "report: one argument too many: 'more'"),
-        (["verify", "."], "is no folder of a run: it has no run.jsonl"),
-        (["cleanup"], "cleanup: say which: the folder of a run, --run ID or --all-expired"),
+        (["verify", "."], "is not the folder of a run: it has no run.jsonl"),
+        (["cleanup"], "cleanup: name what to remove: the folder of a run, --run ID or --all-expired"),
         (["cleanup", "--run", "x"], "cleanup: name the cluster: --cluster NAME"),
         (["serve", "--defect", "gang.binds-partialy"], "did you mean 'gang.binds-partially'?"),
-        (["serve", "--kubeconfig", "/dev/null"], "--kubeconfig /dev/null: exists, and is not overwritten"),
+        (["serve", "--kubeconfig", "/dev/null"], "--kubeconfig /dev/null: exists and is not overwritten"),
     ],
 )
 def test_a_mistake_is_one_line(

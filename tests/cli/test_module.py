@@ -109,7 +109,7 @@ def test_verify_decides_with_the_module(call: Call, site: Path) -> None:
     path.write_text(path.read_text().replace('"verdict": "pass"', '"verdict": "fail"'))
     status, out, _ = call("verify", "run", "--module", "checks/test_own_rack.py")
     assert status == 3
-    assert "differs: SITE-001: the record says fail, the evidence says pass" in out
+    assert "differs: SITE-001: the record says fail, but the evidence says pass" in out
 
 
 def test_judge_decides_with_the_module(call: Call, site: Path) -> None:
@@ -151,13 +151,16 @@ def test_describe_shows_what_the_sites_rows_declare_of_defects(call: Call, site:
     [
         (
             ["judge", "run", "--requirement", "SITE-001"],
-            "unknown requirement 'SITE-001': it is a site's own; name its module with --module FILE",
+            "unknown requirement 'SITE-001': it belongs to a site; name its module with --module FILE",
         ),
         (
             ["judge", "run", "--requirement", "SITE-010", "--module", "checks/test_own_rack.py"],
             "unknown requirement 'SITE-010' in checks/test_own_rack.py; did you mean 'SITE-001'? (allowed: SITE-001)",
         ),
-        (["describe", "requirements", "SITE-001"], "it is a site's own; name its module with --module FILE"),
+        (
+            ["describe", "requirements", "SITE-001"],
+            "it belongs to a site; name its module with --module FILE",
+        ),
         (
             ["describe", "requirements", "SITE-002", "--module", "checks/test_own_rack.py"],
             "unknown requirement 'SITE-002' in checks/test_own_rack.py; did you mean 'SITE-001'?",

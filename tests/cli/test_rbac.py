@@ -112,8 +112,8 @@ def test_roles_lie_only_in_namespaces_that_the_cluster_has(capsys, tmp_path, dec
     [
         (["-m", "gang and"], "Wrong expression passed to '-m'"),
         (["-k", "nosuch"], "no requirement is selected by -k 'nosuch'"),
-        (["--service-account", "a/b/c"], "'b/c' is no name"),
-        (["--namespace", "Team_A"], "'Team_A' is no name"),
+        (["--service-account", "a/b/c"], "'b/c' is not a valid name"),
+        (["--namespace", "Team_A"], "'Team_A' is not a valid name"),
         (["--cluster", "embeded"], "did you mean 'embedded'"),
         (["--set", "scheduler=slurm"], "scheduler = 'slurm': is not known (allowed: default-scheduler,"),
     ],

@@ -81,7 +81,7 @@ def test_what_is_no_recording_is_not_overwritten(call, tmp_path):
     assert status == 2
     assert (
         errors
-        == f"gpucluster: record: {tmp_path} is there and is no recording: name another folder with --out\n"
+        == f"gpucluster: record: {tmp_path} exists but is not a recording: name another folder with --out\n"
     )
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

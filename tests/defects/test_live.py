@@ -80,11 +80,13 @@ def test_rows_pass_once_their_defects_are_switched_off(scenario, lab):
 
 
 def test_only_what_can_be_switched_is_switched(lab):
-    """An unknown defect, and one that decides what is started, are refused in one line; nothing changes."""
+    """An unknown defect, and one that changes the start of the cluster, are refused in one line; nothing changes."""
     with lab.planted("gang.forgets-room") as cluster:
         with pytest.raises(ProviderError, match=r"^unknown defect 'gang.forgets-rom'; did you mean"):
             switching.switch(cluster, ["gang.forgets-rom"])
-        with pytest.raises(ProviderError, match=r"^defect 'scheduler.down' decides what is started: "):
+        with pytest.raises(
+            ProviderError, match=r"^defect 'scheduler.down' changes the start of the cluster: "
+        ):
             switching.switch(cluster, ["scheduler.down"])
         rows = declaring("gang.forgets-room")
         assert lab.verdicts(cluster, rows) == {row.id: FLIPS["gang.forgets-room"][row.id] for row in rows}

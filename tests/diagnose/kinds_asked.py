@@ -135,9 +135,9 @@ KINDS: dict[str, Row] = {
         "refused",
         "no-room",
         [
-            "asks for 16 nvidia.com/gpu, 18 are free",
+            "asks for 16 nvidia.com/gpu, and 18 are free",
             "not every member finds a node",
-            "4 of the 4 have a node in sight",
+            "4 of the 4 have a candidate node",
         ],
         ["would fit", "more than its queue"],
     ),

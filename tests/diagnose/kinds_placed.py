@@ -211,14 +211,14 @@ KINDS: dict[str, Row] = {
         _controller_makes_none,
         "trouble",
         "members-never-made",
-        ["no pod was made", "vcjob/torch"],
+        ["no pod was created", "vcjob/torch"],
         ["nothing is broken"],
     ),
     "one member not made": (
         _controller_makes_some,
         "trouble",
         "members-never-made",
-        ["1 member was never made", "3 pods", "16 of 16"],
+        ["1 member was never created", "3 pods", "16 of 16"],
         ["nothing is broken"],
     ),
     "operator makes too few": (
@@ -228,7 +228,7 @@ KINDS: dict[str, Row] = {
         ["minMember 4", "PyTorchJob/torch"],
         ["nothing is broken"],
     ),
-    "members on their way": (_still_being_made, "starting", "", [], ["never made"]),
+    "members on their way": (_still_being_made, "starting", "", [], ["never created"]),
     "not Ready": (
         _not_ready,
         "trouble",
@@ -355,7 +355,7 @@ KINDS: dict[str, Row] = {
         ),
         "trouble",
         "scheduler-denied",
-        ["chose a node and could not bind it", "pod is being deleted"],
+        ["chose a node but could not bind the pod", "pod is being deleted"],
         ["RBAC", "nothing is broken"],
     ),
     "controller may not create pods": (

@@ -233,7 +233,7 @@ def test_a_gang_larger_than_the_cluster_is_called_so(
     assert told["state"] == "refused"
     assert told["causes"][0]["stage"] == STAGES[stated]
     text = told["causes"][0]["cause"]["text"]
-    assert "asks for 25 nvidia.com/gpu, and all usable nodes together have 24" in text
+    assert "asks for 25 nvidia.com/gpu, but all usable nodes together have 24" in text
 
 
 @FORMS
@@ -262,7 +262,7 @@ def test_a_queue_without_room_then_with_it(
         assert told["state"] == "refused"
         assert told["causes"][0]["stage"] == STAGES[stated]
         assert (
-            f"asks for 3 nvidia.com/gpu, and its queue {name} may have 2"
+            f"asks for 3 nvidia.com/gpu, but its queue {name} may have 2"
             in told["causes"][0]["cause"]["text"]
         )
         info = site.api.info("scheduling.volcano.sh/v1beta1", "Queue")
@@ -292,7 +292,7 @@ def test_a_gang_that_blocks_is_named(site: Site, capsys: pytest.CaptureFixture[s
     with contextlib.ExitStack() as first:
         first.enter_context(site.having(job("blocker", task("worker", 7, SLEEP, gpus=3, stated=REQUESTS))))
         held = site.until("blocker", "no-room", capsys)
-        assert "asks for 21 nvidia.com/gpu, 24 are free" in held["causes"][0]["cause"]["text"]
+        assert "asks for 21 nvidia.com/gpu, and 24 are free" in held["causes"][0]["cause"]["text"]
         with site.having(job("blocked", task("worker", 3, SLEEP, gpus=3, stated=REQUESTS))):
             told = site.until("blocked", "blocked-by-enqueued", capsys)
             assert "blocker" in told["causes"][0]["cause"]["text"]
@@ -305,7 +305,7 @@ def test_a_gang_that_reserves_nothing_blocks_nobody(site: Site, capsys: pytest.C
     """GPUs under limits alone are not reserved at enqueue: such a gang waits, and another one starts beside it."""
     with site.having(job("waits", task("worker", 7, SLEEP, gpus=3))):
         held = site.until("waits", "no-room", capsys)
-        assert "asks for 21 nvidia.com/gpu, 24 are free" in held["causes"][0]["cause"]["text"]
+        assert "asks for 21 nvidia.com/gpu, and 24 are free" in held["causes"][0]["cause"]["text"]
         with site.having(job("beside", task("worker", 3, SLEEP, gpus=3))):
             site.until("beside", "healthy", capsys)
             told = site.until("waits", "room-taken", capsys)

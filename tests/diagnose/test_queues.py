@@ -34,9 +34,9 @@ def refused(**own: str) -> Dump:
     ("spec", "code", "text"),
     [
         ({"capability": {GPU: "15"}}, "over-capability",
-         "the gang asks for 16 nvidia.com/gpu, and queue team above its queue default may have 15"),
+         "the gang asks for 16 nvidia.com/gpu, but queue team above its queue default may have 15"),
         ({"capability": {GPU: "20"}}, "queue-full",
-         "queue team, above its queue default, may have 20 nvidia.com/gpu, 5 are in use, the gang asks for 16"),
+         "queue team, above its queue default, may have 20 nvidia.com/gpu, 5 are in use, and the gang asks for 16"),
     ],
 )  # fmt: skip
 def test_the_queue_above_is_the_cause(spec, code, text):

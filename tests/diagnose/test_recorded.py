@@ -148,7 +148,7 @@ def test_a_refusal_is_no_fault(name: str, t: float, job: str, expected: str):
 NAMES = [
     ("b2-fragmentation", 17.7, "control", ["frag", "stays reserved", "15 nvidia.com/gpu"]),
     ("b3-room-for-n-minus-one-then-room", 7.8, "gang", ["16 nvidia.com/gpu", "blocker", "15 of the 16"]),
-    ("b6-inqueue-gang-blocks-others", 17.0, "other-queue", ["frag", "also in other queues"]),
+    ("b6-inqueue-gang-blocks-others", 17.0, "other-queue", ["frag", "even in other queues"]),
     ("e4-pytorch-wrong-task-name", 5.2, "nomatch", ["'master'", "--master="]),
     ("e6-pytorch-wrong-worker-name", 7.7, "nowork", ["'workers'", "--worker=", "world of one"]),
     ("f1-podfailed-restartjob-maxretry", 10.7, "retry", ["maxRetry 3", "3 attempts"]),

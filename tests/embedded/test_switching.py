@@ -75,7 +75,7 @@ def test_a_defect_is_in_force_from_the_answer_until_the_next(admin):
         (["node.slow-start"], "unknown defect 'node.slow-start' of the control plane"),
         (
             ["scheduler.down"],
-            "defect 'scheduler.down' decides what is started: it needs a cluster of its own",
+            "defect 'scheduler.down' changes the start of the cluster: it needs its own cluster",
         ),
         ("gang.forgets-room", "defects must be a list of names"),
         ([1], "defects must be a list of names"),
@@ -115,7 +115,7 @@ def test_a_set_is_replaced_or_left_alone():
     planted.switch(["b", "down"])
     assert list(planted) == ["b", "down"]
     for wanted in ([], ["a"]):
-        with pytest.raises(ValueError, match="defect 'down' decides what is started"):
+        with pytest.raises(ValueError, match="defect 'down' changes the start of the cluster"):
             planted.switch(wanted)
     assert list(planted) == ["b", "down"]
     assert len(planted) == 2

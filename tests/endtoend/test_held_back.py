@@ -76,7 +76,7 @@ def test_pods_held_back_beyond_the_wait_for_a_proof_are_not_green(tmp_path):
     assert [note.data["kind"] for note in evidence.notes("unproven")] == ["Pod"]
     assert row["verdict"] in {"fail", "inconclusive"}, row["finding"]
     if row["verdict"] == "inconclusive":
-        assert "the watch of Pod did not show that it is current since t=" in row["finding"]["observed"]
+        assert "the watch of Pod did not prove to be current from t=" in row["finding"]["observed"]
 
 
 @pytest.mark.parametrize("filters", [(), ("-W", "default")], ids=["errors", "default"])

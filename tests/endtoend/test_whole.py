@@ -257,6 +257,6 @@ def test_an_installed_wheel_runs_the_suite(tmp_path, tmp_path_factory):
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert status in done.stdout
-    assert "gpucluster: a cluster and no path is named, so the shipped suites are run" in done.stdout
+    assert "gpucluster: a cluster but no path is named, so the shipped suites are run" in done.stdout
     assert harness.verdicts(harness.report_of(tmp_path / "reports")) == {"REF-003": "pass"}
     assert list((site / "pytest_gpucluster" / "data" / "manifests").glob("*.yaml"))

@@ -48,7 +48,7 @@ def test_a_part_that_we_took_ourselves_in_the_midst_of_its_bind_is_no_violation(
     )  # fmt: skip
     finding = judged(row, mutants.with_lines(flickered, (*flickered.lines, note)))
     assert finding.verdict == "inconclusive"
-    assert "in the midst of its bind" in finding.observed
+    assert "deleted while it was being bound" in finding.observed
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_members_that_ended_by_themselves_are_no_test_of_the_policy():
     assert judged("LIFE-001", _alone(base, some=True)).verdict == "pass"
     finding = judged("LIFE-001", _alone(base, some=False))
     assert finding.verdict == "inconclusive"
-    assert "was not put to the test" in finding.observed
+    assert "was not tested" in finding.observed
 
 
 def _with_sidecar(evidence: Evidence, name: str = "istio-proxy") -> Evidence:

@@ -93,15 +93,15 @@ def test_two_nodes_may_exceed_the_adapters_and_eight_hardly():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"nodes": None}, "for how many nodes and GPUs"),
-        ({"nics": None}, "does not say nics"),
-        ({"nic_gbps": None, "nics": None}, "does not say nics and nic_gbps"),
+        ({"nodes": None}, "its number of nodes and GPUs"),
+        ({"nics": None}, "does not state nics"),
+        ({"nic_gbps": None, "nics": None}, "does not state nics and nic_gbps"),
         ({"busbw": 3400.0}, "more than the wires carry (750)"),
         ({"busbw": math.inf}, "more than the wires carry"),
         ({"busbw": 20.0}, "sockets reach it"),
         ({"busbw": 0}, "sockets reach it"),
         ({"collective": "allreduce"}, "no bus bandwidth"),
-        ({"origin": ""}, "where it comes from"),
+        ({"origin": ""}, "its origin"),
     ],
 )
 def test_a_floor_without_its_ground_is_not_used(change, why):
@@ -129,7 +129,7 @@ def test_a_list_that_is_not_shipped_is_named():
 
 
 def test_the_shipped_list_is_plain_data():
-    """Every entry has all that a floor needs, and where it comes from."""
+    """Every entry has all that a floor needs, and its origin."""
     for one in bus_floors.shipped("bus_bandwidth"):
         assert yaml.safe_load(yaml.safe_dump(one)) == one
         assert {"collective", "size", "busbw", "nodes", "gpus", "origin", "device"} <= set(one)

@@ -70,7 +70,7 @@ def test_what_cannot_be_switched_is_refused_in_one_line(start: Callable[..., Nod
     assert "\n" not in said
     assert switch(nodes, "node.short-one-gpu", "network.dns-down") == (
         http.client.BAD_REQUEST,
-        "defect 'network.dns-down' decides what is started: it needs a cluster of its own",
+        "defect 'network.dns-down' changes the start of the cluster: it needs its own cluster",
     )
     nodes.run("stays", "exec sleep 60")
     nodes.wait_phase("stays", "Running")

@@ -33,7 +33,7 @@ def test_an_area_that_was_asked_for_and_does_not_apply_is_red(project, gate, how
     result = project.run(how, *gate)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert answer_line(result).startswith(
-        "Undecided: kueue was asked for, and no row of it applies: the profile"
+        "Undecided: kueue was requested, but no row of it applies: the profile"
     )
     assert project.report()["answer"]["word"] == "undecided"
     assert project.report()["run"]["exit_status"] == 1

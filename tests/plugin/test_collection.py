@@ -113,8 +113,8 @@ def test_the_plan_says_what_would_be_done_and_runs_nothing(project):
             "  requirements  GANG-001 (must), GANG-007 (should)",
             "  needs         1 node, 4 nvidia.com/gpu, 2 x 3 slots, pods that run",
             "  costs         about 9 s, 40 GPU-seconds",
-            "  others        holds 4 nvidia.com/gpu in queue default for about 10 s; adds a resource below*",
-            "others        makes a namespace of its own for each worker and removes it",
+            "  others        holds 4 nvidia.com/gpu in queue default for about 10 s; adds a resource under*",
+            "others        makes its own namespace for each worker and removes it",
             "*holds at most 4 nvidia.com/gpu at the same time",
             "*changes the status of at most 2 nodes for each scenario",
             "permissions   create, delete, watch namespaces",
@@ -146,7 +146,7 @@ def test_the_plan_names_what_the_budget_leaves_out_waivers_and_what_is_made_outs
     result.stdout.fnmatch_lines(
         [
             "cluster embedded (embedded): 1 requirement from 1 scenario, about 1 s, 0 GPU-seconds",
-            "  others        makes and removes a Queue of its own",
+            "  others        makes and removes its own Queue",
             "GANG-001: not run: budget: scenario greedy takes 40 GPU-seconds*",
             "waivers       the waiver of GANG-002 by ops expired on 2020-01-01 and has no effect",
             "*makes and removes outside its namespace: Queue",

@@ -90,7 +90,7 @@ def test_no_gpus_declared_where_nodes_have_some_ends_the_run(there: Any) -> None
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [each for each in result.stderr.lines if each.startswith("ERROR: ")]
     assert line.endswith(
-        "there.yaml:5: gpus_per_node = 0: says that no node has GPUs, and 1 of 3 offer amd.com/gpu"
+        "there.yaml:5: gpus_per_node = 0: says that no node has GPUs, but 1 of 3 offer amd.com/gpu"
     )
     assert project.log == []
 
@@ -107,7 +107,7 @@ def test_nodes_without_any_device_are_told(there: Any, nodes: Any, count: str) -
     result = there("nvidia.com/gpu", nodes).run("--cluster=there")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        [f"*no node offers it (the cluster has {count}, and none offers any device: does *"]
+        [f"*no node offers it (the cluster has {count}, but none offers any device: does *"]
     )
 
 
@@ -116,7 +116,7 @@ def test_nodes_that_cannot_be_read_are_told(there: Any) -> None:
     result = there("nvidia.com/gpu", errors.EnvironmentProblem("nodes is forbidden")).run("--cluster=there")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["gpucluster: the nodes could not be read, so whether one offers nvidia.com/gpu is not *"]
+        ["gpucluster: the nodes could not be read, so it is not known whether one offers nvidia.com/gpu*"]
     )
 
 

@@ -136,7 +136,7 @@ def test_later_layers_win_and_the_header_names_the_source(site, monkeypatch):
     # What was kept on purpose is left on the cluster all the same: no yes.
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["answer    Undecided: the run left something on the cluster: all that main made: kept on *"]
+        ["answer    Undecided: the run left something on the cluster: everything that main made: kept on *"]
     )
     assert (site.pytester.path / "env-reports" / "latest" / "report.json").exists()
     site.run("--cluster=embedded", "--gpucluster-report-dir=cli").stdout.fnmatch_lines(
@@ -172,8 +172,8 @@ def test_a_profile_is_found_in_each_documented_place(site, monkeypatch):
             ["--cluster=prod-a", "--gpucluster-kind-image=x"],
             "option --gpucluster-kind-image: only for a kind cluster (--cluster=kind), this one is 'existing'",
         ),
-        (["--cluster=kind", "--gpucluster-kind-addons=nowhere"], "*nowhere is no folder"),
-        (["--cluster=kind", "--gpucluster-kind-addons=."], "*holds none of the folders kueue, volcano"),
+        (["--cluster=kind", "--gpucluster-kind-addons=nowhere"], "*nowhere is not a folder"),
+        (["--cluster=kind", "--gpucluster-kind-addons=."], "*has none of the folders kueue, volcano"),
         (
             ["--cluster=prod-a", "--gpucluster-defect=gang.binds-partially"],
             "*planted in the embedded cluster only*",
@@ -182,10 +182,10 @@ def test_a_profile_is_found_in_each_documented_place(site, monkeypatch):
             ["--gpucluster-defect=node.slow-strat"],
             "unknown defect 'node.slow-strat'; did you mean 'node.slow-start'?*",
         ),
-        (["--gpucluster-reuse=nowhere"], "--gpucluster-reuse: *nowhere is no folder of a run*"),
+        (["--gpucluster-reuse=nowhere"], "--gpucluster-reuse: *nowhere is not the folder of a run*"),
         (
             ["--gpucluster-report-dir=test_rows.py/x"],
-            "option --gpucluster-report-dir: report folder * is no folder",
+            "option --gpucluster-report-dir: report folder * is not a folder",
         ),
         (
             ["--gpucluster-report-dir=/proc/x"],

@@ -9,7 +9,7 @@ pytest_plugins = ["pytester"]
 pytest.importorskip("pytest_rerunfailures")
 
 REFUSED = (
-    "a gate run decides each row once, and pytest-rerunfailures would repeat GANG-001 up to 2 times: leave out "
+    "a gate run decides each row once, but pytest-rerunfailures would repeat GANG-001 up to 2 times: leave out "
     "--reruns and flaky marks, or run with -p no:rerunfailures"
 )
 
@@ -42,7 +42,7 @@ def test_a_row_that_passed_only_when_repeated_is_flaky(project):
     assert report["counts"]["flaky"] == 1
     assert report["answer"]["word"] == "undecided"
     (flaky,) = ET.parse(project.latest / "junit.xml").iter("flakyFailure")  # noqa: S314 - our own file
-    assert flaky.get("message") == "passed only when it was repeated, after inconclusive"
+    assert flaky.get("message") == "passed only on repetition, after inconclusive"
     assert "v-flaky" in (project.latest / "report.html").read_text(encoding="utf-8")
 
 

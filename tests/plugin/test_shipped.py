@@ -22,7 +22,7 @@ def test_{name}(settle):
     settle()
 '''
 INI = '[pytest]\nstrict = true\nfilterwarnings = ["error"]\n'
-ADDED = "gpucluster: a cluster and no path is named, so *"
+ADDED = "gpucluster: a cluster but no path is named, so *"
 PROD_A = "*on cluster prod-a (option --cluster)"
 
 
@@ -226,7 +226,7 @@ def test_an_installation_without_the_suites_is_one_line(here, monkeypatch):
     monkeypatch.setattr(suites, "location", lambda: None)
     one_line(
         here.run("--cluster=prod-a"),
-        "ERROR: a cluster and no path is named, but * has no suites: install it*",
+        "ERROR: a cluster but no path is named, and * has no suites: install it*",
     )
     assert collected(here, "--cluster=prod-a", ".") == ["test_own"]
     assert collected(here, "--cluster=prod-a", "-o", "gpucluster_suites=false") == ["test_own"]

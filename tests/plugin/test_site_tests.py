@@ -53,7 +53,7 @@ def test_a_module_with_a_fixture_of_that_name_keeps_it(project):
     project.rows("GANG-001 calm passes")
     result = project.run("--cluster=embedded")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["gpucluster: test_own.py uses a fixture stage of its own, not the plugin's"])
+    result.stdout.fnmatch_lines(["gpucluster: test_own.py uses its own fixture stage, not the plugin's"])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_module_with_a_fixture_of_that_name_keeps_it(project):
         ("needs(nodes=True)", "*needs(nodes=True) must be a whole number, 0 or more*"),
         ("needs(gpus=-1)", "*needs(gpus=-1) must be a whole number, 0 or more*"),
         ("needs(gpus=1, seconds=float('nan'))", "*needs(seconds=nan) must be seconds, 0 or more*"),
-        ("needs(gpus=4)", "*needs(gpus=4) does not say for how long: add seconds=*"),
+        ("needs(gpus=4)", "*needs(gpus=4) does not give a duration: add seconds=*"),
         ("needs(alone=1)", "*needs(alone=1) must be True or False*"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_budget_leaves_out_what_is_dear_and_what_has_no_price(project, workers
     result.stdout.fnmatch_lines_random(
         [
             "test_own.py::test_it: not run: budget: * takes 240 GPU-seconds, 100 of 100 are left*",
-            "test_own.py::test_free: not run: budget: the test does not say what it takes*",
+            "test_own.py::test_free: not run: budget: the test does not declare its needs*",
         ]
     )
     told = {each["nodeid"]: (each["outcome"], each["text"][:7]) for each in project.report()["site_tests"]}
@@ -184,7 +184,7 @@ def test_a_price_that_collection_could_not_see_is_not_paid(project):
     project.rows("GANG-001 calm passes")
     result = project.run("--cluster=embedded", "--gpucluster-max-gpu-seconds=1")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*budget: the test does not say what it takes*"])
+    result.stdout.fnmatch_lines(["*budget: the test does not declare its needs*"])
 
 
 def test_a_gate_run_repeats_no_test_of_the_site(project):

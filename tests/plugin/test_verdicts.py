@@ -227,5 +227,5 @@ def test_reuse_judges_the_evidence_of_an_earlier_run(project):
     assert project.log == before
     verdicts = {row["id"]: row["verdict"] for row in project.report()["requirements"]}
     assert verdicts == {"GANG-001": "fail", "GANG-002": "inconclusive"}
-    result.stdout.fnmatch_lines(["*judging the evidence of*", "*holds no evidence of the scenario greedy*"])
+    result.stdout.fnmatch_lines(["*judging the evidence of*", "*has no evidence of the scenario greedy*"])
     assert Path(project.latest).resolve() != first

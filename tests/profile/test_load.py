@@ -86,7 +86,7 @@ def test_the_fabric_is_declared_by_a_mapping(write):
         ("trasport: NET/IB", "fabric.trasport: unknown key; did you mean 'transport'?"),
         ("nics_per_node: 0", "fabric.nics_per_node = 0: must be 1 or greater"),
         ("slow_share: 2.0", "fabric.slow_share = 2.0: must be 1 or less"),
-        ("env: {NCCL-NET: IB}", "fabric.env.NCCL-NET: is no name of a variable, such as NCCL_IB_HCA"),
+        ("env: {NCCL-NET: IB}", "fabric.env.NCCL-NET: is not the name of a variable, such as NCCL_IB_HCA"),
         ("env: {NCCL_IB_DISABLE: 1}", "fabric.env.NCCL_IB_DISABLE = 1: must be a text: quote it"),
         (
             "floor_file: bus_bandwith",
@@ -365,11 +365,11 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
         ("budgets: {bind: 1:30}\n", "budgets.bind = '1:30': must be a number"),
         ("budgets: [3]\n", "budgets: must be a mapping"),
         ("window: 1\n", "prod-a.yaml:8: window = 1: must be at least 5: a profile may lengthen the window"),
-        ("name: other\n", "prod-a.yaml:8: name: the name is that of the file"),
-        ("queue: again\n", "prod-a.yaml:8: queue: the key stands twice, first in line 5"),
+        ("name: other\n", "prod-a.yaml:8: name: the file's name is the name"),
+        ("queue: again\n", "prod-a.yaml:8: queue: the key appears twice, first in line 5"),
         (
             "budgets:\n  bind: 1\n  bind: 2\n",
-            "prod-a.yaml:10: budgets.bind: the key stands twice, first in line 9",
+            "prod-a.yaml:10: budgets.bind: the key appears twice, first in line 9",
         ),
         ("on: 1\n", "on: unknown key"),
         ("7: 1\n", "a key must be a text: quote it"),

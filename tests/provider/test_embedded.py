@@ -81,7 +81,7 @@ def test_simulated_nodes_run_no_pods_and_say_why(loaded, tmp_path):
     """Without a sandbox the cluster lacks the feature, and its facts name the reason."""
     with provider.start(loaded, tmp_path) as cluster:
         assert not cluster.pods_run
-        assert cluster.facts["pods_run_problem"] == "the profile says nodes: simulated"
+        assert cluster.facts["pods_run_problem"] == "the profile sets nodes: simulated"
 
 
 def test_a_host_that_refuses_namespaces_costs_only_the_pods(tmp_path, monkeypatch):

@@ -85,5 +85,5 @@ def test_defects_are_planted_in_the_embedded_cluster_only():
     provider.check_defects([], "existing")
     with pytest.raises(provider.ProviderError, match=r"unknown defect 'node.slow-strat'; did you mean"):
         provider.check_defects(["node.slow-strat"], "embedded")
-    with pytest.raises(provider.ProviderError, match="embedded cluster only, this one is 'existing'"):
+    with pytest.raises(provider.ProviderError, match="embedded cluster only, but this one is 'existing'"):
         provider.check_defects(["node.slow-start"], "existing")

@@ -99,7 +99,7 @@ def test_a_pid_that_was_used_again_is_left_alone():
     [
         ("import sys; sys.exit('no bridge: denied')", "ended before it was ready*no bridge: denied"),
         ('print(\'{"error": "port 80 is taken"}\')', "the helper did not start: port 80 is taken"),
-        ("print('hello')", "answered no JSON: b'hello*its log*is empty"),
+        ("print('hello')", "did not answer with JSON: b'hello*its log*is empty"),
         ("import sys; sys.stdin.read()", "was not ready within 0 s*is empty"),
     ],
 )

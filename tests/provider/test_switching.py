@@ -35,7 +35,7 @@ def test_facts_and_evidence_name_what_is_in_force(tmp_path):
         assert after == cluster
         assert _told(after, tmp_path / "without") is None
         with pytest.raises(
-            provider.ProviderError, match=r"^defect 'node.slow-start' is one of nodes, and this"
+            provider.ProviderError, match=r"^defect 'node.slow-start' is a defect of nodes, but this"
         ):
             switching.switch(cluster, ["node.slow-start"])
     with provider.start(LOADED, tmp_path / "d", ["scheduler.down"]) as cluster:
@@ -45,7 +45,7 @@ def test_facts_and_evidence_name_what_is_in_force(tmp_path):
 def test_a_cluster_of_a_run_is_not_switched(tmp_path):
     """It has nothing that would take it; other clusters plant nothing at all; each in one line."""
     with provider.start(LOADED, tmp_path / "c") as cluster:
-        with pytest.raises(provider.ProviderError, match=r"this cluster was not started for it$"):
+        with pytest.raises(provider.ProviderError, match=r"this cluster was not started for this$"):
             switching.switch(cluster, ["gang.forgets-room"])
         elsewhere = dataclasses.replace(cluster, provider="existing")
         with pytest.raises(
@@ -60,5 +60,7 @@ def test_what_cannot_be_switched_is_refused_before_anything_is_asked(tmp_path):
     with pytest.raises(provider.ProviderError, match=r"^unknown defect 'gang.forgets-rom'; did you mean"):
         switching.switch(cluster, ["gang.forgets-rom"])
     for name in sorted(defects.at_start()):
-        with pytest.raises(provider.ProviderError, match=f"^defect '{name}' decides what is started"):
+        with pytest.raises(
+            provider.ProviderError, match=f"^defect '{name}' changes the start of the cluster"
+        ):
             switching.switch(cluster, [name])

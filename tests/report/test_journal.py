@@ -65,7 +65,7 @@ def test_a_line_that_was_cut_off_is_told_and_the_next_begins_anew(run: Path) -> 
     record.Journal(path).cleanup(["Pod/late"])
     report = record.fold(path)
     assert "Pod/late" in report["cleanup"]["left_overs"]
-    assert "is no event and was left out" in report["problems"][0]
+    assert "is not an event and was left out" in report["problems"][0]
 
 
 def test_an_unknown_event_is_refused_at_once(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_two_files_of_one_name_are_told_apart_by_dotted_names(write: Write) -> N
     """The second is refused with what to do, and can then be named."""
     write("own_racks/a/test_own_twin.py", "SITE-001")
     write("own_racks/b/test_own_twin.py", "SITE-002")
-    with pytest.raises(suites.SuiteError, match="another module is called test_own_twin, too"):
+    with pytest.raises(suites.SuiteError, match="another module is also called test_own_twin"):
         suites.load_suites(["own_racks/a/test_own_twin.py", "own_racks/b/test_own_twin.py"])
     suites.load_suites(["own_racks.b.test_own_twin"])
     assert [row for row, _ in declared()] == ["SITE-001", "SITE-002"]

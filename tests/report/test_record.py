@@ -152,7 +152,7 @@ def test_a_newer_schema_is_refused_with_its_number(tmp_path: Path) -> None:
 def test_a_journal_without_a_start_is_no_run(tmp_path: Path, text: str) -> None:
     """Without the start nothing says what was tested."""
     (tmp_path / record.JOURNAL).write_text(text)
-    with pytest.raises(record.RecordError, match="holds no start of a run"):
+    with pytest.raises(record.RecordError, match="contains no start of a run"):
         record.fold(tmp_path / record.JOURNAL)
 
 
@@ -263,7 +263,7 @@ def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:
     made.cleanup([])
     made.run_end(exit_status=0, interrupted=False)
     banner = scope.banner(folded(tmp_path))
-    assert banner.startswith("Yes in part for scheduling (1 of 2 MUST rows); job plugins are not asked for; ")
+    assert banner.startswith("Yes in part for scheduling (1 of 2 MUST rows); job plugins are not requested; ")
 
 
 def test_a_row_that_was_skipped_or_cut_off_is_no_yes(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_an_area_that_was_asked_for_and_does_not_apply_is_no_yes(tmp_path: Path)
     assert answered(tmp_path / "a", rows)["answer"]["word"] == "yes"
     assert answered(tmp_path / "b", rows, asked=["kueue"])["answer"] == {
         "word": "undecided",
-        "reasons": ["kueue was asked for, and no row of it applies: no `kueue` is declared"],
+        "reasons": ["kueue was requested, but no row of it applies: no `kueue` is declared"],
     }
     rows["KUE-002"] = Verdict.PASS
     assert answered(tmp_path / "c", rows, asked=["kueue"])["answer"]["word"] == "yes"

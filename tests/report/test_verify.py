@@ -62,7 +62,7 @@ def test_a_changed_evidence_file_is_named(written: Path) -> None:
     sample.write_evidence(path, sample.evidence_lines("gang-scarce"))
     assert check(written).problems == (
         "evidence/gang-scarce.jsonl: the file was changed: its SHA-256 is not the recorded one",
-        "GANG-002: the record says fail, the evidence says pass",
+        "GANG-002: the record says fail, but the evidence says pass",
     )
 
 
@@ -76,8 +76,8 @@ def test_a_changed_verdict_is_named(written: Path) -> None:
     """A report in which a violation was made green is contradicted by evidence, journal and sum."""
     edit(written / "report.json", lambda report: row_of(report, "GANG-002").update(verdict="pass"))
     assert check(written).problems == (
-        "GANG-002: the record says pass, the evidence says fail",
-        "GANG-002: report.json says pass, run.jsonl says fail",
+        "GANG-002: the record says pass, but the evidence says fail",
+        "GANG-002: report.json says pass, but run.jsonl says fail",
         "report.json: the file was changed since the run",
     )
 
@@ -88,19 +88,19 @@ def test_a_changed_finding_is_named(written: Path) -> None:
         written / "report.json",
         lambda report: row_of(report, "FAB-006")["finding"].update(observed="179 GB/s"),
     )
-    assert check(written).problems[0] == "FAB-006: the verdict is reached again, its observed is not"
+    assert check(written).problems[0] == "FAB-006: the verdict is reached again, but not its observed"
 
 
 def test_a_row_taken_out_is_named(written: Path) -> None:
     """A report that lost a row no longer agrees with the journal."""
     edit(written / "report.json", lambda report: report["requirements"].pop(1))
-    assert "GANG-002: report.json says nothing, run.jsonl says fail" in check(written).problems
+    assert "GANG-002: report.json says nothing, but run.jsonl says fail" in check(written).problems
 
 
 def test_a_changed_answer_is_named(written: Path) -> None:
     """The answer at the top of the page must follow from the rows."""
     edit(written / "report.json", lambda report: report["answer"].update(word="yes", reasons=[]))
-    assert check(written).problems[0] == "report.json: is not what run.jsonl comes to"
+    assert check(written).problems[0] == "report.json: differs from what run.jsonl gives"
 
 
 def test_a_changed_page_is_named(written: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_requirement_of_the_sites_own_from_another_test_is_noted(written: Path
     found = verify.verify(written, registry=registry, read=sample.read)
     assert found.problems == ()
     assert found.notes[0] == (
-        "SITE-001: recorded of test_site:test_site_001, decided again by tests.test_rack:test_other"
+        "SITE-001: recorded from test_site:test_site_001, decided again by tests.test_rack:test_other"
     )
 
 
@@ -178,7 +178,7 @@ def test_a_changed_outcome_of_a_sites_test_is_named(written: Path) -> None:
 
     edit(written / "report.json", change)
     assert check(written).problems == (
-        "tests/test_site.py::test_an_image_starts_everywhere: report.json says passed, run.jsonl says failed",
+        "tests/test_site.py::test_an_image_starts_everywhere: report.json says passed, but run.jsonl says failed",
         "report.json: the file was changed since the run",
     )
 
@@ -227,7 +227,7 @@ def test_a_record_of_an_older_version_is_verified(tmp_path: Path) -> None:
     found = check(tmp_path)
     assert (found.problems, found.decided_again) == ((), 1)
     assert found.notes[1:] == (
-        "its record does not name its files: only SHA256SUMS says whether session logs, logs and page are as they were",
+        "its record does not name its files: only SHA256SUMS shows whether session logs, logs and page are unchanged",
     )
 
 
@@ -245,8 +245,8 @@ def test_a_row_that_its_test_left_open_is_a_note(written: Path) -> None:
         )
     write.write_all(written)
     found = check(written)
-    assert found.notes[0] == "GANG-001: recorded as inconclusive, the evidence alone says pass"
-    assert found.problems == ("GANG-002: the record says inconclusive, the evidence says fail",)
+    assert found.notes[0] == "GANG-001: recorded as inconclusive, but the evidence alone says pass"
+    assert found.problems == ("GANG-002: the record says inconclusive, but the evidence says fail",)
 
 
 def test_a_problem_of_the_scenario_is_decided_again(tmp_path: Path) -> None:

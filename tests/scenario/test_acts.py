@@ -83,7 +83,7 @@ def test_a_node_is_restarted_where_the_provider_can(theatre, monkeypatch):
     from pytest_gpucluster.scenario import NotApplicable
 
     cluster = theatre.site.cluster
-    with pytest.raises(NotApplicable, match="not ours to restart"):
+    with pytest.raises(NotApplicable, match="cannot be restarted"):
         theatre.stage.reboot("n1")
     assert theatre.notes() == []
     cluster.features = frozenset({"reboot"})

@@ -109,7 +109,7 @@ def test_the_last_window_is_the_end_and_nothing_follows_it(theatre):
     assert [n["note"] for n in theatre.notes()] == ["window-begin", "window-end", "end"]
     assert theatre.stage.horizon == pytest.approx(theatre.notes()[-1]["t"])
     for act in (lambda: theatre.stage.window("x"), lambda: theatre.stage.note("room-made")):
-        with pytest.raises(ValueError, match="has come to its end with its last window"):
+        with pytest.raises(ValueError, match="has ended with its last window"):
             act()
 
 
@@ -437,9 +437,7 @@ def test_what_shrinks_has_shrunk_before_anything_grows(theatre):
 
 def test_slots_need_nodes_and_permission_of_the_profile(theatre):
     """Too few usable nodes, or a profile without slots, is a problem of the environment in one line."""
-    with pytest.raises(
-        errors.EnvironmentProblem, match="2 nodes are needed that are Ready and schedulable; 0 of 0"
-    ):
+    with pytest.raises(errors.EnvironmentProblem, match="2 Ready and schedulable nodes are needed; 0 of 0"):
         theatre.stage.slots(2, 8)
     theatre.site.profile.slots = False
     with pytest.raises(errors.EnvironmentProblem, match="does not permit slots"):

@@ -102,7 +102,7 @@ def test_a_lease_that_was_lost_makes_what_ran_environment(cluster, profile, tmp_
     with Session(cluster, profile, RunStore(tmp_path / "run-lost1")) as session:
         lost = session.evidence(Scenario("lost", "Loses it.", play, Needs(gpus=1)))
     assert lost.header["problem"]["verdict"] == "environment"
-    assert "removed or took over the Lease" in lost.header["problem"]["text"]
+    assert "was removed or taken over" in lost.header["problem"]["text"]
 
 
 def test_cleanup_removes_the_lease_of_a_killed_run(cluster, profile, tmp_path):

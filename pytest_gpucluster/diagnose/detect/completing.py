@@ -53,15 +53,16 @@ def never_made(s: Situation) -> Iterator[Suspect]:
     room, _ = room_words(s)
     made = f"only {have}" if have else "none"
     count = (
-        f"{wording.count(lack, 'member')} {'was' if lack == 1 else 'were'} never made"
+        f"{wording.count(lack, 'member')} {'was' if lack == 1 else 'were'} never created"
         if have
-        else "no pod was made"
+        else "no pod was created"
     )
     cause = Cause(
         f"{count}: the gang needs {stated}, and {wording.count(have, 'pod')} exist{'s' if have == 1 else ''}",
-        f"see why {maker} made {made}: its status, its events and its log; or make the minimum what there is",
+        f"see why {maker} made {made}: its status, its events and its log; or set the minimum to the number "
+        "of existing pods",
     )
-    seen = f"nothing was made for {s.now - since:.0f} s" + (f"; {room}" if room else "")
+    seen = f"nothing was created for {s.now - since:.0f} s" + (f"; {room}" if room else "")
     yield fault(
         "members-never-made", Stage.CREATE, cause, seen, SURE, where=wording.places(s.pods) or (s.title,),
         rows=("GANG-001",), evidence=tuple(p.keys["created"] for p in s.pods[:4]), look=wording.repeat(s.gang),
@@ -76,7 +77,7 @@ def _maker(s: Situation) -> str:
     owner = owner or (fields.owner(s.group.last) if s.group else None)
     if owner:
         return f"{owner.get('kind')}/{owner.get('name')}"
-    return "whoever makes the pods (they name no owner)"
+    return "the creator of the pods (they name no owner)"
 
 
 def groups_of(s: Situation) -> tuple[Line, ...]:
@@ -124,8 +125,8 @@ def minimum_above_rest(s: Situation) -> Iterator[Suspect]:
             f"the gang's minimum is {least}{of} and {wording.count(rest, 'pod')} {'is' if rest == 1 else 'are'} "
             "left of "
             f"{completions} completions: it can never be placed",
-            f"lower minMember of the PodGroup to {rest} (kubectl edit podgroups.{group}{s.space} {line.name}), or make "
-            "completions a multiple of parallelism, and submit the Job anew",
+            f"lower minMember of the PodGroup to {rest} (kubectl edit podgroups.{group}{s.space} {line.name}), or "
+            "make completions a multiple of parallelism, and submit the Job again",
         )
         seen = f"the scheduler says: {said[-1].message}" if said else "the scheduler says nothing about it"
         yield fault(
@@ -146,9 +147,8 @@ def rest_waits(s: Situation) -> Iterator[Suspect]:
     said = [w.message for p in s.unbound for w in p.waiting[-1:] if w.message]
     cause = Cause(
         f"{wording.count(len(s.unbound), 'pod')} of the Job {'waits' if len(s.unbound) == 1 else 'wait'} for a "
-        "node, and "
-        "none of it runs",
-        "look at what the scheduler says of them, and at the gang's minimum against what is left to be run",
+        "node, but no pod of it runs",
+        "read the scheduler's message about them, and compare the gang's minimum with the remaining completions",
     )
     room, _ = room_words(s)
     seen = f"the scheduler says: {said[-1]}" if said else "the scheduler says nothing about them"

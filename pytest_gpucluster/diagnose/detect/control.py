@@ -52,7 +52,7 @@ def api_absent(s: Situation) -> Iterator[Suspect]:
         return
     crds = s.objects("CustomResourceDefinition")
     if crds and not any(line.name == JOB_CRD for line in crds):
-        seen = f"{len(crds)} custom resource definitions, none is {JOB_CRD}"
+        seen = f"{len(crds)} custom resource definitions, but not {JOB_CRD}"
         yield fault("api-absent", Stage.API, wording.NOT_INSTALLED, seen, rows=("INV-001",), look=look)
 
 
@@ -64,7 +64,7 @@ def refused_at_admission(s: Situation) -> Iterator[Suspect]:
         if not answer.at_admission or not mine or NO_MATCHES.search(answer.message):
             continue
         cause = Cause(
-            f"{answer.component} refused the job when it was created", f"change it as the answer says: "
+            f"{answer.component} refused the job when it was created", "change it as the answer demands: "
                                                                        f"{words.short(answer.message)}"
         )  # fmt: skip
         seen = f"HTTP {answer.code}: {words.short(answer.message)}"
@@ -79,7 +79,7 @@ def admission_silent(s: Situation) -> Iterator[Suspect]:
         found = CALL_FAILED.search(text)
         if found:
             cause = Cause(
-                f"the webhook {found['name']} does not answer: the API server refuses what it should be asked about",
+                f"the webhook {found['name']} does not answer: the API server refuses all requests that need it",
                 "look at the pods and the Service of that webhook (for Volcano: kubectl -n volcano-system get "
                 "pods,endpoints), and at its certificate",
             )
@@ -97,7 +97,7 @@ def controllers_silent(s: Situation) -> Iterator[Suspect]:
     if any(said.reason in CONTROLLER_EVENTS for said in s.said_of_job):
         return
     cause = Cause(
-        "no controller looks at the Job: it has no phase, and no PodGroup was made for it",
+        "no controller handles the Job: it has no phase, and no PodGroup was created for it",
         "check that vc-controller-manager runs and answers (kubectl -n volcano-system get pods; its log), and that "
         "all CRDs of Volcano are installed",
     )
@@ -113,8 +113,8 @@ def controller_error(s: Situation) -> Iterator[Suspect]:
     for said in reversed(s.said_of_job):
         if said.reason in CONTROLLER_EVENTS and not s.pods:
             cause = Cause(
-                f"the controller cannot make what the Job asks for ({said.reason})",
-                "correct the Job as the message says: a plugin, a volume claim, a name that is no DNS label",
+                f"the controller cannot create what the Job asks for ({said.reason})",
+                "correct the Job as the message says: a plugin, a volume claim, a name that is not a DNS label",
             )
             seen = f"{said.reason} on {s.title}: {words.short(said.message)}"
             yield fault("controller-error", Stage.CONTROLLER, cause, seen, evidence=(said.key,))
@@ -129,8 +129,8 @@ def scheduler_silent(s: Situation) -> Iterator[Suspect]:
     if reading.unseen <= s.silent or s.said("PodGroup", group.namespace, group.name, group.uid):
         return
     seen = (
-        f"PodGroup {group.name} has had no phase for {reading.unseen:.0f} s and nothing was said about it; "
-        f"{len(s.pods)} pods exist. A refused PodGroup has phase Pending and an event within seconds"
+        f"PodGroup {group.name} has had no phase for {reading.unseen:.0f} s and no message; {len(s.pods)} pods "
+        "exist. A refused PodGroup has phase Pending and an event within seconds"
     )
     yield fault(
         "scheduler-silent", Stage.SCHEDULER, wording.SCHEDULER_SILENT, seen, where=(f"PodGroup/{group.name}",),
@@ -160,7 +160,7 @@ def scheduler_name(s: Situation) -> Iterator[Suspect]:
     )
     astray = [p for p in s.pods if p.scheduler != wanted]
     stuck = [p for p in astray if p.bound is None]
-    text = f"{len(astray)} of {len(s.pods)} pods go elsewhere, {len(stuck)} of them have no node; "
+    text = f"{len(astray)} of {len(s.pods)} pods go to another scheduler, {len(stuck)} of them have no node; "
     text += f"{wording.part(s.held, s.minimum)} members placed; {'; '.join(one.observed for one in mine[:2])}"
     more: dict[str, Any] = {
         "where": wording.places(stuck or astray),
@@ -201,8 +201,8 @@ def nobody_schedules(s: Situation) -> Iterator[Suspect]:
         f"start it, or set schedulerName to one that runs ({GANG_SCHEDULER} for gangs)",
     )
     waits = min(s.now - p.created for p in mute)
-    seen = f"scheduler {wording.listed(silent)} is asked for by {wording.count(len(mute), 'pod')}"
-    seen += f"; nothing was said about them for {waits:.0f} s"
+    seen = f"{wording.count(len(mute), 'pod')} set schedulerName {wording.listed(silent)}"
+    seen += f"; no message about them for {waits:.0f} s"
     yield fault(
         "scheduler-unknown", Stage.SCHEDULER, cause, seen, LIKELY, where=wording.places(mute), rows=("REF-008",),
         evidence=tuple(p.keys["created"] for p in mute[:4]),
@@ -225,7 +225,7 @@ def queue_not_open(s: Situation) -> Iterator[Suspect]:
             near = names.nearest(name, known)
             cause = Cause(
                 f"the queue {name!r} does not exist",
-                f"set spec.queue to one that does ({wording.listed(sorted(known), 6)})"
+                f"set spec.queue to an existing one ({wording.listed(sorted(known), 6)})"
                 + (f"; did you mean {near!r}?" if near else ""),
             )
             yield fault(
@@ -238,7 +238,7 @@ def queue_not_open(s: Situation) -> Iterator[Suspect]:
     )
     if state in ("Closed", "Closing") and waits:
         cause = Cause(
-            f"the queue {name!r} is {state}: it takes no gang, and gives none of its waiting ones a place",
+            f"the queue {name!r} is {state}: it accepts no gang, and places none of the waiting ones",
             f"open it (vcctl queue operate --action open --name {name}), or submit to an open queue",
         )
         seen = f"Queue {name} has status.state {state}; {wording.part(s.held, s.minimum)} members placed"

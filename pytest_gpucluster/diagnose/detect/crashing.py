@@ -17,21 +17,21 @@ from pytest_gpucluster.requirement import Cause
 
 EXIT_CODES: dict[int, tuple[str, str]] = {
     126: ("the command is not executable", "correct the command, or its mode in the image"),
-    127: ("the command was not found", "correct the command: the image does not have it"),
+    127: ("the command was not found", "correct the command: the image lacks it"),
     134: ("it aborted itself (SIGABRT)", "read its log: a failed assertion, or a watchdog of NCCL"),
     137: ("it was killed (SIGKILL)", "look for memory: the node's kernel log, the container's limit"),
     139: ("it crashed (SIGSEGV)", "read its log; try the image on one node alone"),
-    143: ("it was ended (SIGTERM)", "look for who ended it: eviction, preemption, a person"),
+    143: ("it was ended (SIGTERM)", "find what ended it: eviction, preemption, a person"),
 }
 """Exit code -> what it means, what to do."""
 
 WORDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"),
-     "the GPU's memory did not suffice", "use smaller batches, shard the model more, or use larger GPUs"),
+     "the GPU's memory was too small", "use smaller batches, shard the model more, or use larger GPUs"),
     (re.compile(r"[Ii]nsufficient shared memory|Bus error|/dev/shm|unable to (?:open|mmap) shared memory"),
-     "shared memory did not suffice", "mount an emptyDir of medium Memory at /dev/shm in every task template"),
+     "shared memory was too small", "mount an emptyDir of medium Memory at /dev/shm in every task template"),
     (re.compile(r"No space left on device|Disk quota exceeded"),
-     "a disk is full", "look which volume it writes to; give it more room, or write elsewhere"),
+     "a disk is full", "find the volume it writes to; give it more room, or write elsewhere"),
     (re.compile(r"ModuleNotFoundError: No module named '?([\w.]+)"),
      "the image lacks the module {0}", "add it to the image"),
     (re.compile(r"can't open file '?([^':]+)'?|([\w./-]+): No such file or directory"),
@@ -39,12 +39,12 @@ WORDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"unrecognized arguments?: (.+)|error: argument (\S+)"),
      "the program does not know its arguments", "correct command and args of the task template"),
     (re.compile(r"[Pp]ermission denied|EACCES"),
-     "it may not do what it tries (permission denied)", "look at the image's user, fsGroup and the security context"),
+     "it lacks a permission (permission denied)", "look at the image's user, fsGroup and the security context"),
     (re.compile(r"CUDA driver version is insufficient|forward compatibility|unsupported display driver"),
-     "the node's GPU driver is too old for the image", "use an image of an older CUDA, or update the driver"),
+     "the node's GPU driver is too old for the image", "use an image with an older CUDA, or update the driver"),
     (re.compile(r"(Xid.*|uncorrectable ECC.*|(?:CUDA|HIP) error: (?!out of memory).*|GPU has fallen off the bus)"),
-     "the GPU, or what runs on it, failed: {0}",
-     "look for Xid in the node's kernel log; drain the node if it comes again"),
+     "the GPU, or the program on it, failed: {0}",
+     "look for Xid in the node's kernel log; drain the node if it occurs again"),
     (re.compile(r"RendezvousClosedError|Rendezvous for run_id=\S+ is closed"),
      "the rendezvous is closed in its store", "use a fresh run id"),
 )  # fmt: skip
@@ -109,8 +109,8 @@ def _meaning(s: Situation, pod: PodStory, code: int, reason: str) -> tuple[str, 
         return f"{said[0]} (exit code {code})", said[1]
     if message.strip() and code not in EXIT_CODES:
         return (
-            f"it ended with exit code {code} and says {words.short(message)!r}",
-            "do what its last words say",
+            f"it ended with exit code {code} with the message {words.short(message)!r}",
+            "follow its last message",
         )
     return EXIT_CODES.get(code, (f"it ended with exit code {code}", "read its log"))
 
@@ -153,8 +153,8 @@ def restart_in_place(s: Situation) -> Iterator[Suspect]:
     cause = Cause(
         f"{worst.name} crashes and is restarted in place under restartPolicy {policy}: {meaning}; the pod never "
         f"becomes Failed, so neither a PodFailed policy nor maxRetry acts{unseen}",
-        f"{what}; use restartPolicy Never with PodFailed -> RestartJob, or a policy for TaskFailed, so that the gang "
-        "restarts as a whole and maxRetry bounds it",
+        f"{what}; use restartPolicy Never with PodFailed -> RestartJob, or a policy for TaskFailed, so that the "
+        "gang restarts as a whole and maxRetry limits it",
     )
     last = s.last_words(worst)
     seen = f"restarted: {text}; {container} last ended with exit code {code}"
@@ -187,8 +187,8 @@ def crash_words(s: Situation, pod: PodStory) -> tuple[str, str, str]:
     reason = fields.text(pod.last, "status", "reason")
     if not ended:
         return (
-            f"{pod.name} failed ({reason or 'no container says why'})",
-            "kubectl describe the pod",
+            f"{pod.name} failed ({reason or 'no container gives a reason'})",
+            "see kubectl describe of the pod",
             pod.where,
         )
     container, code, why = ended[0]
@@ -213,7 +213,7 @@ def member_failed(s: Situation) -> Iterator[Suspect]:
         else "; no policy acts on PodFailed"
     )
     cause = Cause(
-        f"{what}{policy if s.vcjob else ''}", f"{fix}; PodFailed -> RestartJob would start the gang anew"
+        f"{what}{policy if s.vcjob else ''}", f"{fix}; PodFailed -> RestartJob would restart the gang"
     )
     where = wording.places(crashed)
     more: dict[str, Any] = {

@@ -33,7 +33,7 @@ def retries_exhausted(s: Situation) -> Iterator[Suspect]:
     )
     cause = Cause(
         f"maxRetry {allowed} is used up ({retries} attempts, all failed): {what}",
-        f"{fix}; then submit the job anew (maxRetry counts attempts, also those after a resume)",
+        f"{fix}; then submit the job again (maxRetry also counts attempts after a resume)",
     )
     yield fault(
         "retries-exhausted", Stage.END, cause, seen, where=wording.places(bad), rows=("LIFE-004",),
@@ -65,7 +65,7 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
     if bad:
         what, fix, seen = crash_words(s, bad[0])
         action = f"; the policy's action {acted[-1][1]} followed" if acted else ""
-        cause = Cause(f"{what}{action}: the job is {s.phase}", f"{fix}; then submit it anew or resume it")
+        cause = Cause(f"{what}{action}: the job is {s.phase}", f"{fix}; then submit it again or resume it")
         yield fault(
             "member-failed", Stage.RUN, cause, seen, where=wording.places(bad), evidence=keys,
             rows=("LIFE-007", "LIFE-003"), look=(f"kubectl logs{s.space} {bad[0].name}",), symptom=True,
@@ -85,10 +85,10 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
     if s.phase == "Restarting" and acted:
         allowed = fields.number(job.last, "spec", "maxRetry") or 3
         cause = Cause(
-            f"a policy starts the gang anew ({acted[-1][1]}, attempt {retries + 1} of {allowed})",
-            "nothing to do; it waits for the pods of the last attempt to end",
+            f"a policy restarts the gang ({acted[-1][1]}, attempt {retries + 1} of {allowed})",
+            "nothing to do: it waits for the pods of the last attempt to end",
         )
-        seen = f"{acted[-1][0].message.strip()}; {wording.count(len(s.pods), 'pod')} of the last attempt still there"
+        seen = f"{acted[-1][0].message.strip()}; {wording.count(len(s.pods), 'pod')} of the last attempt still exist"
         yield refusal("restarting", Stage.END, cause, seen, evidence=keys, rows=("LIFE-003",))
         return
     killed = [p for p in s.gang.pods if p.deleting is not None and p.phase == "Failed"] if s.gang else []
@@ -101,7 +101,7 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
         ended = f"ended with {codes[0][1]}" if codes and codes[0][1] else "did not end with 0"
         cause = Cause(
             f"{killed[0].name} was deleted and {ended} when it got SIGTERM, which counts as PodFailed: {action}",
-            "let the program end with 0 on SIGTERM, or write the policy for PodFailed as the one for PodEvicted",
+            "make the program end with 0 on SIGTERM, or give PodFailed the same policy as PodEvicted",
         )
         seen = f"phase {s.phase}; {crash_words(s, killed[0])[2]}"
         yield fault(
@@ -116,7 +116,7 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
     elif acted:
         cause = Cause(
             f"a policy ended the job: {acted[-1][1]}",
-            "look at spec.policies and at what happened to its pods",
+            "look at spec.policies and at the history of its pods",
         )
         yield fault(
             "ended-by-policy", Stage.END, cause, words.short(acted[-1][0].message), LIKELY, evidence=keys
@@ -158,7 +158,7 @@ def _given_up(s: Situation) -> Suspect:
     if said:
         cause = Cause(
             f"the job was terminated after errors: {words.short(said[-1].message)}",
-            "correct what the Warning events of the Job name, and submit it anew",
+            "correct what the Warning events of the Job name, and submit it again",
         )
         keys = tuple(x.key for x in said[-1:])
         return fault(
@@ -174,7 +174,7 @@ def _given_up(s: Situation) -> Suspect:
     ]
     able = [text for text in mine if text.endswith("TerminateJob")]
     cause = Cause(
-        f"the job is {s.phase}, and nothing in the evidence says who ended it: "
+        f"the job is {s.phase}, and nothing in the evidence shows what ended it: "
         + (f"the policy {wording.listed(able, 2)}, " if able else "")
         + "a command, or the controller after repeated errors (quota, volumes, API)",
         f"look at the events of the Job and of its pods (kubectl get events{s.space}), and at the log of "
@@ -199,7 +199,7 @@ def left_running(s: Situation) -> Iterator[Suspect]:
     if not left or since <= completion.ACT_WITHIN:
         return
     cause = Cause(
-        f"the job is {s.phase} and its controller did not end {wording.listed([p.name for p in left], 4)}",
+        f"the job is {s.phase} but its controller did not end {wording.listed([p.name for p in left], 4)}",
         f"delete the pods (kubectl delete pod{s.space} {' '.join(p.name for p in left[:4])}) or the job; then look at "
         "vc-controller-manager and its version",
     )
@@ -221,11 +221,11 @@ def stuck_between(s: Situation) -> Iterator[Suspect]:
     if since <= grace + job_cases.GONE_SLACK or any(p.deleting is not None for p in s.bound):
         return
     cause = Cause(
-        f"the job has been {s.phase} for {since:.0f} s and its controller does not bring that to an end",
-        "look at vc-controller-manager, its log and version; delete the job and submit it anew",
+        f"the job has been {s.phase} for {since:.0f} s, and its controller does not finish this",
+        "look at vc-controller-manager, its log and version; delete the job and submit it again",
     )
     left = wording.count(len(s.pods), "pod")
-    seen = f"no pod is being deleted; {left} left, PodGroup {s.group.name if s.group else 'gone'}"
+    seen = f"no pod is being deleted, {left} remain, PodGroup {s.group.name if s.group else 'gone'}"
     yield fault(
         "stuck-between", Stage.END, cause, seen, LIKELY, evidence=(job.key,), rows=("LIFE-003", "LIFE-008")
     )
@@ -258,7 +258,7 @@ def lingers(s: Situation) -> Iterator[Suspect]:
         and len(s.vcjob.tasks) > 1
         and not any(completion.policy_of(s.gang, str(t.get("name"))) for t in s.vcjob.tasks)
     ):
-        seen = f"{len(s.vcjob.tasks)} tasks, none with TaskCompleted -> CompleteJob"
+        seen = f"{len(s.vcjob.tasks)} tasks, but none with TaskCompleted -> CompleteJob"
         yield note("no-complete-policy", Stage.END, completion.POLICY, seen, rows=("LIFE-002",))
 
 
@@ -277,13 +277,12 @@ def ending_pods(s: Situation) -> Iterator[Suspect]:
             else "their kubelet does not end them"
         )
         cause = Cause(
-            f"pods that were deleted do not go away: {why}",
-            f"look at the nodes {wording.listed(sorted({p.node for p in stuck if p.node}), 4) or '-'}: kubelet, "
-            "storage "
-            "that hangs, a process in uninterruptible sleep",
+            f"deleted pods do not go away: {why}",
+            f"look at the nodes {wording.listed(sorted({p.node for p in stuck if p.node}), 4) or '-'}: the "
+            "kubelet, hanging storage, a process in uninterruptible sleep",
         )
         seen = wording.listed(
-            [f"{p.name} {over[p.name]:.0f} s beyond its grace of {p.grace:.0f} s" for p in stuck], 4
+            [f"{p.name} {over[p.name]:.0f} s beyond its grace period of {p.grace:.0f} s" for p in stuck], 4
         )
         keys = tuple(p.keys["deleting"] for p in stuck[:4])
         yield fault("stuck-terminating", Stage.END, cause, seen, where=wording.places(stuck), evidence=keys)
@@ -292,10 +291,13 @@ def ending_pods(s: Situation) -> Iterator[Suspect]:
     left = max(-over[p.name] for p in going)
     cause = Cause(
         f"it waits for {wording.listed([p.name for p in going], 4)} to end: grace period {grace:.0f} s",
-        "nothing to do; to end faster let the program react to SIGTERM (a shell as first process does not), or lower "
-        "terminationGracePeriodSeconds",
+        "nothing to do; to end faster, make the program react to SIGTERM (a shell as first process does not), or "
+        "lower terminationGracePeriodSeconds",
     )
-    seen = f"phase {s.phase or '-'}; deletion was asked {s.now - min(p.deleting or s.now for p in going):.0f} s ago, "
+    seen = (
+        f"phase {s.phase or '-'}; deletion was requested {s.now - min(p.deleting or s.now for p in going):.0f} "
+        "s ago, "
+    )
     seen += f"at most {max(left, 0.0):.0f} s are left"
     keys = tuple(p.keys["deleting"] for p in going[:4])
     yield refusal(
@@ -324,7 +326,7 @@ def grace_was_used(s: Situation) -> Iterator[Suspect]:
         cause = Cause(
             f"the job ended {took:.0f} s late: {wording.listed([p.name for p in slow], 4)} used their grace period of "
             f"{slow[0].grace:.0f} s",
-            "let the program react to SIGTERM (a shell as first process does not), or lower "
+            "make the program react to SIGTERM (a shell as first process does not), or lower "
             "terminationGracePeriodSeconds",
         )
         keys = tuple(p.keys["deleted"] for p in slow[:4])

@@ -55,10 +55,10 @@ def nccl(s: Situation) -> Iterator[Suspect]:
         cause = Cause(
             f"NCCL fell back to sockets (NET/Socket) on {wording.listed(only, 4)}: {why}"
             + (f"; {', '.join(filters)}" if filters else ""),
-            "request the RDMA resource in every task template, and let NCCL_IB_HCA name adapters that the pods have; "
-            "then try the fabric alone (nccl-tests)",
+            "request the RDMA resource in every task template, and make NCCL_IB_HCA name adapters that the pods "
+            "have; then test the fabric alone (nccl-tests)",
         )
-        seen = f"{len(only)} of {len(s.logs)} logs say NET/Socket" + (
+        seen = f"{len(only)} of {len(s.logs)} logs show NET/Socket" + (
             f"; NET/IB on {wording.listed(sorted(good), 4)}" if good else ""
         )
         where = tuple(p.where for p in s.pods if p.name in only)
@@ -75,8 +75,8 @@ def nccl(s: Situation) -> Iterator[Suspect]:
         pod, (text, _) = next(iter(stalled.items()))
         cause = Cause(
             f"a collective stalled or failed in {wording.listed(sorted(stalled), 4)}",
-            "find the rank that is missing in it (another log ends earlier, or shows an error first); validate the "
-            "fabric standalone",
+            "find the rank that is missing in it (its log ends earlier or shows an error first); test the fabric "
+            "alone",
         )
         keys = tuple(key for _, key in stalled.values())[:4]
         yield fault(

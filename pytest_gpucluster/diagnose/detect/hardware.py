@@ -26,7 +26,7 @@ GPU: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?:CUDA|HIP) error: (?!out of memory|invalid (?:argument|device ordinal)|no kernel image|"
                 r"(?:the )?provided PTX|initialization error|device-side assert)[^\n]*|"
                 r"Cuda failure [^\n]*(?:launch failure|ECC|illegal)[^\n]*"),
-     "a GPU, or the program on it", "its Xid errors; without one it is the program"),
+     "a GPU, or the program on it", "its Xid errors; if there are none, the program failed"),
 )  # fmt: skip
 """(what a program prints, what it says of whom, what to look for on the node)."""
 
@@ -44,7 +44,7 @@ NEAR = 30
 
 WARN = re.compile(r"NCCL WARN (?P<said>.*)")
 UNEXPLAINED = Advice(
-    "an operation of NCCL failed", "look at the first warning of any rank; later ones follow from it"
+    "an operation of NCCL failed", "read the first warning of any rank: it causes the later ones"
 )
 PROGRESS = re.compile(r"\b(?:step|iter(?:ation)?|epoch|loss|it/s|samples/s|tokens/s|busbw)\b", re.IGNORECASE)
 
@@ -129,14 +129,14 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
     if waited is not None and waited[0] != one.pod:
         seconds = (waited[1] - one.at).total_seconds() if waited[1] and one.at else None
         late = f"; the watchdog of {waited[0]} came " + (
-            f"{_lasted(seconds)} later, and only waited for it"
+            f"{_lasted(seconds)} later, and only waited for this rank"
             if seconds is not None and seconds >= 0
             else "beside it"
         )
     cause = Cause(
         f"{who}: {one.said}: {one.whose} failed{late}",
-        f"look at {node}: {one.look} ({machines.check(resource, node)}); drain it (kubectl cordon {node}) if they are "
-        "there, and start the gang elsewhere",
+        f"look at {node}: {one.look} ({machines.check(resource, node)}); if there are any, drain it (kubectl "
+        f"cordon {node}) and start the gang elsewhere",
     )
     others = [e.pod for e in errors[1:]]
     seen = f"{one.pod} printed {one.said!r}" + (f"; later also {wording.listed(others, 4)}" if others else "")
@@ -187,8 +187,8 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
         pod, said, _, fix = found[0]
         cause = Cause(f"{meaning} in {wording.listed(pods, 4)}: NCCL warns {words.short(said)!r}", fix)
         yield fault(
-            "nccl-fatal", Stage.FABRIC, cause, f"{pod}: {words.short(said)!r}, and nothing shows that it went "
-                                               f"on", LIKELY,
+            "nccl-fatal", Stage.FABRIC, cause,
+            f"{pod}: {words.short(said)!r}, but nothing shows that it went on", LIKELY,
             evidence=tuple(key for _, _, key, _ in found[:4]), rows=("FAB-001",), where=_places(s, pods),
             look=(f"kubectl logs{s.space} {pod}",),
         )  # fmt: skip
@@ -200,8 +200,8 @@ def _unknown(s: Situation, unknown: list[tuple[str, str, str, bool]]) -> Suspect
     pods = list(dict.fromkeys(pod for pod, *_ in unknown))
     pod, said, _, _ = unknown[0]
     cause = Cause(
-        f"NCCL warned in {wording.listed(pods, 4)}, and what that means is not known here: {words.short(said)!r}",
-        "read the log around it; gpucluster judge nccl judges the logs of all ranks",
+        f"NCCL warned in {wording.listed(pods, 4)}; this program does not know the warning: {words.short(said)!r}",
+        "read the log around it; `gpucluster judge nccl` judges the logs of all ranks",
     )
     went_on = all(after for *_, after in unknown)
     seen = f"{pod}: {words.short(said)!r}, " + (

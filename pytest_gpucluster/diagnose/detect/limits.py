@@ -37,7 +37,7 @@ def over_capability(s: Situation, resource: str, said: Refused) -> Suspect | Non
         limit = level.limit(resource)
         if limit is not None and asked > limit:
             cause = Cause(
-                f"the gang asks for {amount(asked)} {resource}, and {level.title} may have {amount(limit)}",
+                f"the gang asks for {amount(asked)} {resource}, but {level.title} may have {amount(limit)}",
                 "reduce replicas or minAvailable, raise spec.capability of the queue, or use another queue",
             )
             return refusal(
@@ -57,9 +57,10 @@ def queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
         holders = _users(s, level)
         above = f", above its queue {s.queue_name}," if level.name != s.queue_name else ""
         cause = Cause(
-            f"queue {level.name}{above} may have {amount(limit)} {resource}, {amount(used)} are in use, the gang "
-            f"asks for {amount(asked)}" + (f"; in use by {wording.listed(holders, 4)}" if holders else ""),
-            "wait for what runs in the queue, raise its spec.capability, or use another queue",
+            f"queue {level.name}{above} may have {amount(limit)} {resource}, {amount(used)} are in use, and the "
+            f"gang asks for {amount(asked)}"
+            + (f"; in use by {wording.listed(holders, 4)}" if holders else ""),
+            "wait for the jobs in the queue, raise its spec.capability, or use another queue",
         )
         return refusal(
             "queue-full", said.stage, cause, said.text, evidence=said.keys, rows=("REF-002",),
@@ -76,10 +77,10 @@ def over_deserved(s: Situation, said: Refused) -> Suspect | None:
             if deserved is None or not asked or used + asked <= deserved:
                 continue
             cause = Cause(
-                f"nodes have room, and {level.title} deserves {amount(deserved)} {resource}: {amount(used)} are in "
-                f"use, the gang asks for {amount(asked)}; what is above spec.deserved may not be given",
-                "see whether the scheduler's configuration has the plugin capacity (proportion does not look at "
-                "spec.deserved); raise spec.deserved of the queue, wait for what runs in it, or use another queue",
+                f"nodes have room, and {level.title} deserves {amount(deserved)} {resource}: {amount(used)} are "
+                f"in use, and the gang asks for {amount(asked)}; resources above spec.deserved may not be given",
+                "check whether the scheduler's configuration has the plugin capacity (proportion does not look at "
+                "spec.deserved); raise spec.deserved of the queue, wait for the jobs in it, or use another queue",
             )
             return refusal(
                 "over-deserved", said.stage, cause, said.text, POSSIBLE, evidence=said.keys,
@@ -144,15 +145,13 @@ def promised(s: Situation, over: tuple[queues.Level, str, list[Gang]], said: Ref
     asked = s.wanted.get(resource, Fraction(0))
     users = _users(s, level)
     by = f" ({wording.listed(users, 3)})" if users else ""
-    own = f"{amount(asked)} asked for by this gang" if asked else "this gang asks for none of it"
+    own = f"{amount(asked)} asked for by this gang" if asked else "this gang asks for none"
     cause = Cause(
-        f"queue {level.name} may have {limit} {resource}, and {amount(used + kept + asked)} of {limit} "
-        f"are promised: "
-        f"{amount(used)} in use{by}, {amount(kept)} reserved by {wording.listed([g.title for g in mine], 3)}, which is "
-        f"enqueued and cannot be placed; {own}",
-        f"delete or shrink {mine[0].name} (its owner), or raise spec.capability of the queue: while it is so, "
-        f"the queue "
-        "lets nothing in, whatever it asks for",
+        f"queue {level.name} may have {limit} {resource}, and {amount(used + kept + asked)} of {limit} are "
+        f"promised: {amount(used)} in use{by}, {amount(kept)} reserved by "
+        f"{wording.listed([g.title for g in mine], 3)}, which is enqueued but cannot be placed; {own}",
+        f"delete or shrink {mine[0].name} (its owner), or raise spec.capability of the queue: until then the "
+        "queue accepts no gang of any size",
     )
     return fault(
         "blocked-by-enqueued", said.stage, cause, said.text, evidence=(*said.keys, mine[0].groups[-1].key),

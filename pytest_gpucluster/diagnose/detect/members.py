@@ -51,17 +51,17 @@ def creation_refused(s: Situation) -> Iterator[Suspect]:
     name = quota["quota"]
     line = s.object("ResourceQuota", name, s.namespace)
     waiting = len(s.unbound)
-    counts = f"; it counts the {waiting} pods that wait as well as those that run" if waiting else ""
+    counts = f"; it counts the {waiting} waiting pods as well as running ones" if waiting else ""
     numbers = QUOTA_RESOURCE.search(message)
     told = (
-        f": {numbers['used']} used of {numbers['limit']}, {numbers['asked']} more asked for"
+        f": {numbers['used']} used of {numbers['limit']}, {numbers['asked']} more requested"
         if numbers
         else ""
     )
     cause = Cause(
         f"ResourceQuota {name} of namespace {s.namespace} stops the creation of pods{told}{counts}",
-        f"raise the quota {name}, or let the whole gang fit below it: a quota counts created pods, not running ones; "
-        "limits for training belong on the queue",
+        f"raise the quota {name}, or make the whole gang fit below it: a quota counts created pods, not running "
+        "ones; put limits for training on the queue",
     )
     where = (f"ResourceQuota/{name}", s.title, *((f"Queue/{s.queue_name}",) if s.queue_name else ()))
     if s.queue_name and (limit := fields.sub(s.queue, "spec", "capability")):
@@ -130,7 +130,7 @@ def node_trouble(s: Situation) -> Iterator[Suspect]:
         mine = [p for p in s.bound if p.node == name]
         cause = Cause(
             f"the node {name} is not Ready ({ready.get('reason') or ready.get('status')})",
-            "look at its kubelet and network; its pods are replaced when they are deleted",
+            "check its kubelet and network; its pods are replaced once they are deleted",
         )
         seen = f"{wording.listed([p.name for p in mine], 4)} on {name}: {words.short(str(ready.get('message') or ''))}"
         yield fault(
@@ -148,7 +148,7 @@ def preempted(s: Situation) -> Iterator[Suspect]:
             if said.reason in ("Evict", "Preempted", "Evicted"):
                 cause = Cause(
                     "members were evicted in favour of another job (preemption or reclaim)",
-                    "wait, or give the job a priorityClassName or a queue share that others may not take",
+                    "wait, or give the job a priorityClassName or a queue share that others cannot take",
                 )
                 seen = f"{pod.name}: {words.short(said.message)}"
                 yield refusal(

@@ -65,12 +65,12 @@ def closed_nodes(s: Situation) -> Iterator[Suspect]:
     needs = sum((fields.requested(spec, resource) for spec in machines.lacking(s)), Fraction(0))
     open_ = [n for n in machines.machines(s, resource) if not n.shut]
     seen = (
-        f"the gang lacks {amount(needs)} {resource}; nodes that take it have "
+        f"the gang lacks {amount(needs)} {resource}; suitable nodes have "
         if needs
-        else "nodes that take it have "
+        else "suitable nodes have "
     )
     seen += f"{amount(sum((n.free for n in open_), Fraction(0)))} free"
-    seen += "" if enough else "; these nodes alone would not make it fit"
+    seen += "" if enough else "; these nodes alone would not suffice"
     stage = Stage.PLACE if s.unbound else Stage.ENQUEUE
     code = "no-node-taint" if all("the taint" in n.shut for n in out) else "node-closed"
     yield fault(
@@ -97,21 +97,19 @@ def _many(why: str, nodes: list[Machine]) -> str:
 
 
 def _why(node: Machine) -> str:
-    return f"{node.shut}; it says {wording.listed(list(node.ill), 3)}" if node.ill else node.shut
+    return f"{node.shut}; it reports {wording.listed(list(node.ill), 3)}" if node.ill else node.shut
 
 
 def _opening(node: Machine, resource: str) -> str:
     """Return how a closed node is opened, if it is well."""
     if node.ill:
-        text = f"look {machines.check(resource, node.name)}; reset or replace what is ill"
+        text = f"look {machines.check(resource, node.name)}; reset or replace the unhealthy device"
         return f"{text}, then kubectl uncordon {node.name}" if node.cordoned else text
     if node.cordoned:
-        return f"ask why {node.name} was cordoned; when it is well: kubectl uncordon {node.name}"
+        return f"find out why {node.name} was cordoned; once it is healthy: kubectl uncordon {node.name}"
     if "not Ready" in node.shut:
-        return f"look at the kubelet and the network of {node.name}"
-    return (
-        f"add the toleration to every task template, or take the taint off {node.name} (kubectl taint nodes)"
-    )
+        return f"check the kubelet and the network of {node.name}"
+    return f"add the toleration to every task template, or remove the taint from {node.name} (kubectl taint nodes)"
 
 
 def ill_devices(s: Situation) -> Iterator[Suspect]:
@@ -135,12 +133,12 @@ def _held_ill(s: Situation, mine: Sequence[tuple[PodStory, str, str, str]]) -> S
     parts = [f"{pod.name} on {pod.node} holds {device}, {health}" for pod, _, device, health in mine]
     pod, resource, _, _ = mine[0]
     cause = Cause(
-        f"a device of a member is ill: {wording.listed(parts, 4)} (allocatedResourcesStatus)",
-        f"look {machines.check(resource, pod.node)}; cordon the node and start the gang anew elsewhere",
+        f"a device of a member is unhealthy: {wording.listed(parts, 4)} (allocatedResourcesStatus)",
+        f"look {machines.check(resource, pod.node)}; cordon the node and restart the gang elsewhere",
     )
     sure = SURE if all(health == "Unhealthy" for *_, health in mine) else LIKELY
     return fault(
-        "device-ill", Stage.NODE, cause, f"its kubelet says so of {wording.count(len(mine), 'device')}", sure,
+        "device-ill", Stage.NODE, cause, f"its kubelet reports this for {wording.count(len(mine), 'device')}", sure,
         where=wording.places([p for p, *_ in mine]), rows=("HLT-004",),
         look=(f"kubectl get pod{s.space} {pod.name} -o yaml",),
     )  # fmt: skip
@@ -156,17 +154,20 @@ def _waited_for(
     ]
     parts = [
         f"{n.name} offers {amount(n.allocatable)} of {amount(n.capacity)} {resource}"
-        + (f" and says {wording.listed(list(n.ill), 2)}" if n.ill else "")
+        + (f" and reports {wording.listed(list(n.ill), 2)}" if n.ill else "")
         for n in lost
     ]
     whole = [_whole(n) for n in nodes]
     enough = bool(needed) and machines.fits(whole, needed, resource)
     cause = Cause(
-        f"devices are ill: {wording.listed(parts, 4)}" + (f"; {wording.listed(told, 4)}" if told else ""),
+        f"devices are unhealthy: {wording.listed(parts, 4)}"
+        + (f"; {wording.listed(told, 4)}" if told else ""),
         f"look {machines.check(resource, lost[0].name)}; reset or replace the device, or the node",
     )
     seen = f"the gang waits for {resource}"
-    seen += "; with these devices it would fit" if enough else "; with these devices alone it would not fit"
+    seen += (
+        "; with these devices it would fit" if enough else "; with these devices alone it would still not fit"
+    )
     more = {
         "where": tuple(f"Node/{n.name}" for n in lost[:8]), "rows": ("INV-002",),
         "evidence": tuple(n.line.key for n in lost[:4]), "look": (f"kubectl describe node {lost[0].name}",),

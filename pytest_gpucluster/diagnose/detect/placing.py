@@ -29,12 +29,12 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
     ),
     (
         "cordoned", re.compile(r"(\d+) node\(s\) were unschedulable"), "{0} node(s) are cordoned",
-        "uncordon them when they are well (kubectl uncordon), or add nodes",
+        "uncordon them once they are healthy (kubectl uncordon), or add nodes",
     ),
     (
         "volume", re.compile(r"(?:unbound immediate PersistentVolumeClaims|persistentvolumeclaim \S+ not found|"
                              r"volume node affinity conflict)", re.IGNORECASE),
-        "a volume claim of the pods is not bound, or bound elsewhere", "look at the claims (kubectl get pvc)",
+        "a volume claim of the pods is not bound, or is bound elsewhere", "check the claims (kubectl get pvc)",
     ),
     (
         "ports", re.compile(r"didn't have free ports"), "a host port of the pods is taken on every node",
@@ -118,7 +118,7 @@ def _no_node_matches(s: Situation) -> Cause | None:
     has = f"nodes have {key}={wording.listed(values, 4)}" if values else f"no node has the label {key}"
     return Cause(
         "no node matches the nodeSelector or node affinity of the pods: they ask for "
-        f"{wording.listed(missing, 3)}, {has}",
+        f"{wording.listed(missing, 3)}, but {has}",
         "correct the selector in the task templates, or label the nodes (kubectl label node)",
     )
 
@@ -148,13 +148,12 @@ def best_effort(s: Situation) -> Iterator[Suspect]:
     if s.gang is None or s.ended or not bare or s.now - min(p.created for p in bare) <= s.silent:
         return
     cause = Cause(
-        f"{wording.listed([p.name for p in bare], 4)} ask for nothing, not even CPU: the gang does not wait for "
-        "them and "
-        "the scheduler's backfill places them one by one, if at all",
-        "give every container of every task requests (a little CPU and memory will do, GPUs where they are used)",
+        f"{wording.listed([p.name for p in bare], 4)} request nothing, not even CPU: the gang does not wait for "
+        "them, and the scheduler's backfill places them one by one, if at all",
+        "give every container of every task requests (a little CPU and memory suffices, and GPUs if they use any)",
     )
     seen = (
-        f"{wording.part(s.held, s.minimum)} members placed; {len(bare)} of those that wait have no requests"
+        f"{wording.part(s.held, s.minimum)} members placed; {len(bare)} of the waiting pods have no requests"
     )
     yield fault(
         "best-effort", Stage.PLACE, cause, seen, where=wording.places(bare), look=wording.repeat(s.gang),
@@ -188,7 +187,7 @@ def _numbers(s: Situation) -> str:
         if fitting
         else ""
     )
-    return text + (f"{soon} of the {len(s.unbound)} have a node in sight; " if soon else "")
+    return text + (f"{soon} of the {len(s.unbound)} have a candidate node; " if soon else "")
 
 
 def _has_place(one: Waiting) -> bool:
@@ -232,8 +231,8 @@ def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
         asked = max((fields.requested(p.last, resource) for p in s.unbound), default=Fraction(0))
         if most is not None and s.advertised.get(resource) and asked > most:
             return Cause(
-                f"one pod asks for {amount(asked)} {resource}, and no node has more than {amount(most)}",
-                "ask for fewer a pod and use more pods",
+                f"one pod asks for {amount(asked)} {resource}, but no node has more than {amount(most)}",
+                "ask for fewer per pod and use more pods",
             )
     return None
 
@@ -249,15 +248,15 @@ def _lost_member(s: Situation, base: str, text: str, keys: tuple[str, ...]) -> S
     more = f"; {wording.listed(took, 4)} took the place" if took else ""
     more += f"; cordoned: {wording.listed(shut, 4)}" if shut else ""
     if not shut and "were unschedulable" in text:
-        more += "; a node is cordoned, which the evidence does not name"
+        more += "; a cordoned node, which the evidence does not name"
     cause = Cause(
-        f"the gang lost a member and there is no place for its replacement {gone}{more}",
+        f"the gang lost a member, and there is no room for its replacement {gone}{more}",
         (
             f"end or move {took[0].partition(' ')[0]}, or add a node"
             if took
-            else "make room for it (uncordon or add a node, free what took the place)"
+            else "make room for it (uncordon or add a node, free the place that was taken)"
         )
-        + "; a gang is admitted whole, nobody keeps it whole: a policy PodEvicted -> RestartJob would start it anew",
+        + "; a gang is admitted whole but nothing keeps it whole: a policy PodEvicted -> RestartJob would restart it",
     )
     return fault(
         "member-lost",
@@ -301,7 +300,7 @@ def surplus_waits(s: Situation) -> Iterator[Suspect]:
     told = _placement_words(s)
     cause = Cause(
         f"{len(s.unbound)} members above minAvailable {s.minimum} have no place yet",
-        "nothing to do: they come when there is room; raise minAvailable if the program needs them all",
+        "nothing to do: they start when there is room; raise minAvailable if the program needs them all",
     )
     seen = f"{s.held} of {s.gang.size} members placed, {s.minimum} needed; not placed: "
     seen += wording.listed([p.name for p in s.unbound], 4)

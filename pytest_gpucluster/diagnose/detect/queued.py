@@ -85,19 +85,22 @@ def admitted_not_started(s: Situation) -> Iterator[Suspect]:
         kind = s.gang.kind.partition(".")[0]
         describe = f"kubectl describe {resource_of(s)}{s.space} {s.gang.name}"
         cause = Cause(
-            f"the Workload {workload.name} is Admitted and its {kind} {s.gang.name} is still suspended: "
+            f"the Workload {workload.name} is Admitted, but its {kind} {s.gang.name} is still suspended: "
             f"{_amounts(workload)} "
-            f"of ClusterQueue {held.queue} are held for nobody{why}",
-            f"see who should lift spec.suspend and does not ({describe}): "
+            f"of ClusterQueue {held.queue} are held for no one{why}",
+            f"find what should lift spec.suspend but does not ({describe}): "
             + (
                 f"what {told[-1].reporter} says, its version beside Kueue's, "
                 if told and told[-1].reporter
                 else ""
             )
-            + f"Kueue's integration of {kind} (integrations.frameworks), and managedFields for who sets it again",
+            + (
+                f"Kueue's integration of {kind} (integrations.frameworks), and managedFields, which show what "
+                "sets it again"
+            ),
         )
         seen = f"Admitted for {since:.0f} s, spec.suspend true, 0 pods" + (
-            f"; {wording.count(len(told), 'warning')}" if told else "; no event says why"
+            f"; {wording.count(len(told), 'warning')}" if told else "; no event gives a reason"
         )
         yield fault(
             "admitted-not-started", Stage.CONTROLLER, cause, seen, where=(s.title, f"Workload/{workload.name}"),
@@ -141,7 +144,7 @@ def evicted_and_holding(s: Situation) -> Iterator[Suspect]:
             f"(kubectl delete workloads.kueue.x-k8s.io -n {workload.namespace} {workload.name}) frees the quota",
         )
         yield fault(
-            "evicted-and-holding", Stage.QUEUE, cause, f"status.admission is filled beside Evicted=True; "
+            "evicted-and-holding", Stage.QUEUE, cause, "status.admission is set together with Evicted=True; "
                                                        f"{s.title} has 0 pods",
             where=(s.title, f"Workload/{workload.name}"), evidence=(workload.key,), rows=("KUE-005", "KUE-004"),
             look=(_describe(workload),),
@@ -179,28 +182,28 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
     }
     if keepers:
         cause = Cause(
-            f"{workload.name} waits for quota that {wording.listed(keepers, 3)} keeps although it was evicted",
-            f"see why {keepers[0]} does not give its quota back: gpucluster diagnose of its job",
+            f"{workload.name} waits for quota that {wording.listed(keepers, 3)} keeps despite its eviction",
+            f"find out why {keepers[0]} keeps its quota: run gpucluster diagnose on its job",
         )
         yield fault("quota-kept", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-005",), **more)
     elif ROOM.search(message):
         cause = Cause(
             f"Kueue holds {workload.name}: {message}",
-            "wait for what holds the quota, ask for less, or raise the quota",
+            "wait for the holders of the quota, ask for less, or raise the quota",
         )
         yield refusal("quota-refused", Stage.QUEUE, cause, seen, rows=("KUE-002",), **more)
     else:
         cause = Cause(
-            f"Kueue does not admit {workload.name}: {message or 'it says nothing'}",
-            "do what it says: a LocalQueue or ClusterQueue that is not Active, a flavor that does not fit the pods; "
-            "else look whether Kueue runs (kubectl -n kueue-system get pods)",
+            f"Kueue does not admit {workload.name}: {message or 'no message'}",
+            "follow its message: a LocalQueue or ClusterQueue is not Active, or a flavor does not fit the pods; "
+            "otherwise check whether Kueue runs (kubectl -n kueue-system get pods)",
         )
         yield fault("quota-refused", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-001",), **more)
 
 
 def _checks(workload: Workload) -> Iterator[Suspect]:
     open_ = [
-        f"{c.get('name')} {c.get('state')}: {c.get('message') or 'it says nothing'}"
+        f"{c.get('name')} {c.get('state')}: {c.get('message') or 'no message'}"
         for c in fields.items(workload.last, "status", "admissionChecks")
         if c.get("state") != "Ready"
     ]
@@ -221,7 +224,7 @@ def _no_workload(s: Situation, queue: str) -> Iterator[Suspect]:
         return
     cause = Cause(
         f"{s.title} names the LocalQueue {queue}, is suspended, and "
-        + ("Kueue made no Workload for it" if listed else "the evidence has no Workload of it"),
+        + ("Kueue made no Workload for it" if listed else "the evidence has no Workload for it"),
         "check that Kueue runs and manages this kind (integrations.frameworks), and that the LocalQueue exists "
         f"(kubectl get localqueues.kueue.x-k8s.io{s.space})",
     )

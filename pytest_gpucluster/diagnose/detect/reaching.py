@@ -98,7 +98,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
         return (
             Cause(
                 f"{master.name} does not listen: it is {master.blocked() or master.phase or 'not running'}",
-                "see why that pod does not run",
+                "find out why that pod does not run",
             ),
             "master-not-running",
             LIKELY,
@@ -107,7 +107,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
     if plan is not None and c.port and plan.port != c.port and c.what == "refused":
         return (
             Cause(
-                f"the members look for port {c.port}, the pytorch plugin gives MASTER_PORT {plan.port}",
+                f"the members try port {c.port}, but the pytorch plugin sets MASTER_PORT {plan.port}",
                 "use $(MASTER_PORT) in the command, or --port of the plugin",
             ),
             "port-differs",
@@ -116,9 +116,10 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
     if LOOPBACK.search(c.host or c.text):
         return (
             Cause(
-                f"{c.pod} looks for others on its own loopback ({c.host or '127.0.0.1'}): its host name means it",
-                "name the interface (GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME), and see that /etc/hosts does not map the "
-                "pod's name to 127.0.0.1",
+                f"{c.pod} looks for others on its own loopback ({c.host or '127.0.0.1'}): its host name "
+                "resolves to it",
+                "name the interface (GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME), and check that /etc/hosts does not "
+                "map the pod's name to 127.0.0.1",
             ),
             "loopback",
             LIKELY,
@@ -127,7 +128,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
         return (
             Cause(
                 f"nothing listens on {on} of {c.host or 'the master'} (connection refused)",
-                "see that the master's program runs and listens there before the others give up; read its log",
+                "check that the master's program runs and listens there before the others give up; read its log",
             ),
             "port-refused",
             LIKELY,
@@ -135,7 +136,7 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
     return (
         Cause(
             f"{on} of {c.host or 'the master'} does not answer ({c.what})",
-            f"look for what drops it: kubectl get networkpolicies{s.space}, a firewall between the nodes, a mesh; or "
+            f"find what drops it: kubectl get networkpolicies{s.space}, a firewall between the nodes, a mesh; or "
             "for members that never started",
         ),
         "port-unreached",
@@ -227,8 +228,8 @@ def address_in_use(s: Situation) -> Iterator[Suspect]:
     cause = Cause(
         f"a port is taken in {wording.listed(pods, 3)}"
         + (f": {wording.listed(shared, 2)} (hostNetwork)" if shared else ""),
-        "let only one member listen there: give every job its own --port, do not start two launchers in a pod, do not "
-        "use hostNetwork with several pods a node",
+        "make only one member listen there: give every job its own --port, start one launcher per pod, and use "
+        "hostNetwork with one pod per node only",
     )
     seen = f"{pods[0]}: {found[0].text!r}"
     where, keys = tuple(f"Pod/{p}" for p in pods[:8]), tuple(c.key for c in found[:4])

@@ -18,14 +18,17 @@ from pytest_gpucluster.requirement import Cause
 NUMA_ROWS = ("NUMA-002", "NUMA-008")
 
 FIXES: dict[str, str] = {
-    "TopologyAffinityError": "ask for no more GPUs (and whole CPUs) a pod than one NUMA node has, spread them over "
+    "TopologyAffinityError": "ask for no more GPUs (and whole CPUs) per pod than one NUMA node has, spread them over "
     "more pods, or run the node with another topologyManagerPolicy",
-    "Evicted": "the node ran short of what the message names: give the pods requests, and look at what fills the node",
+    "Evicted": (
+        "the node ran short of the resource in the message: give the pods requests, and find what fills the "
+        "node"
+    ),
     "DeadlineExceeded": "activeDeadlineSeconds is too short for this job: raise it or leave it out",
-    "NodeShutdown": "the node was shut down: start the gang anew, and drain nodes before they are shut down",
-    "Terminated": "the node was shut down: start the gang anew, and drain nodes before they are shut down",
+    "NodeShutdown": "the node was shut down: restart the gang, and drain nodes before shutting them down",
+    "Terminated": "the node was shut down: restart the gang, and drain nodes before shutting them down",
     "NodeLost": "the node is gone: delete the pod with --force if its node does not come back",
-    "Preempting": "a critical pod took its place on the node: see which, and keep GPU nodes free of others",
+    "Preempting": "a critical pod took its place on the node: find it, and keep GPU nodes free of such pods",
     "SMTAlignmentError": "ask for CPUs in multiples of the threads of a core (full-pcpus-only is set on the node)",
 }
 """Reason in the status of a pod that its kubelet ended or never started -> fix."""
@@ -33,11 +36,11 @@ FIXES: dict[str, str] = {
 ADMISSION: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"GPU is lost|fallen off the bus|[Xx]id \d+|NVML.*(?:Unknown Error|GPU)|uncorrectable ECC"),
      "a GPU of {node} is lost",
-     ("cordon it (kubectl cordon {node}), reset or replace the GPU ({check}), and uncordon it then; a pod that is only "
-     "deleted may be sent back there")),
+     ("cordon it (kubectl cordon {node}), reset or replace the GPU ({check}), then uncordon it; a pod that is "
+      "only deleted may be placed there again")),
     (re.compile(r"no healthy devices|[Uu]nhealthy devices?|device is unhealthy"),
      "the device plugin on {node} has no healthy device for the pod", ("look {check}; cordon the node until the "
-                                                                      "devices are well")),
+                                                                       "devices are healthy")),
     (re.compile(r"connection refused|code = Unavailable|transport: |EOF|DeadlineExceeded|endpoint .*stopped"),
      "the device plugin on {node} does not answer its kubelet",
      ("look at the device plugin's pod on {node} (kubectl get pods -A -o wide --field-selector "
@@ -45,15 +48,15 @@ ADMISSION: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "restart it; then delete the rejected pod")),
     (re.compile(r"Requested: \d+, Available: \d+"),
      "{node} had fewer free devices than the scheduler counted",
-     ("two schedulers fill the node, or its device plugin was restarted: let one scheduler have the GPU nodes; look "
+     ("two schedulers fill the node, or its device plugin was restarted: leave the GPU nodes to one scheduler; look "
      "{check}, then delete the pod")),
     (re.compile(r"not enough (?:cpus|memory)|cpu manager|memory manager", re.IGNORECASE),
-     "{node} cannot give the whole CPUs or memory", "leave reserved CPUs out of the request, or use another node"),
+     "{node} cannot give the whole CPUs or the memory", "leave reserved CPUs out of the request, or use another node"),
 )  # fmt: skip
 """(what an UnexpectedAdmissionError says, what it means, what to do)."""
 
 RECREATED = (
-    "the node {node} was taken back and made again under its name{spot}: it is younger than the pod on it"
+    "the node {node} was removed and created again under its name{spot}: it is younger than the pod on it"
 )
 
 
@@ -104,7 +107,7 @@ def _meaning(s: Situation, pod: PodStory, reason: str, message: str) -> Rejectio
     rows = NUMA_ROWS if reason == "TopologyAffinityError" else ()
     fix = FIXES.get(reason, "")
     if reason.startswith("OutOf"):
-        fix = "two schedulers fill the same node, or devices were lost: let one scheduler have the GPU nodes"
+        fix = "two schedulers fill the same node, or devices were lost: leave the GPU nodes to one scheduler"
         return Rejection(f"{plain}{_lost(s, pod)}", fix, rows)
     fix = fix or "read status.reason and status.message of the pod, and the kubelet's log on that node"
     return Rejection(plain, fix, rows)
@@ -141,7 +144,7 @@ def _lost(s: Situation, pod: PodStory) -> str:
         if gives < has:
             parts.append(f"{pod.node} offers {float(gives):g} of {float(has):g} {resource}")
     ill = machines.complaints(line.object) if line is not None else ()
-    return "".join(f"; {part}" for part in (*parts, *(f"{pod.node} says {one}" for one in ill[:2])))
+    return "".join(f"; {part}" for part in (*parts, *(f"{pod.node} reports {one}" for one in ill[:2])))
 
 
 def _bound_at(pod: PodStory) -> datetime | None:
@@ -163,28 +166,28 @@ def _node_affinity(s: Situation, pod: PodStory) -> Rejection:
     if line is None:
         listed = s.looked_at("Node") or bool(s.objects("Node"))
         text = (
-            f"{plain}; the node is not there any more"
+            f"{plain}; the node no longer exists"
             if listed
             else f"{plain}; the evidence does not have the node"
         )
-        return Rejection(text, f"see what became of the node; {again}", (), look)
+        return Rejection(text, f"find out what happened to the node; {again}", (), look)
     made, bound = when(fields.text(line.object, "metadata", "creationTimestamp")), _bound_at(pod)
     labels = fields.sub(line.object, "metadata", "labels")
     if made is not None and bound is not None and made > bound:
         spot = next((f" (label {word})" for key, word in SPOT_LABELS if _is_spot(labels.get(key))), "")
         text = RECREATED.format(node=pod.node, spot=spot)
         age = (made - bound).total_seconds()
-        text += f" by {age:.0f} s, and its kubelet did not have the labels yet when it looked at the pod"
-        fix = f"{again}: a pod is bound to a node once; on nodes that are taken back let PodFailed -> RestartJob do it"
+        text += f" by {age:.0f} s, and its kubelet did not have the labels yet when it checked the pod"
+        fix = f"{again}: a pod is bound only once; on reclaimed nodes use PodFailed -> RestartJob for this"
         return Rejection(text, fix, (), look)
     missing = machines.unmet(pod.last, line.object)
     if missing:
         text = f"{plain}: the pod asks for {missing}, and the node does not have it"
         return Rejection(
-            text, f"put the label back, or let the pod ask for what nodes have; then {again}", (), look
+            text, f"restore the label, or make the pod ask for labels that nodes have; then {again}", (), look
         )
     text = f"{plain}, although the node's labels match now: its kubelet started, or was relabelled, after the bind"
-    return Rejection(text, f"see when the kubelet of {pod.node} started (its log); {again}", (), look)
+    return Rejection(text, f"check when the kubelet of {pod.node} started (its log); {again}", (), look)
 
 
 SPOT_LABELS = tuple(machines.SPOT.items())

@@ -119,13 +119,17 @@ def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
         LAUNCHED.search(text) for text in (*lines, *(command_line(spec) for spec in s.specs.values()))
     )
     given = any((m := LOCAL_MASTER.search(text)) and m["host"] == host for text in lines)
-    who = "torchrun gave rank 0's bare host name" if elastic or given else "a pod's bare name was given"
+    who = (
+        ("torchrun announced rank 0's bare host name")
+        if elastic or given
+        else "the launcher announced a pod's bare name"
+    )
     how = " as master_addr" if elastic or given else ""
-    why = "a pod's name alone is in no DNS: only behind a headless Service, as NAME.SERVICE"
+    why = "DNS has no bare pod names, only NAME.SERVICE behind a headless Service"
     if "svc" not in plugins and listed and not known:
-        why = "no Service and no svc plugin makes it known to other pods"
+        why = "no Service and no svc plugin publishes it to other pods"
     elif "svc" not in plugins and s.vcjob is not None:
-        why = "the Job has no svc plugin that makes it known to other pods"
+        why = "the Job has no svc plugin that publishes it to other pods"
     return Cause(
         f"{who}, {host},{how} to the others: {why}".replace(",,", ","),
         "add `svc: []` to spec.plugins (then the pods have full names), or start the launcher with --local-addr "
@@ -143,14 +147,14 @@ def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause
         return bare
     if resolver:
         return Cause(
-            f"the pods do not ask the cluster's DNS: {resolver}",
+            f"the pods do not use the cluster's DNS: {resolver}",
             "set dnsPolicy ClusterFirst in the task templates, with hostNetwork ClusterFirstWithHostNet",
         ), SURE
     if domain is None:
         return Cause(
-            f"{host}, a name outside of the cluster, does not resolve",
-            "look at the cluster's DNS and whether pods may leave the cluster (egress, proxy); or put what is fetched "
-            "into the image",
+            f"{host}, a name outside the cluster, does not resolve",
+            "check the cluster's DNS and whether pods may leave the cluster (egress, proxy); or put the fetched "
+            "files into the image",
         ), LIKELY
     own_name = s.name if s.object("Service", s.name, s.namespace) else "of the Job"
     services = {line.name for line in s.objects("Service", s.namespace)}
@@ -172,17 +176,17 @@ def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause
     ):
         return Cause(
             f"{host} does not resolve while {pod.name} is not ready ({pod.blocked() or pod.phase})",
-            "see why that pod does not start; wait for the name before the launcher starts, or give the svc plugin "
-            "--publish-not-ready-addresses=true",
+            "find out why that pod does not start; wait for the name before the launcher starts, or give the svc "
+            "plugin --publish-not-ready-addresses=true",
         ), SURE
     if ready is not None:
         return Cause(
-            f"{host} became resolvable at t={ready:.0f} s only, after the members had looked for it",
+            f"{host} became resolvable only at t={ready:.0f} s, after the members had looked it up",
             "wait for the name before the launcher starts, or give the svc plugin --publish-not-ready-addresses=true",
         ), SURE
     return Cause(
         f"the name {host or 'of a member'} does not resolve",
-        f"look at the headless Service and its endpoints (kubectl get service,endpointslices{s.space}), and from a "
+        f"check the headless Service and its endpoints (kubectl get service,endpointslices{s.space}), and from a "
         f"pod: nslookup {host or 'NAME'}; names appear only when the pod behind them is ready",
     ), LIKELY
 
@@ -202,9 +206,9 @@ def nobody_hosts(s: Situation) -> Iterator[Suspect]:
     late = f"; {mine[0].pod} became resolvable at t={ready:.0f} s" if ready is not None else ""
     why = " because it could not resolve its own name when it started" if any(own(c) for c in names_) else ""
     cause = Cause(
-        f"nobody hosts the store: {mine[0].pod}, which the endpoint {host}:{port} names, connects as a "
+        f"no pod hosts the store: the endpoint {host}:{port} names {mine[0].pod}, which connects as a "
         f"client{why}{late}",
-        "start the launcher when the name is known (an init container that waits for it, or svc "
+        "start the launcher once the name resolves (an init container that waits for it, or svc "
         f"--publish-not-ready-addresses=true), or give {mine[0].pod} --rdzv_conf is_host=true",
     )
     clients = sorted({c.pod for c in found})
@@ -225,8 +229,8 @@ def rendezvous_timeout(s: Situation) -> Iterator[Suspect]:
         return
     there = [p for p in s.pods if p.phase == "Running" or p.finished is not None]
     cause = Cause(
-        f"the rendezvous ended by its time-out: fewer members came than its minimum ({len(there)} pods ran)",
-        "see which members are missing; join_timeout of --rdzv_conf bounds the wait",
+        f"the rendezvous timed out: fewer members joined than its minimum ({len(there)} pods ran)",
+        "find out which members are missing; join_timeout of --rdzv_conf limits the wait",
     )
     seen = f"{wording.listed(sorted({c.pod for c in found}), 4)}: {found[0].text!r}"
     yield fault(
@@ -247,12 +251,10 @@ def rendezvous_closed(s: Situation) -> Iterator[Suspect]:
     pods = sorted({c.pod for c in found})
     run = f" of run id {wording.listed(sorted(runs), 2)}" if runs else ""
     cause = Cause(
-        f"RendezvousClosedError: the rendezvous{run} is closed in its store: a run of that id came to its end "
-        f"(its members "
-        "ended, or one shut it down), and nobody may join it any more",
-        "start with a fresh id (--rdzv-id, such as the Job's uid), or take the old one out of the store (etcd); "
-        "if it was "
-        "closed in this very run, look which member ended first",
+        f"RendezvousClosedError: the rendezvous{run} is closed in its store: a run with that id has ended (its "
+        "members ended, or one shut it down), and no one can join it",
+        "start with a fresh id (--rdzv-id, such as the Job's uid), or remove the old one from the store (etcd); "
+        "if this run closed it, find the member that ended first",
     )
     last = found[-1]
     yield fault(
@@ -275,14 +277,14 @@ def rank_zero_elsewhere(s: Situation) -> Iterator[Suspect]:
         return
     cause = Cause(
         f"rank 0 is on {host}, not on {first}: c10d orders ranks by address and ignores --node_rank",
-        f"do not take rank 0 for {first}: storage, ports and logs of rank 0 are on {host}; use --master_addr (static) "
-        "if the order matters",
+        f"do not assume that rank 0 is {first}: storage, ports and logs of rank 0 are on {host}; use "
+        "--master_addr (static) if the order matters",
     )
     yield note(
         "rank-zero-elsewhere",
         Stage.CONNECT,
         cause,
-        f"{host} says rank 0",
+        f"{host} reports rank 0",
         evidence=(zero.key,),
         rows=("RDZV-001",),
     )
@@ -310,9 +312,9 @@ def members_missing(s: Situation) -> Iterator[Suspect]:
     ]
     who = down or silent
     cause = Cause(
-        f"{told['came']} of {told['all']} members came to the rendezvous"
+        f"{told['came']} of {told['all']} members joined the rendezvous"
         + (f"; missing: {wording.listed(who, 4)}" if who else ""),
-        "see why those that are missing do not start or do not reach it; compare --nnodes and WORLD_SIZE with the pods",
+        "find out why the missing ones do not start or do not reach it; compare --nnodes and WORLD_SIZE with the pods",
     )
     seen = f"{wording.listed(sorted(spoke), 4)}: {found[-1].text!r}"
     yield fault(

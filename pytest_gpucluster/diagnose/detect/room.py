@@ -45,7 +45,7 @@ def refused_at_enqueue(s: Situation) -> Iterator[Suspect]:
     if said is None or s.gang is None:
         return
     short = list(dict.fromkeys(SHORT.findall(said.message)))
-    base = f"refused at enqueue by {said.reporter} ({words.short(said.message)}); no pod was made"
+    base = f"refused at enqueue by {said.reporter} ({words.short(said.message)}); no pod was created"
     yield from why_short(s, short, Refused(Stage.ENQUEUE, base, (said.key,), said.message))
 
 
@@ -97,7 +97,7 @@ def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
         "check the GPU Operator or device plugin (kubectl get pods -A | grep -e gpu-operator -e device-plugin), and "
         f"the resource's name: nodes advertise {wording.listed(sorted(known), 6) or 'no such resource'}{hint}",
     )
-    seen = f"{said.text}; {len(s.objects('Node'))} nodes, none has {resources[0]} in status.allocatable"
+    seen = f"{said.text}; {len(s.objects('Node'))} nodes, but none has {resources[0]} in status.allocatable"
     look = ("kubectl get nodes -o custom-columns=NAME:.metadata.name,ALLOCATABLE:.status.allocatable",)
     return fault(
         "resource-nowhere", said.stage, cause, seen, evidence=said.keys, rows=("INV-002",), look=look
@@ -114,7 +114,7 @@ def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
     total = sum((node.allocatable for node in open_nodes(s, resource)), Fraction(0))
     if resource in s.advertised and asked > total and not nodes.shut(s):
         cause = Cause(
-            f"the gang asks for {amount(asked)} {resource}, and all usable nodes together have {amount(total)}",
+            f"the gang asks for {amount(asked)} {resource}, but all usable nodes together have {amount(total)}",
             "reduce replicas or minAvailable, or add nodes; the gang scheduler is right to hold it",
         )
         return refusal(
@@ -136,7 +136,7 @@ def _miscounted(s: Situation, said: Refused) -> Suspect | None:
         [f"{r.node} has capacity {r.capacity}, allocatable {r.allocatable}, {r.used} in use" for r in odd], 3
     )
     return fault(
-        "miscounted", said.stage, MISCOUNTED, f"{said.text}; yet it fits on {wording.listed(there, 4)}; {text}",
+        "miscounted", said.stage, MISCOUNTED, f"{said.text}; but it fits on {wording.listed(there, 4)}; {text}",
         where=tuple(f"Node/{r.node}" for r in odd), evidence=said.keys, rows=("GANG-001", "INV-002"),
     )  # fmt: skip
 
@@ -175,9 +175,9 @@ def _others_in_the_way(
         takes = first.groups[-1]
         size = fields.sub(takes.last, "spec", "minResources").get(resource)
         cause = Cause(
-            f"{first.title} in namespace {first.namespace} is enqueued and cannot be placed; what it asks for"
+            f"{first.title} in namespace {first.namespace} is enqueued but cannot be placed; its request"
             + (f" ({size} {resource})" if size else "")
-            + " stays reserved and blocks others, also in other queues",
+            + " stays reserved and blocks others, even in other queues",
             f"delete or shrink {first.name} (its owner), or make room for it; overcommit counts every enqueued gang",
         )
         seen = said.text + (f"; {amount(free)} {resource} are free on the nodes" if rooms else "")
@@ -198,17 +198,16 @@ def _others_in_the_way(
         return
     if holding and (named or (rooms and asked > free)):
         cause = Cause(
-            f"the room is taken: the gang asks for {want}, others hold {held}",
+            f"the room is taken: the gang asks for {want}, and others hold {held}",
             "wait for them, add nodes, or reduce replicas or minAvailable; the gang scheduler is right to hold it",
         )
         yield refusal("room-taken", said.stage, cause, said.text, evidence=said.keys, rows=("REF-001",))
         return
     if not named and not NO_PLACE.search(said.words):
         cause = Cause(
-            "the scheduler does not place the gang, and its words do not say of what there is too little",
-            "look at its log, at quotas and at nodes: kubectl describe the "
-            "PodGroup and the "
-            "pods; the scheduler may also have stopped",
+            "the scheduler does not place the gang, and its message does not name the missing resource",
+            "check its log, the quotas and the nodes: kubectl describe the PodGroup and the pods; the scheduler "
+            "may also have stopped",
         )
         yield fault(
             "no-reason",
@@ -225,13 +224,13 @@ def _others_in_the_way(
         return  # with nodes that are closed it would fit: another detector names them
     if said.stage is Stage.PLACE and free >= asked > 0 and not _divides(s, resource):
         cause = Cause(
-            f"the gang asks for {want}, {amount(free)} are free, and they lie so that not every member finds a node",
-            f"let members ask for so many {resource} that a node holds whole members, free a node, or add one; the "
+            f"the gang asks for {want}, and {amount(free)} are free, but spread so that not every member finds a node",
+            f"choose {resource} per member so that a node holds whole members, free a node, or add one; the "
             "gang scheduler is right to hold it",
         )
     else:
         cause = Cause(
-            f"the gang asks for {want}, more than its queue or the cluster gives it",
+            f"the gang asks for {want}, more than its queue or the cluster has for it",
             "reduce replicas or minAvailable, add nodes, or raise the queue's capability; the gang scheduler is right "
             "to hold it",
         )
@@ -256,10 +255,9 @@ def _fits(s: Situation, room: str, said: Refused) -> Suspect:
     """Return that the gang would fit by what nodes and pods show, and is not placed."""
     sure = machines.everywhere(s)
     cause = Cause(
-        f"the gang would fit and is not placed: {room}",
-        "see whether the scheduler still runs and what it says now (kubectl -n volcano-system get pods; its "
-        "log): its last "
-        "words may be old; then at pods of other namespaces, and at what else the pods ask for",
+        f"the gang would fit but is not placed: {room}",
+        "check whether the scheduler still runs and what it reports now (kubectl -n volcano-system get pods; its "
+        "log): its last message may be old; then check pods of other namespaces and the pods' other requests",
     )
     more = {"evidence": said.keys, "rows": ("GANG-001",), "look": wording.repeat(s.gang) if s.gang else ()}
     return fault("fits-and-waits", said.stage, cause, said.text, LIKELY if sure else POSSIBLE, **more)
@@ -284,8 +282,8 @@ def held_without_reason(s: Situation) -> Iterator[Suspect]:
         )
     else:
         cause = Cause(
-            "the scheduler knows the PodGroup and does not let it in, without an event that says why",
-            "look at the queue's state and limits, and at the log of the scheduler",
+            "the scheduler knows the PodGroup but does not admit it, and no event gives a reason",
+            "check the queue's state and limits, and the scheduler's log",
         )
     seen = f"PodGroup {group.name} is Pending for {s.now - group.phases[-1][0]:.0f} s without a reason"
     look = (

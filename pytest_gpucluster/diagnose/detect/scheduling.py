@@ -79,13 +79,12 @@ def other_name(s: Situation) -> Iterator[Suspect]:
         return  # a name that is served: the field that sends pods there is another detector's
     asked = wording.listed(sorted({p.scheduler for p in mute}))
     cause = Cause(
-        f"no scheduler called {asked} answers: the one that looks at the PodGroup goes by the name "
-        f"{wording.listed(spoke)}",
+        f"no scheduler called {asked} answers: the one that handles the PodGroup is called {wording.listed(spoke)}",
         f"start the scheduler with --scheduler-name={asked}, or set spec.schedulerName of the Job to {spoke[0]} "
         "(the admission has an option --scheduler-name for its default)",
     )
-    seen = f"schedulerName {asked} is that of {wording.count(len(mute), 'pod')}, and nothing was said about them; "
-    seen += f"{spoke[0]} spoke about "
+    seen = f"{wording.count(len(mute), 'pod')} set schedulerName {asked}, but no message is about them; "
+    seen += f"{spoke[0]} reported about "
     seen += f"PodGroup {s.group.name if s.group else ''}"
     yield fault(
         "scheduler-unknown", Stage.SCHEDULER, cause, seen, SURE, where=wording.places(mute),
@@ -135,12 +134,14 @@ def stopped(s: Situation) -> Iterator[Suspect]:
         return
     room, fits = room_words(s)
     cause = Cause(
-        f"the scheduler {spoke.who} has stopped: it spoke about the gang every {spoke.period:.0f} s, {spoke.times} "
-        f"times, and has said nothing for {silence:.0f} s",
-        f"look whether it runs and what it said last ({VOLCANO[0]}; {LOG}); what it said then may no longer be true",
+        f"the scheduler {spoke.who} has stopped: it reported about the gang every {spoke.period:.0f} s, "
+        f"{spoke.times} times, but has been silent for {silence:.0f} s",
+        f"check whether it runs and its last message ({VOLCANO[0]}; {LOG}); that message may no longer be true",
     )
     seen = (
-        f"its last word is {silence:.0f} s old; {room}" if room else f"its last word is {silence:.0f} s old"
+        f"its last message is {silence:.0f} s old; {room}"
+        if room
+        else f"its last message is {silence:.0f} s old"
     )
     yield fault(
         "scheduler-stopped", Stage.SCHEDULER, cause, seen, SURE if fits else LIKELY, evidence=(spoke.key,),
@@ -193,10 +194,10 @@ def may_not(s: Situation) -> Iterator[Suspect]:
         if denied is not None:
             cause, look = rights(denied, "the scheduler")
         else:
-            what = "chose a node and could not bind it" if BIND.search(text) else "ended with an error"
+            what = "chose a node but could not bind the pod" if BIND.search(text) else "ended with an error"
             cause = Cause(
-                f"the scheduler {what}, of {pod.name}: {words.short(text)}",
-                "do what the message says; if it names no cause, look at the scheduler's log and at webhooks on "
+                f"for {pod.name} the scheduler {what}: {words.short(text)}",
+                "follow the message; if it names no cause, check the scheduler's log and at webhooks on "
                 "pods/binding (kubectl get validatingwebhookconfigurations)",
             )
             look = (LOG,) if names.nearest(pod.scheduler, ["volcano"]) else ()
@@ -217,7 +218,8 @@ def rights(denied: re.Match[str], who: str) -> tuple[Cause, tuple[str, ...]]:
     look = f"kubectl auth can-i {denied['verb']} {resource}{group}{part}{space} --as={denied['user']}"
     where = f"in namespace {denied['space']}" if denied["space"] else "in the cluster"
     return Cause(
-        f"{who} may not do what it decides: {denied['user']} may not {denied['verb']} {denied['resource']} {where}",
-        f"give its ClusterRole back {denied['verb']} on {denied['resource']} (RBAC): install the chart's roles again, "
-        f"and see that {look} says yes",
+        f"{who} may not carry out its decisions: {denied['user']} may not {denied['verb']} "
+        f"{denied['resource']} {where}",
+        f"restore {denied['verb']} on {denied['resource']} in its ClusterRole (RBAC): install the chart's roles "
+        f"again, and check that {look} says yes",
     ), (look,)

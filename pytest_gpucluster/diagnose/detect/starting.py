@@ -28,17 +28,17 @@ RUNTIME: tuple[tuple[re.Pattern[str], str, str], ...] = (
                 r"load library failed: libnvidia"),
      "the GPU driver of {node} is not loaded", "look at the driver's pod or package on {node} ({check}), or drain it"),
     (re.compile(r"unresolvable CDI devices|failed to inject CDI|could not select device driver|CDI device"),
-     "the runtime of {node} does not know the device that the plugin gave (CDI)",
-     "look at the CDI specifications (/var/run/cdi, /etc/cdi) and the container toolkit on {node}; restart its plugin"),
+     "the runtime of {node} does not know the device that the plugin allocated (CDI)",
+     "check the CDI specifications (/var/run/cdi, /etc/cdi) and the container toolkit on {node}; restart its plugin"),
     (re.compile(r"nvidia-container-cli|nvidia-container-runtime|prestart hook|rocm|GPU is lost|unknown device"),
      "the container runtime of {node} could not give the container its GPU", ("look {check}, and at its "
                                                                              "container toolkit")),
     (re.compile(r"exec format error"),
-     "the image is built for another processor than {node} has", "use an image for its architecture"),
+     "the image is built for another processor architecture than {node} has", "use an image for its architecture"),
     (re.compile(r"executable file not found|exec: .*(?:no such file or directory|permission denied)"),
-     "the command is not in the image, or may not be executed", "correct the command, or its mode in the image"),
+     "the command is not in the image, or is not executable", "correct the command, or its mode in the image"),
     (re.compile(r"mount|not a directory|bind source path"),
-     "a mount of the container cannot be made", "correct the volume or subPath that the message names"),
+     "a mount of the container fails", "correct the volume or subPath that the message names"),
     (re.compile(r"cgroup|memory limit too low|oom"),
      "its limits are too small to start a process", "raise resources.limits.memory"),
     (re.compile(r"seccomp|apparmor|selinux|operation not permitted", re.IGNORECASE),
@@ -56,7 +56,7 @@ def runtime_says(pod: PodStory, message: str) -> tuple[str, str]:
             return text.format(**named), fix.format(**named)
     return (
         "the container runtime could not start it",
-        f"do what the message says; look at the runtime's log on {named['node']}",
+        f"follow the message; look at the runtime's log on {named['node']}",
     )
 
 
@@ -78,8 +78,8 @@ def failed_starts(s: Situation) -> Iterator[Suspect]:
         meaning, fix = key.split("\0")
         pods = [pod for pod, *_ in found]
         pod, container, message = found[0]
-        said = words.short(message) or "the runtime says nothing"
-        cause = Cause(f"{pod.name} did not start: {meaning}; the runtime says: {said}", fix)
+        said = words.short(message) or "the runtime gives no message"
+        cause = Cause(f"{pod.name} did not start: {meaning}; the runtime reports: {said}", fix)
         seen = (
             f"{len(pods)} of {wording.count(len(s.pods), 'pod')}: container {container} was never started "
             "(StartError)"
@@ -99,11 +99,11 @@ IMAGE_REASONS = frozenset({
 
 IMAGE_FIXES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"unauthorized|denied|authentication|forbidden|401|403", re.IGNORECASE),
-     "give the task template imagePullSecrets that may read the registry"),
+     "give the task template imagePullSecrets with access to the registry"),
     (re.compile(r"not found|manifest unknown|404|does not exist", re.IGNORECASE),
      "correct the image's name, tag or digest: the registry does not have it"),
     (re.compile(r"timeout|timed out|no such host|connection|i/o|TLS|certificate", re.IGNORECASE),
-     "the node cannot reach the registry: look at its proxy, DNS and certificates"),
+     "the node cannot reach the registry: check its proxy, DNS and certificates"),
     (re.compile(r"pull policy of Never|ErrImageNeverPull"),
      "put the image on the node, or use imagePullPolicy IfNotPresent"),
 )  # fmt: skip
@@ -146,7 +146,7 @@ def _image_suspect(s: Situation, image: str, pods: list[PodStory], message: str)
     fix = next((fix for pattern, fix in IMAGE_FIXES if pattern.search(message)), "")
     cause = Cause(
         f"the image {image or 'of a container'} cannot be pulled",
-        fix or "check the image's name, the pull secrets, and that the node reaches the registry",
+        fix or "check the image's name, the pull secrets, and whether the node reaches the registry",
     )
     seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')} wait for it: {words.short(message) or 'no message'}"
     return fault(
@@ -181,7 +181,7 @@ def _start_suspect(s: Situation, reason: str, pods: list[PodStory], message: str
         cause = Cause(
             f"a container cannot be started: {reason}",
             "correct what the message names: a ConfigMap or Secret that does not exist, a command that the image "
-            "lacks, a volume path",
+            "lacks, or a volume path",
         )
     seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')}: {words.short(message) or reason}"
     return fault(
@@ -206,7 +206,7 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
         if not reasons <= {"", "ContainerCreating", "PodInitializing"}:
             continue
         said = [x for x in s.said_of_pod(pod) if x.type == "Warning"]
-        why = f"{said[-1].reason}: {words.short(said[-1].message)}" if said else "no event says why"
+        why = f"{said[-1].reason}: {words.short(said[-1].message)}" if said else "no event gives a reason"
         init = _init_running(pod)
         certainty = LIKELY
         if init:
@@ -230,11 +230,11 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
             told = (
                 f": {words.short(said[-1].message)}"
                 if said
-                else " (volume, network, device), and no event says why"
+                else " (volume, network, device), and no event gives a reason"
             )
             cause = Cause(
-                f"a container of {pod.name} cannot be made{told}",
-                f"correct what the event names; see the log of the kubelet of {pod.node}",
+                f"a container of {pod.name} cannot be created{told}",
+                f"correct the fault that the event names; see the log of the kubelet of {pod.node}",
             )
         seen = f"{pod.name} has been on {pod.node} for {s.now - pod.bound:.0f} s and did not start; {why}"
         yield fault(

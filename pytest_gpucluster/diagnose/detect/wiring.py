@@ -75,7 +75,7 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
         seen += "; " + wording.listed([f"task {t} uses {', '.join(used)}" for t, used in users.items()], 3)
     if unset:
         pod, (line, _) = next(iter(unset.items()))
-        seen += f"; {pod} says: {line!r}"
+        seen += f"; {pod} prints: {line!r}"
     lacking = _lacking(s)
     if lacking:
         seen += f"; {wording.listed(lacking, 4)}"
@@ -117,7 +117,7 @@ def svc_missing(s: Situation) -> Iterator[Suspect]:
     if needs and "svc" not in job.plugins:
         cause = Cause(
             f"the admission did not add the svc plugin to a Job with the {needs[0]} plugin: pods have no names",
-            "state `svc: []` in spec.plugins, and check that Volcano's admission runs (kubectl get "
+            "add `svc: []` to spec.plugins, and check that Volcano's admission runs (kubectl get "
             "mutatingwebhookconfigurations)",
         )
         seen = f"plugins: {wording.listed(sorted(map(str, job.plugins)), 6)}"
@@ -131,10 +131,10 @@ def svc_missing(s: Situation) -> Iterator[Suspect]:
     if s.object("Service", gang.name, s.namespace) is None and s.looked_at("Service"):
         cause = Cause(
             f"the headless Service {gang.name} that gives the pods their names does not exist",
-            "look at the events of the Job and at vc-controller-manager; another object of that name, or a quota, "
-            "stops it; delete the job and submit it anew",
+            "look at the events of the Job and at vc-controller-manager; another object of that name, or a "
+            "quota, prevents it; delete the job and submit it again",
         )
-        seen = f"{len(services)} Services in namespace {s.namespace}, none is called {gang.name}"
+        seen = f"{len(services)} Services in namespace {s.namespace}, but none is called {gang.name}"
         yield fault(
             "service-missing", Stage.WIRE, cause, seen, where=(f"Service/{gang.name}",), rows=("PLG-003",),
             look=(f"kubectl get service{s.space}",),
@@ -169,7 +169,7 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
     ssh = _log_hits(s, SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))
-        seen += f"; {pod} says: {line!r}"
+        seen += f"; {pod} prints: {line!r}"
     yield fault(
         "mpi-plugin", Stage.WIRE, cause, seen, SURE, where=wording.places(s.pods) or (s.title,),
         rows=("PLG-009", "PLG-008"),
@@ -186,7 +186,7 @@ SSH = re.compile(
 
 def _no_ssh(s: Situation, text: str) -> Suspect:
     cause = Cause(
-        text, "state `ssh: []` and `svc: []` in spec.plugins, and check that Volcano's admission runs"
+        text, "add `ssh: []` and `svc: []` to spec.plugins, and check that Volcano's admission runs"
     )
     plugins_ = sorted(map(str, s.vcjob.plugins)) if s.vcjob else []
     return fault(
@@ -207,13 +207,16 @@ def ssh_refused(s: Situation) -> Iterator[Suspect]:
     others = [p for p in s.pods if p.name != pod and p.phase != "Running"]
     if others:
         text = f"ssh to the workers fails while {wording.listed([p.name for p in others], 4)} do not run"
-        fix = "start mpirun when the workers run (minAvailable of all tasks, a wait in the command)"
+        fix = "start mpirun once the workers run (minAvailable of all tasks, a wait in the command)"
     elif not workers:
         text = "ssh to the workers fails: no task starts sshd"
-        fix = "let the worker's command start /usr/sbin/sshd -D (mkdir -p /var/run/sshd first)"
+        fix = "make the worker's command start /usr/sbin/sshd -D (mkdir -p /var/run/sshd first)"
     else:
         text = "ssh to the workers fails although they run"
-        fix = "let the image have sshd, read the worker's log, and keep root's /root/.ssh from the plugin (mode 0600)"
+        fix = (
+            "use an image with sshd, read the worker's log, and leave /root/.ssh from the plugin unchanged "
+            "(mode 0600)"
+        )
     seen = f"{pod} says: {line!r}"
     yield fault(
         "ssh-refused", Stage.CONNECT, Cause(text, fix), seen, LIKELY, evidence=(key,), rows=("PLG-008",)
@@ -296,7 +299,8 @@ def too_few_nodes(s: Situation) -> Iterator[Suspect]:
         if told is None or int(told["least"]) <= pods or s.phase == "Completed":
             continue
         cause = Cause(
-            f"the launcher waits for {told['least']} nodes and the Job has {pods} pods that start it",
+            f"the launcher waits for {wording.count(int(told['least']), 'node')}, but the Job has "
+            f"{wording.count(pods, 'pod')} that start it",
             "make --nnodes equal to the number of those pods (replicas of all tasks that run it)",
         )
         seen = f"task {task}: {told.group(0)}; replicas: {wording.listed([f'{t} {n}' for t, n in counts.items()], 6)}"

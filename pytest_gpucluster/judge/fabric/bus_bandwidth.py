@@ -27,16 +27,17 @@ WRONG = Cause(
     "look for Xid and ECC errors on the nodes of the named ranks, and compare NCCL versions over ranks",
 )
 SLOW = Cause(
-    "the traffic went another way than declared: sockets (FAB-003), without GPUDirect RDMA (FAB-002), fewer adapters "
+    "the traffic did not take the declared path: sockets (FAB-003), without GPUDirect RDMA (FAB-002), fewer adapters "
     "(FAB-005), or SHM inside a node (FAB-018)",
-    "decide those rows first: they name the ranks",
+    "read those rows first: they name the ranks",
 )
 LINK = Cause(
     "one link or node is slow and holds all others back",
     "see FAB-012, which names it; then PCIe width (nvidia-smi topo -m, lspci), port rate (ibstat), congestion counters",
 )
 IMPOSSIBLE = Cause(
-    "more than the wires carry: the declared number or rate of adapters is too small, or the times are wrong",
+    "the figure exceeds what the wires carry: the declared number or rate of adapters is too small, or the "
+    "times are wrong",
     "compare nics_per_node and nic_gbps of the profile with `ibstat` on a node",
 )
 
@@ -74,7 +75,7 @@ def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
             return found(Verdict.INCONCLUSIVE, odd, causes=(cause,))
     figures = slowest(told)
     if told.cpu:
-        text = f"{shared.CPU}; the data is right, the figures are no measure of it"
+        text = f"{shared.CPU}; the data is right, but the figures say nothing about the fabric"
         return found(Verdict.NOT_APPLICABLE, text, numbers=(*_starts(told), *_numbers(figures, [])))
     odd = plausibility.impossible(told)
     if odd:
@@ -107,7 +108,7 @@ def incomplete(
     if absent:
         text = f"rank {wording.listed([str(n) for n in absent])} said nothing"
     elif mute:
-        text = f"{mute[0].where} told no figures"
+        text = f"{mute[0].where} reported no figures"
     elif bad:
         text = f"{bad[0].where}: {bad[0].problems[0]}"
     if told.torn:
@@ -148,7 +149,7 @@ def _compared(
         )
 
     if shape is None:
-        return found(Verdict.INCONCLUSIVE, "the nodes do not hold equally many ranks: no floor fits", ())
+        return found(Verdict.INCONCLUSIVE, "the nodes hold different numbers of ranks: no floor applies", ())
     device = told.ranks[0].says("device_name")
     floors = [floor for floor, _ in shared.floors(given) if _fits(floor, shape, device)]
     impossible = _impossible(shape, figures, floors)
@@ -156,13 +157,13 @@ def _compared(
         return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
     expected = subjects.count(given, "nodes")
     if expected is not None and expected != shape.nodes:
-        text = f"{wording.count(expected, 'node')} expected, the figures are of {shape.text()}"
+        text = f"{wording.count(expected, 'node')} expected, but the figures are for {shape.text()}"
         return found(Verdict.INCONCLUSIVE, text, ())
     unlike = plausibility.unlike(told, floors)
     if not floors:
         if unlike:
             return found(Verdict.INCONCLUSIVE, unlike, (), causes=(plausibility.CONTRADICTS,))
-        text = f"no floor is declared for {shape.text()} of {device or 'an unknown GPU'}"
+        text = f"no floor is declared for {shape.text()} with {device or 'an unknown GPU'}"
         return found(Verdict.NOT_APPLICABLE, f"{text}; the data is right, figures as measured", ())
     bad = [(floor, why) for floor in floors if (why := floor.implausible())]
     if bad:

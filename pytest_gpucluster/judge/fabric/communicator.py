@@ -8,14 +8,14 @@ from pytest_gpucluster.measure.nccl import Facts, advice, verdict
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 ONE = "one communicator holds every rank of the world"
-ADAPTERS = "the adapters in use are the declared ones, and every rank's list has them all"
+ADAPTERS = "every rank uses the declared adapters, all of them and no others"
 
 PREFIX = Cause(
-    "NCCL_IB_HCA is read as beginnings of names: mlx5_1 takes mlx5_10 to mlx5_19 too",
+    "NCCL reads NCCL_IB_HCA as name prefixes: mlx5_1 also matches mlx5_10 to mlx5_19",
     'write the list with "=" in front: NCCL_IB_HCA: "=mlx5_1,mlx5_2"',
 )
 UNSEEN = Cause(
-    "the pod does not see, or may not open, an adapter that is declared",
+    "the pod does not see a declared adapter, or may not open it",
     "request all adapters of the node in the pod; open each device of /dev/infiniband in it",
 )
 
@@ -33,7 +33,7 @@ def holds_all(evidence: Evidence, given: subjects.Given) -> Finding:
         text = f"a communicator has {facts.nranks} ranks, the world has {world}"
         return ground.fail(text, facts.ranks, cause(advice.ONE_JOB))
     if facts.worlds is not None and facts.worlds > 1 and not _one_holds(facts, world):
-        text = f"{facts.worlds} communicators of {facts.nranks} ranks that know nothing of each other"
+        text = f"{facts.worlds} separate communicators of {facts.nranks} ranks"
         return ground.fail(text, facts.ranks, cause(advice.SMALL_WORLD))
     lacking = ground.lacking()
     if lacking is not None:
@@ -68,7 +68,7 @@ def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
         return ground
     facts = ground.facts
     declared = [str(one) for one in shared.fabric(given).get("hcas") or []]
-    used = wording.listed(list(facts.hcas_used)) or "none that is known"
+    used = wording.listed(list(facts.hcas_used)) or "none known"
     if not declared:
         text = f"no adapters are declared (fabric.hcas); in use: {used}"
         return ground.found(Verdict.NOT_APPLICABLE, text)

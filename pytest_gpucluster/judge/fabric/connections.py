@@ -95,8 +95,8 @@ class Ground:
             doubt = rank_logs.doubt(self.facts)
             return None if doubt is None else self.found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
         text = (
-            f"the NCCL log of rank {wording.listed([str(n) for n in silent])} of {self.world} is not there, or "
-            "not whole"
+            f"the NCCL log of rank {wording.listed([str(n) for n in silent])} of {self.world} is missing or "
+            "incomplete"
         )
         return self.found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,), where=self.where(silent))
 
@@ -119,7 +119,7 @@ def of(evidence: Evidence, given: subjects.Given, required: str, *, between: boo
         return wording.finding(Verdict.NOT_APPLICABLE, required, shared.CPU, gang)
     world = shared.expected(given, told) or len(told.ranks)
     if between and len({rank.node for rank in told.ranks}) < 2 and (subjects.count(given, "nodes") or 1) < 2:
-        text = "all ranks are on one node: nothing goes between nodes"
+        text = "all ranks are on one node: there is no traffic between nodes"
         return wording.finding(Verdict.NOT_APPLICABLE, required, text, gang)
     logs = nccl_logs.read(evidence, subjects.uids(gang))
     return Ground(required, gang, told, rank_logs.facts(evidence, given, gang), world, logs)

@@ -7,15 +7,16 @@ from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "every floor says for which nodes, GPUs, adapters and line rate it holds, and lies between "
-    f"{collective.LEAST_SHARE:g} of what these wires carry and all of it"
+    f"every floor states its nodes, GPUs, adapters and line rate, and lies between {collective.LEAST_SHARE:g} and "
+    "1 of what these wires carry"
 )
 SHAPE = Cause(
     "a floor without its shape fails healthy clusters of another size and passes sick ones",
     "write nodes, gpus, nics and nic_gbps (on one node link_gbs) beside busbw, as they were when it was measured",
 )
 UNITS = Cause(
-    "the figure is in other units or of another run: Gbit/s for GB/s, all nodes for one, algorithm for bus bandwidth",
+    "the figure has other units or comes from another run: Gbit/s for GB/s, all nodes for one, algorithm "
+    "for bus bandwidth",
     "take busbw (GB/s, 1e9 bytes) of nccl-tests or of a report of this suite, of the stated shape",
 )
 
@@ -24,7 +25,11 @@ UNITS = Cause(
 def plausible(evidence: Evidence, given: subjects.Given) -> Finding:  # noqa: ARG001 (what is declared is in given)
     """Judge FAB-015."""
     if not shared.fabric(given):
-        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "nobody says what is declared of the fabric")
+        return wording.finding(
+            Verdict.INCONCLUSIVE,
+            REQUIRED,
+            "the evidence does not say what the profile declares about the fabric",
+        )
     listed = [floor for floor, _ in shared.floors(given)]
     if not listed:
         text = "the profile declares no floor of bandwidth (fabric.floors, fabric.floor_file)"

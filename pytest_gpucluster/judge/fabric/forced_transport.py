@@ -21,11 +21,11 @@ ABSENT = Cause(
     "pod, and put the network's plugin into the image",
 )
 NAME = Cause(
-    "NCCL knows the network by another name",
+    "NCCL uses another name for the network",
     "read `Using network NAME` in the log of a run that is not forced, and declare it as fabric.network",
 )
 OVERRIDDEN = Cause(
-    "something in the image sets NCCL_NET anew, or a configuration file does",
+    "something in the image, or a configuration file, sets NCCL_NET again",
     "look for NCCL_NET in the image's entrypoint, /etc/nccl.conf and ~/.nccl.conf",
 )
 
@@ -46,11 +46,7 @@ def forms(evidence: Evidence, given: subjects.Given) -> Finding:
     failed = [rank for rank in told.ranks if rank.failed is not None or rank.stalled is not None]
     if failed:
         word = failed[0].failed or failed[0].stalled
-        why = (
-            ""
-            if word is None
-            else str(word.data.get("error") or f"stands still in {word.data.get('collective')}")
-        )
+        why = "" if word is None else str(word.data.get("error") or f"hangs in {word.data.get('collective')}")
         text = f"{VARIABLE}={forced}: {failed[0].where}: {why}"
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, causes=(ABSENT, NAME), violation=True,
@@ -83,11 +79,11 @@ def _decided(
         return found(Verdict.FAIL, text, violation=True, causes=(OVERRIDDEN,))
     values = facts.settings.get(VARIABLE, {})
     if not values:
-        text = f"no rank's log says that {VARIABLE} is in force"
+        text = f"no rank's log says that {VARIABLE} is in effect"
         return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN, rank_logs.SILENT))
     strange = [value for value in values if not _same(value, forced)]
     if strange:
-        text = f"{VARIABLE}={forced} was set, in force is {wording.listed(strange)}"
+        text = f"{VARIABLE}={forced} was set, but in effect is {wording.listed(strange)}"
         return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN,))
     if not any(path.carrier for path in facts.paths):
         text = f"no rank printed a connection over {forced}"

@@ -13,9 +13,9 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REQUIRED = "the connections over which gloo's members reduce lie on the declared interface, and the all-reduce is right"
+REQUIRED = "gloo's connections between members use the declared interface, and the all-reduce is right"
 UNSET = Cause(
-    "without GLOO_SOCKET_IFNAME gloo takes the interface to which the pod's own host name resolves",
+    "without GLOO_SOCKET_IFNAME gloo uses the interface of the address that the pod's host name resolves to",
     "set GLOO_SOCKET_IFNAME to the declared interface in every member",
 )
 ABSENT = Cause(
@@ -46,7 +46,7 @@ def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
 
     wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
     if wrong:
-        text = ", ".join(f"{w.pod} got {w.data.get('got')}, right is {w.data.get('expected')}" for w in wrong)
+        text = ", ".join(f"{w.pod} got {w.data.get('got')}, expected {w.data.get('expected')}" for w in wrong)
         return found(Verdict.FAIL, f"all-reduce: {text}", violation=True, causes=(COLLECTIVE,))
     absent = _absent(evidence)
     if absent is not None:
@@ -54,12 +54,13 @@ def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
         verdict = Verdict.FAIL if declared else Verdict.INCONCLUSIVE
         return found(verdict, f"{pod}: {text}", causes=(ABSENT,), evidence=(key,))
     if not told:
-        return found(Verdict.INCONCLUSIVE, "no member told what it reduced and over which interface")
+        return found(Verdict.INCONCLUSIVE, "no member reported its sum and its interface")
     used = {word.uid: sorted(fields.sub(word.data, "interfaces")) for word in told}
     measured = ", ".join(dict.fromkeys(name for names_ in used.values() for name in names_)) or "none"
     if not declared:
         text = (
-            f"no interface is declared; {len(told)} members are connected over {measured}, their sum is right"
+            f"no interface is declared; {wording.count(len(told), 'member')} connected over {measured}, "
+            "with the right sum"
         )
         return found(Verdict.NOT_APPLICABLE, text)
     number = _number(declared, used)
@@ -68,7 +69,7 @@ def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
         text = ", ".join(_stray(word, used[word.uid]) for word in strays)
         absent_here = declared not in fields.sub(strays[0].data, "has").values()
         return found(
-            Verdict.FAIL, f"declared is {declared}: {text}", violation=True, numbers=(number,),
+            Verdict.FAIL, f"{declared} is declared: {text}", violation=True, numbers=(number,),
             causes=(ABSENT if absent_here else UNSET,), where=tuple(f"Pod/{word.pod}" for word in strays),
         )  # fmt: skip
     mute = [word.pod for word in told if not used[word.uid]]
@@ -77,7 +78,7 @@ def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
         text = (
             f"{wording.listed(mute)} had no connection to another member when it looked"
             if mute
-            else f"{len(told)} of {expected} members told their connections"
+            else f"{len(told)} of {expected} members reported their connections"
         )
         return found(Verdict.INCONCLUSIVE, text, numbers=(number,))
     value = told[0].data.get("got")

@@ -11,7 +11,7 @@ from pytest_gpucluster.measure.nccl import line_patterns
 from pytest_gpucluster.measure.nccl.facts import Path
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
-REQUIRED = "ranks of one node are connected by P2P or NVLS; by SHM or NET only where that is declared"
+REQUIRED = "ranks on one node are connected by P2P or NVLS; by SHM or NET only if this is declared"
 
 BETTER = ("NET", "SHM", "P2P", "NVLS")
 """Paths, each better than the ones before: what is declared is the least."""
@@ -25,12 +25,12 @@ APART = Cause(
     "put all GPUs of a node into one pod, or declare intra_node: NET",
 )
 NO_SHM = Cause(
-    "shared memory of the pod (/dev/shm) is too small, so that NCCL leaves it alone",
+    "the pod's shared memory (/dev/shm) is too small, so NCCL does not use it",
     "mount an emptyDir with medium: Memory at /dev/shm",
 )
 NO_NVLS = Cause(
-    "NVLS is not used: switched off (NCCL_NVLS_ENABLE), not there (needs NVSwitch of H100 and later, all GPUs of the "
-    "node in one pod, fabric manager), or NCCL chose a ring",
+    "NVLS is not used: it is switched off (NCCL_NVLS_ENABLE), not available (needs NVSwitch of H100 and later, "
+    "all GPUs of the node in one pod, fabric manager), or NCCL chose a ring",
     "look for `NVLS multicast support` in the log, at the fabric manager, and at NCCL_ALGO",
 )
 
@@ -44,7 +44,9 @@ def on_declared_path(evidence: Evidence, given: subjects.Given) -> Finding:
     each = Counter(rank.node for rank in ground.told.ranks)
     shared = sorted(node for node, count in each.items() if count > 1)
     if not shared:
-        return ground.found(Verdict.NOT_APPLICABLE, "every node has one rank: nothing goes inside a node")
+        return ground.found(
+            Verdict.NOT_APPLICABLE, "every node has one rank: there is no traffic inside a node"
+        )
     declared = str(fabric(given).get("intra_node") or "")
     least = BETTER.index(declared) if declared in BETTER else BETTER.index("P2P")
     inside = [path for path in ground.facts.paths if _inside(ground, path)]

@@ -14,7 +14,7 @@ from pytest_gpucluster.judge.fabric.connections import Ground
 from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
-REQUIRED = "on every rank the declared settings are in force, and no other one disables a transport"
+REQUIRED = "the declared settings are in effect on every rank, and no other setting disables a transport"
 
 DISABLING: Mapping[str, tuple[str, ...]] = {
     "NCCL_IB_DISABLE": ("1",),
@@ -32,18 +32,18 @@ DISABLING: Mapping[str, tuple[str, ...]] = {
 """Settings that take a transport away, with the values that do."""
 IMAGE = Cause(
     "the image sets it (ENV), or a configuration file does (/etc/nccl.conf, ~/.nccl.conf, NCCL_CONF_FILE)",
-    "read the image's environment (`env` in a pod of it) and these files; set what is declared in the pod itself",
+    "read the image's environment (`env` in a pod of it) and these files; set the declared values in the pod itself",
 )
 UNEVEN = Cause(
     "a launcher does not pass the variable to all ranks (mpirun needs -x), or pods have different images",
     "set it in the pod template, not in a shell of the first rank",
 )
 UNSET = Cause(
-    "nobody sets it: pod, image and configuration files of NCCL leave it at its default",
+    "nothing sets it: the pod, the image and NCCL's configuration files leave it at its default",
     "set it in the pods of training, and for this suite in fabric.env",
 )
 UNREAD = Cause(
-    "NCCL says of a setting only when it reads it: the part that reads it was not started",
+    "NCCL logs a setting only when it reads it: the part that reads this one was not started",
     "compare with another rank's log; NCCL_DEBUG_SUBSYS must have ENV",
 )
 
@@ -64,15 +64,15 @@ def as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     other = _other(declared, in_force)
     if other:
         name, value, ranks = other
-        text = f"declared is {name}={declared[name]}; ranks {_list(ranks)} have {value}"
+        text = f"{name}={declared[name]} is declared; ranks {_list(ranks)} have {value}"
         return ground.fail(text, ranks, IMAGE, UNEVEN)
     off = _disabled({**ours, **declared}, in_force)
     if off:
         name, value, ranks = off
-        text = f"{name}={value} is in force on ranks {_list(ranks)}, and nobody declares it"
+        text = f"{name}={value} is in effect on ranks {_list(ranks)}, but not declared"
         return ground.fail(text, ranks, IMAGE)
     if not declared:
-        text = "no settings are declared (fabric.settings); none that disables a transport is in force"
+        text = "no settings are declared (fabric.settings); no setting that disables a transport is in effect"
         return ground.found(Verdict.NOT_APPLICABLE, text)
     return ground.lacking() or _everywhere(ground, declared, in_force)
 
@@ -84,19 +84,19 @@ def _everywhere(
     for name in declared:
         mute = [rank for rank in range(ground.world) if name not in in_force.get(rank, {})]
         if 0 < len(mute) < ground.world:
-            text = f"{name} is in force on {ground.world - len(mute)} of {ground.world} ranks, not on {_list(mute)}"
+            text = f"{name} is in effect on {ground.world - len(mute)} of {ground.world} ranks, not on {_list(mute)}"
             return ground.fail(text, mute, UNEVEN, IMAGE)
         if (
             mute
             and all(name not in fields.sub(rank.word.data, "env") for rank in ground.told.ranks)
             and _told(ground)
         ):
-            text = f"{name} is in force on no rank: neither its environment nor its log has it"
+            text = f"{name} is in effect on no rank: it is neither in the environment nor in the log"
             return ground.fail(text, mute, UNSET)
         if mute:
-            return ground.found(Verdict.INCONCLUSIVE, f"no rank's log tells {name}", causes=(UNREAD,))
+            return ground.found(Verdict.INCONCLUSIVE, f"no rank's log shows {name}", causes=(UNREAD,))
     listed = wording.listed([f"{name}={value}" for name, value in declared.items()], 4)
-    return ground.found(Verdict.PASS, f"in force on all {ground.world} ranks: {listed}")
+    return ground.found(Verdict.PASS, f"in effect on all {ground.world} ranks: {listed}")
 
 
 def _told(ground: Ground) -> bool:

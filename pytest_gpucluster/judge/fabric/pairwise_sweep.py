@@ -16,7 +16,7 @@ from pytest_gpucluster.judge.fabric import bus_bandwidth, plausibility, shared
 from pytest_gpucluster.measure import collective
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REQUIRED = "all pairs exchange data at much the same speed; a link or node that is slower is named"
+REQUIRED = "all pairs exchange data at about the same speed; a slower link or node is named"
 
 SHARE = 0.7
 NODE = Cause(
@@ -25,7 +25,8 @@ NODE = Cause(
 )
 LINK = Cause(
     "one path through the fabric is slow: a switch port, a congested or down link of a rail, adaptive routing off",
-    "follow the path of the pair (ibtracert, the switch's counters), and look whether its rail is slow for others",
+    "follow the path of the pair (ibtracert, the switch's counters), and check whether other pairs on its "
+    "rail are slow",
 )
 RAIL = Cause(
     "one rail is slow on all nodes: its switch, or the adapter in the same slot of each node",
@@ -85,7 +86,7 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
         return found(Verdict.INCONCLUSIVE, f"not all pairs were measured: {wording.listed(unpaired, 4)}")
     if not links:
         return found(
-            Verdict.INCONCLUSIVE, "no pair exchanged data: there is one rank, or the sweep was left out"
+            Verdict.INCONCLUSIVE, "no pair exchanged data: there is only one rank, or the sweep was skipped"
         )
     own = shared.fabric(given)
     share = subjects.seconds(own, "slow_share") or SHARE
@@ -94,7 +95,7 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     wire = _wire(given, told, links)
     if len(links) == 1:
         if wire is None:
-            text = f"one link only, {links[0].text}, and no rate is declared to compare it with"
+            text = f"only one link was measured, {links[0].text}, and no declared rate to compare it with"
             return found(Verdict.INCONCLUSIVE, text, numbers=(Number("link", links[0].rate, "GB/s"),))
         middle, origin = wire, f"{share:g} of the declared rate of its adapter"
     least = middle * share

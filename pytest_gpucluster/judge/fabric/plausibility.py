@@ -11,17 +11,16 @@ from pytest_gpucluster.requirement import Cause
 EARLY = 0.5
 """Seconds by which the clock of a machine may be set in between."""
 UNCHECKED = Cause(
-    "the payload was changed, or a check was left out: figures of data that nobody looked at count for nothing",
+    "the payload was changed, or a check was left out: figures are worthless if the data was not checked",
     "run the shipped payload, which compares every element",
 )
 CONTRADICTS = Cause(
     "the figure does not follow from its own times: another clock, or a line that was changed on its way",
-    "run the shipped payload anew, and compare the line in the pod's log with the evidence",
+    "run the shipped payload again, and compare the line in the pod's log with the evidence",
 )
 PARTLY = Cause(
-    "a rank left out a size (too little memory beside the others), or its line is not whole: a collective is of all "
-    "ranks or of none",
-    "read why the rank skipped it, and give it the memory, or measure smaller sizes on all",
+    "a rank left out a size (too little free memory), or its line is cut: every rank must report a collective",
+    "read why the rank skipped it, and give it the memory, or measure smaller sizes on all ranks",
 )
 
 
@@ -35,7 +34,7 @@ def unchecked(told: Told, *, pairs: bool = False) -> str:
     ranks = sorted({rank.rank for rank, _ in lacking})
     rank, one = lacking[0]
     return (
-        f"nobody says that the data is right: {what(one)} of {rank.where} was not checked "
+        f"nothing shows that the data is right: {what(one)} of {rank.where} was not checked "
         f"({wording.count(len(ranks), 'rank')} of {len(told.ranks)})"
     )
 
@@ -53,7 +52,10 @@ def partly(told: Told) -> str:
             first = by_rank.get(lacking[0])
             why = f" ({first.skipped})" if first is not None and first.skipped else ""
             listed = wording.listed([str(number) for number in lacking])
-            return f"{name} of {size_text(size)} is not of all ranks: rank {listed} of {len(told.ranks)} lacks it{why}"
+            return (
+                f"{name} of {size_text(size)} was not reported by all ranks: rank {listed} of {len(told.ranks)} "
+                f"lacks it{why}"
+            )
     return ""
 
 
@@ -69,7 +71,7 @@ def impossible(told: Told, *, pairs: bool = False) -> str:
             return f"{rank.where} {why}"
     attempts = {(rank.word.data.get("run"), rank.word.data.get("attempt")) for rank in told.ranks}
     if len(attempts) > 1:
-        return "the ranks' figures are of different runs or attempts"
+        return "the ranks' figures come from different runs or attempts"
     return ""
 
 
@@ -77,14 +79,14 @@ def _longer_than_its_run(rank: Rank) -> str:
     """Return how a rank's times are more than it had, or none at all; "" where they fit."""
     odd = next((f"{name} {seconds:g} s" for name, seconds in rank.first.items() if seconds < 0), "")
     if odd:
-        return f"tells its first collective before the start of its {odd}"
+        return f"reports its first collective before the start of its {odd}"
     took = sum(
         (samples.number(one.data.get("mean")) or 0.0) * (samples.number(one.data.get("iters")) or 0.0) / 1e6
         for one in (*rank.results, *rank.pairs)
         if not one.skipped
     )
     if rank.lasted is not None and took > rank.lasted * (1 + consistency.SLACK) + EARLY:
-        return f"tells of {took:.3g} s of collectives, {max(rank.lasted, 0.0):.3g} s after it began"
+        return f"reports {took:.3g} s of collectives only {max(rank.lasted, 0.0):.3g} s after it began"
     return ""
 
 
@@ -99,7 +101,7 @@ def unlike(told: Told, floors: Iterable[Floor] = (), *, pairs: bool = False) -> 
     for rank, one in _measured(told, pairs=pairs):
         why = consistency.mean_of(one.data)
         if not why and one.size >= least.get(one.collective, one.size + 1) and consistency.outlying(one.data):
-            why = "has a mean above its p99: a few times make it, and its bandwidth is theirs"
+            why = "has a mean above its p99: a few outliers set the mean, and so the bandwidth"
         if why:
             return f"{rank.where}: {what(one)} {why}"
     return ""

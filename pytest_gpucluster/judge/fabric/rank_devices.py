@@ -14,17 +14,15 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
-REQUIRED = (
-    "every rank of the world has a device of its own, and every expected node holds its part of the ranks"
-)
+REQUIRED = "every rank has its own device, and every expected node holds its share of the ranks"
 
 UUID = re.compile(
     r"^(?:GPU-|MIG-)?(?:GPU-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
 )
 SHARED = Cause(
-    "two ranks chose the same GPU: the program does not take LOCAL_RANK for its device, or each rank sees one GPU "
+    "two ranks chose the same GPU: the program does not choose its device by LOCAL_RANK, or each rank sees one GPU "
     "only, or the device plugin hands one GPU to several pods (time slicing, MPS, two plugins)",
-    "set the device by LOCAL_RANK, start one process a GPU, and look at the sharing section of the device plugin",
+    "set the device by LOCAL_RANK, start one process per GPU, and look at the sharing section of the device plugin",
 )
 FOREIGN = Cause(
     "the container sees GPUs that its pod was not given: a privileged pod, NVIDIA_VISIBLE_DEVICES set in the image or "
@@ -38,8 +36,8 @@ UNPLACED = Cause(
     "kubernetes.io/hostname)",
 )
 NO_UUID = Cause(
-    "neither the driver nor the device plugin tells which device a rank has",
-    "use a torch that tells UUIDs (2.4 and later), or a device plugin that sets NVIDIA_VISIBLE_DEVICES",
+    "neither the driver nor the device plugin reports which device a rank has",
+    "use a torch version that reports UUIDs (2.4 and later), or a device plugin that sets NVIDIA_VISIBLE_DEVICES",
 )
 
 
@@ -70,12 +68,14 @@ def own_devices(evidence: Evidence, given: subjects.Given) -> Finding:
         return found(Verdict.FAIL, short, violation=True, causes=(UNPLACED,))
     mute = [rank for rank in told.ranks if not rank.says("uuid")]
     if mute:
-        text = f"{wording.count(len(mute), 'rank')} of {world} cannot say which device they have"
+        text = f"{wording.count(len(mute), 'rank')} of {world} did not report a device id"
         return found(Verdict.INCONCLUSIVE, text, causes=(NO_UUID,), where=shared.places(mute))
     nodes = sorted({rank.node for rank in told.ranks})
     by = "the driver" if all(r.says("uuid_by") == "driver" for r in told.ranks) else "the device plugin"
-    text = f"{world} ranks on {wording.listed(nodes)}, each with a device of its own (ids by {by})"
-    number = Number("devices", float(len({_identity(r) for r in told.ranks})), "", float(world), "one a rank")
+    text = f"{world} ranks on {wording.listed(nodes)}, each with its own device (ids by {by})"
+    number = Number(
+        "devices", float(len({_identity(r) for r in told.ranks})), "", float(world), "one per rank"
+    )
     return found(Verdict.PASS, text, numbers=(number,), where=shared.places(list(told.ranks)))
 
 
@@ -100,7 +100,7 @@ def _seen(told: Told, world: int) -> tuple[str, list[Rank], Cause] | None:
     numbers = Counter(rank.rank for rank in told.ranks)
     twice = [rank for rank in told.ranks if numbers[rank.rank] > 1 or not 0 <= rank.rank < world]
     if twice:
-        text = f"rank {twice[0].rank} of a world of {world} is there {numbers[twice[0].rank]} times"
+        text = f"rank {twice[0].rank} of a world of {world} exists {numbers[twice[0].rank]} times"
         return text, twice, UNPLACED
     devices = Counter(_identity(rank) for rank in told.ranks if rank.says("uuid"))
     doubled = [r for r in told.ranks if r.says("uuid") and devices[_identity(r)] > 1]
@@ -110,7 +110,7 @@ def _seen(told: Told, world: int) -> tuple[str, list[Rank], Cause] | None:
         return f"{listed} are on one device, {doubled[0].says('uuid')}", doubled, SHARED
     foreign = [rank for rank in told.ranks if _foreign(rank)]
     if foreign:
-        text = f"{foreign[0].where} has {foreign[0].says('uuid')}, which its pod was not given"
+        text = f"{foreign[0].where} has {foreign[0].says('uuid')}, which was not allocated to its pod"
         return text, foreign, FOREIGN
     moved = [r for r in told.ranks if r.pod is not None and r.says("node") not in ("", r.pod.node)]
     if moved:
@@ -135,7 +135,7 @@ def _foreign(rank: Rank) -> bool:
 def _incomplete(evidence: Evidence, told: Told, gang: Gang | None, world: int, absent: list[int]) -> Finding:
     """Say what ranks that said nothing make of the row."""
     expired = subjects.timed_out(evidence)
-    text = f"rank {wording.listed([str(n) for n in absent])} of {world} did not say who it is"
+    text = f"rank {wording.listed([str(n) for n in absent])} of {world} reported nothing"
     if told.torn:
         text += f"; {wording.count(told.torn, 'line')} cut in the middle"
     verdict = Verdict.INCONCLUSIVE if told.torn or expired is None else Verdict.FAIL
@@ -155,13 +155,13 @@ def _nodes(given: subjects.Given, told: Told) -> str | None:
     if wanted is not None and len(held) != wanted:
         return f"{wording.count(wanted, 'node')} expected, ranks are on {len(held)}: {listed}"
     if each is not None and any(n != each * pods for n in held.values()):
-        return f"{each * pods} ranks a node expected: {listed}"
+        return f"{wording.count(each * pods, 'rank')} per node expected: {listed}"
     return None
 
 
 def apart(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether every rank has a device of its own: what any figure stands on."""
-    name = "every rank has a device of its own"
+    name = "every rank has its own device"
     finding = own_devices(evidence, given)
     held = {Verdict.PASS: True, Verdict.FAIL: False}.get(finding.verdict)
     return wording.presupposed(

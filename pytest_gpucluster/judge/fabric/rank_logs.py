@@ -16,7 +16,7 @@ CARRIERS = {
 """Transport -> class of its network."""
 SILENT = Cause(
     "the ranks' NCCL logs are not in the pods' output",
-    "look at the end of the log of a pod: the lines nccl-log say how many lines there were",
+    "look at the end of a pod's log: the lines `nccl-log` give the number of lines",
 )
 
 

@@ -10,13 +10,13 @@ from pytest_gpucluster.measure import samples
 from pytest_gpucluster.measure.collective import Floor, Shape, floor_of
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
-CPU = "the ranks compute on CPUs (gloo): nothing of the fabric of GPUs was used"
+CPU = "the ranks compute on CPUs (gloo): the GPU fabric was not used"
 NO_RANK = Cause(
-    "torchrun did not start the ranks, or they ended before they could say who they are",
+    "torchrun did not start the ranks, or they ended before they reported",
     "read the log of the first member: rendezvous (name, port), the image's torch, and GPUs that the pod can see",
 )
 DIED = Cause(
-    "a rank ended in the middle: out of memory, an error of the collective library, a lost GPU (Xid in the node's log)",
+    "a rank ended early: out of memory, an error of the collective library, a lost GPU (Xid in the node's log)",
     "read the rank's log and `dmesg` of its node; its NCCL log begins with the first warning in time",
 )
 
@@ -76,7 +76,7 @@ def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str) ->
         text = f"{word.pod}: {word.data.get('error')}"
         return wording.finding(Verdict.FAIL, required, text, gang, causes=(NO_RANK,), evidence=(word.key,))
     expired = subjects.timed_out(evidence)
-    text = "no rank said who it is"
+    text = "no rank reported"
     if ranks.torn:
         text += f" ({wording.count(ranks.torn, 'line')} cut in the middle)"
     if expired is not None:

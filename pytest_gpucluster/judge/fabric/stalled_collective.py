@@ -15,21 +15,21 @@ from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "every rank of a collective that stands still ends within the bound, and says which rank is missing, in which "
-    "collective, over which transport"
+    "if a collective hangs, every waiting rank ends within the bound and names the missing rank, the collective "
+    "and the transport"
 )
 
 SLACK = 10.0
 """Seconds beyond the bound in which a rank has to notice and to end."""
 UNBOUNDED = Cause(
-    "nothing bounds the wait: the group's timeout is longer than declared, its watchdog is off "
-    "(TORCH_NCCL_BLOCKING_WAIT=1, TORCH_NCCL_ASYNC_ERROR_HANDLING=0), or stands still itself",
+    "nothing bounds the wait: the group's timeout is longer than declared, or its watchdog is off "
+    "(TORCH_NCCL_BLOCKING_WAIT=1, TORCH_NCCL_ASYNC_ERROR_HANDLING=0) or hangs itself",
     "give init_process_group a timeout, leave the watchdog on, and set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
 )
 UNNAMED = Cause(
-    "the ranks end, and nobody says for whom they waited",
-    "keep who entered which collective where all can read it (the store), or TORCH_FR_BUFFER_SIZE and a dump on "
-    "timeout; the rank with the smallest last collective is the culprit, not the one that speaks first",
+    "the ranks end without naming the rank they waited for",
+    "record in the store which rank entered which collective, or set TORCH_FR_BUFFER_SIZE and dump on timeout; "
+    "the culprit is the rank with the smallest last collective, not the one that reports first",
 )
 
 
@@ -79,23 +79,23 @@ def _decided(
         )
     late = [rank for rank, seconds in waits if seconds is not None and seconds > bound + SLACK]
     if late:
-        text = f"{late[0].where} waited {_waited(late[0]):g} s, the bound is {bound:g} s"
+        text = f"{late[0].where} waited {_waited(late[0]):g} s; the bound is {bound:g} s"
         return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=shared.places(late))
     if odd:
         return found(Verdict.INCONCLUSIVE, odd, causes=(plausibility.CONTRADICTS,))
     if not waits:
-        return found(Verdict.INCONCLUSIVE, "no collective stood still: nothing was tried")
+        return found(Verdict.INCONCLUSIVE, "no collective hung: nothing was tried")
     if silent:
-        text = f"{silent[0].where} ended without a word about the collective"
+        text = f"{silent[0].where} ended without naming the collective"
         verdict = Verdict.INCONCLUSIVE if told.torn else Verdict.FAIL
         return found(verdict, text, causes=(UNNAMED,), where=shared.places(silent))
     unended = _unended(told)
     if unended:
-        text = f"{unended[0].where} says that it stood still, and never ended: its pod ran on until it was deleted"
+        text = f"{unended[0].where} reported a hang and never ended: its pod ran until it was deleted"
         where = shared.places(unended)
         if any(rank.pod is None for rank in unended) or evidence.gaps("Pod", unended[0].word.t, evidence.end):
             return found(
-                Verdict.INCONCLUSIVE, f"nobody saw how the pod of {unended[0].where} ended", where=where
+                Verdict.INCONCLUSIVE, f"the end of the pod of {unended[0].where} was not seen", where=where
             )
         return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
     unnamed = [(rank, why) for rank, _ in waits if (why := _unnamed(rank, absent))]
@@ -130,12 +130,14 @@ def _impossible(rank: Rank, bound: float) -> str:
         return ""
     own = samples.number(rank.stalled.data.get("bound"))
     if own is None or not math.isclose(own, bound, rel_tol=0.01):
-        return f"{rank.where} tells a bound of {rank.stalled.data.get('bound')!r} s, {bound:g} s were set"
+        return (
+            f"{rank.where} reports a bound of {rank.stalled.data.get('bound')!r} s, but {bound:g} s was set"
+        )
     if waited < own * 0.99:
-        return f"{rank.where} says that it waited for {waited:g} s, and it waits for {own:g} s"
+        return f"{rank.where} says that it waited for {waited:g} s, but its limit is {own:g} s"
     ran = collectives.lasted(rank.word, rank.stalled)
     if ran is not None and waited > ran + SLACK:
-        return f"{rank.where} says that it waited for {waited:g} s, {ran:.3g} s after it began"
+        return f"{rank.where} says that it waited for {waited:g} s, but it had run for {ran:.3g} s only"
     return ""
 
 
@@ -143,7 +145,7 @@ def _unnamed(rank: Rank, absent: int) -> str:
     """Return what a diagnosis lacks, "" where it names all."""
     data = {} if rank.stalled is None else rank.stalled.data
     if data.get("absent") != [absent]:
-        return f"it says that {data.get('absent') or 'nobody'} is missing, rank {absent} is"
+        return f"it says that {data.get('absent') or 'no rank'} is missing, but rank {absent} is"
     if not data.get("collective"):
         return "it does not say which collective"
     if not data.get("transport"):

@@ -13,10 +13,10 @@ from pytest_gpucluster.measure import nccl
 from pytest_gpucluster.measure.collective import size_text
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REQUIRED = "with every other network switched off, the ranks that reach another node do so over sockets, and are named"
+REQUIRED = "with every other network switched off, the ranks reach other nodes over sockets, and are named"
 
 UNHEARD = Cause(
-    "NCCL did not read the variables, or a plugin that was loaded before stands in for sockets",
+    "NCCL did not read the variables, or a plugin loaded earlier replaces sockets",
     "read the lines `set by environment` of the switched-off run, and /etc/nccl.conf of the image",
 )
 
@@ -57,10 +57,10 @@ def _decided(
     on_sockets = after.ranks_on(nccl.networks.TCP)
     others = sorted({path.name for path in after.paths if path.carrier and path.carrier != nccl.networks.TCP})
     if others:
-        text = f"switched off, and still connected over {wording.listed(others)}"
+        text = f"switched off, but still connected over {wording.listed(others)}"
         return found(Verdict.INCONCLUSIVE, text, causes=(UNHEARD,))
     if not on_sockets:
-        text = "no connection line between nodes was read of the run with the fabric switched off"
+        text = "the run with the fabric switched off shows no connection between nodes"
         return found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,))
     fast = sorted({path.name for path in before.paths if path.carrier and path.carrier != nccl.networks.TCP})
     if before.ranks_on(nccl.networks.TCP) or not fast:
@@ -88,7 +88,7 @@ def _numbers(figures: list[tuple[str, int, float, float]]) -> tuple[Number, ...]
     return tuple(
         Number(f"{name} of {size_text(size)}, {what}", rate, "GB/s")
         for name, size, fast, slow in figures
-        for what, rate in (("as it is", fast), ("over sockets", slow))
+        for what, rate in (("unchanged", fast), ("over sockets", slow))
     )
 
 

@@ -10,9 +10,9 @@ from pytest_gpucluster.measure.nccl import advice, networks
 from pytest_gpucluster.measure.nccl.facts import Path
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-DECLARED = "the connections of ranks between nodes are over the declared transport, on every node"
-GDR = "every connection of a rank to another node has GPUDirect RDMA, in both directions"
-NO_TCP = "no rank is connected to another node over TCP, and none has nothing but TCP"
+DECLARED = "all connections between nodes use the declared transport, on every node"
+GDR = "every connection to another node uses GPUDirect RDMA, in both directions"
+NO_TCP = "no rank is connected to another node over TCP, and every rank has another network than TCP"
 
 NAMES = {
     # RCCL's own verbs network is called otherwise in newer releases.
@@ -27,8 +27,8 @@ NAMES = {
 }
 """Transport -> how its network is called in connection lines."""
 UNNAMED = Cause(
-    "the network comes from a plugin whose name is not known here, or libfabric does not say which provider it chose",
-    "declare the plugin's network (fabric.network with its transport), or let NCCL_DEBUG_SUBSYS have INIT and NET",
+    "the network plugin is unknown to this suite, or libfabric does not report the provider it chose",
+    "declare the plugin's network (fabric.network with its transport), or set NCCL_DEBUG_SUBSYS=INIT,NET",
 )
 SOCKETS = "NET/Socket"
 NVLINK = "MNNVL"
@@ -44,14 +44,14 @@ def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         return ground
     if not transport:
         seen = wording.listed(sorted({path.name for path in ground.between})) or "no network"
-        text = f"no transport is declared (fabric.transport); connections between nodes are over {seen}"
+        text = f"no transport is declared (fabric.transport); connections between nodes use {seen}"
         return ground.found(Verdict.NOT_APPLICABLE, text)
     strays = [path for path in ground.between if not _fits(path, transport, given)]
     if strays:
         ranks = sorted({path.rank for path in strays})
         listed = wording.listed(sorted({f"{_label(path)}" for path in strays}))
         who = wording.listed([str(rank) for rank in ranks])
-        text = f"declared is {transport}; ranks {who} are connected over {listed}"
+        text = f"{transport} is declared; ranks {who} are connected over {listed}"
         return ground.fail(text, ranks, *_causes(ground, strays))
     right = _joined(ground) if transport == NVLINK else list(ground.between)
     gap = ground.gap(right)
@@ -70,13 +70,15 @@ def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
     if isinstance(ground, Finding):
         return ground
     if shared.fabric(given).get("gdr") != "required":
-        text = f"GPUDirect RDMA is not declared as required (fabric.gdr); in use it is on: {ground.facts.gdr}"
+        text = (
+            f"GPUDirect RDMA is not declared as required (fabric.gdr); ranks that use it: {ground.facts.gdr}"
+        )
         return ground.found(Verdict.NOT_APPLICABLE, text)
     without = [path for path in ground.between if not path.gdr]
     if without:
         ranks = sorted({path.rank for path in without})
         ways = wording.listed(sorted({f"{path.way} over {path.name}" for path in without}))
-        text = f"ranks {wording.listed([str(rank) for rank in ranks])} have none: {ways}"
+        text = f"ranks {wording.listed([str(rank) for rank in ranks])} do not use it: {ways}"
         causes = advice.of_no_gdr(ground.facts) if any(p.carrier != networks.TCP for p in without) else ()
         more = (advice.FORCE,) if any(p.carrier == networks.TCP for p in without) else ()
         return ground.fail(text, ranks, *(cause(one) for one in (*causes, *more)))
@@ -86,7 +88,7 @@ def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
         if gap is not None:
             return gap
     ranks = sorted({path.rank for path in ground.between})
-    text = f"all connections of {len(ranks)} ranks to other nodes have it, in both directions"
+    text = f"all connections of {wording.count(len(ranks), 'rank')} to other nodes use it, in both directions"
     return ground.found(Verdict.PASS, text)
 
 
@@ -110,7 +112,7 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
     if on_tcp:
         nodes = wording.listed(sorted({ground.node(rank) for rank in on_tcp}))
         text = (
-            f"declared is {transport}; ranks {wording.listed([str(r) for r in on_tcp])} on {nodes} are on TCP"
+            f"{transport} is declared; ranks {wording.listed([str(r) for r in on_tcp])} on {nodes} are on TCP"
         )
         strays = [path for path in ground.between if path.carrier == networks.TCP]
         return ground.fail(text, on_tcp, *_causes(ground, strays))
@@ -123,13 +125,13 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
         return ground.fail(text, chosen, *_causes(ground, []))
     unknown = sorted({path.name for path in ground.between if path.carrier == networks.UNKNOWN})
     if unknown:
-        text = f"nobody knows what carries {wording.listed(unknown)}"
+        text = f"it is unknown which transport {wording.listed(unknown)} uses"
         return ground.found(Verdict.INCONCLUSIVE, text, causes=(UNNAMED,))
     gap = ground.gap(_joined(ground) if transport == NVLINK else ground.between)
     if gap is not None:
         return gap
     over = wording.listed(sorted({_label(path) for path in ground.between})) or JOINED
-    text = f"none of {ground.world} ranks is on TCP; what goes between nodes is over {over}"
+    text = f"none of {ground.world} ranks is on TCP; traffic between nodes uses {over}"
     return ground.found(Verdict.PASS, text)
 
 

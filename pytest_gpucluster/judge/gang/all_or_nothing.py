@@ -15,11 +15,13 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 EPSILON = subjects.EPSILON
 
-REQUIRED = "while part of the gang would fit, none of its members is bound for the window; when room appears, all are"
+REQUIRED = (
+    "while only part of the gang fits, no member is bound for the window; when room appears, all are bound"
+)
 
 
 NOT_TAKEN_UP = Cause(
-    "the scheduler did not take up the room that appeared",
+    "the scheduler did not use the room that appeared",
     "look at the scheduler's log and the queue's state for the time after the room appeared",
 )
 
@@ -168,7 +170,7 @@ def _never_whole(
         text = f"{who}; room appeared at t={room.t:.2f} s and it was never bound (waited for {expired[0]})"
         return found(Verdict.FAIL, text, causes=(NOT_TAKEN_UP,))
     if "control" in (given.get("attested") or ()):
-        return found(Verdict.PASS, f"{who}; that it is placed when room appears is attested")
+        return found(Verdict.PASS, f"{who}; the record attests that it is placed when room appears")
     return found(Verdict.INCONCLUSIVE, f"{who}; it was never bound later: no room was seen to appear")
 
 
@@ -187,9 +189,9 @@ def _not_tried(evidence: Evidence, given: subjects.Given, gangs: Sequence[Gang])
             refusal=wording.refusal("enqueue", said, said.reporter),
             causes=(
                 Cause(
-                    "what the queue asks for in sum is above the cluster's total, or the missing room is held by pods "
-                    "of the same queue",
-                    "hold the missing room with something that is no pod of that queue, or make it missing by "
+                    "the queue's requests together exceed the cluster's total, or pods of the same queue hold "
+                    "the missing room",
+                    "hold the missing room with something other than pods of that queue, or make it missing by "
                     "fragmentation (for example 3 x 5 GPUs on two nodes of 8)",
                 ),
             ),

@@ -10,7 +10,7 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Verdict
 
 ALONE = Cause(
-    "a member started and the others never answered it: names that do not resolve, a blocked port, or a member that "
+    "a member started but the others never answered it: names that do not resolve, a blocked port, or a member that "
     "ended early",
     "read the logs of the members named; look at the headless Service and NetworkPolicies of the Job",
 )
@@ -42,7 +42,7 @@ def _by_phase(evidence: Evidence, gen: Generation) -> Met:
         ran = [pod for pod in gen.members if pod.running is not None or pod.finished is not None]
         return Met(
             Verdict.INCONCLUSIVE,
-            f"{wording.part(len(ran), gen.minimum)} members were seen to run, never enough of them at once",
+            f"{wording.part(len(ran), gen.minimum)} members ran, but never enough of them at once",
         )
     start, end = together
     if evidence.gaps("Pod", start, min(end, evidence.end)):
@@ -80,7 +80,7 @@ def _by_barrier(evidence: Evidence, given: subjects.Given, gang: Gang, gen: Gene
         text = f"{wording.listed(silent)} ended without passing the barrier ({len(lines)} of {expected} did)"
         return Met(Verdict.FAIL, text, keys, (ALONE,))
     if unread or len(lines) < expected:
-        missing = f"; no whole barrier line of {wording.listed(unread)}" if unread else ""
+        missing = f"; no complete barrier line of {wording.listed(unread)}" if unread else ""
         return Met(
             Verdict.INCONCLUSIVE, f"{len(lines)} of {expected} members passed the barrier{missing}", keys
         )

@@ -113,11 +113,11 @@ def half_placed(
     unsure = next((half for half in found if half.open or half.gap or not half.whole), None)
     if unsure is None:
         return None
-    why = "it was ended in the midst of its bind"
+    why = "it was deleted while it was being bound"
     if unsure.gap:
         why = "the watch of pods has a gap there"
     elif unsure.open:
-        why = "the evidence ends before that can be told from a bind"
+        why = "the evidence ends too early to tell this from a slow bind"
     return wording.finding(
         Verdict.INCONCLUSIVE,
         required,

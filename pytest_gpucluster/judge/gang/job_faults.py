@@ -105,11 +105,12 @@ def roles_not_gated(evidence: Evidence, given: subjects.Given) -> tuple[Fault, .
                 job.uid,
                 "spec.minAvailable",
                 str(least),
-                f"Job {job.name} has minAvailable {least}, below the sum {total} of its tasks' minimums ({listed}): "
-                f"Volcano ignores the minimums of tasks there, so any {least} members may start without the others",
+                f"Job {job.name} has minAvailable {least}, below the sum {total} of its tasks' minimums "
+                f"({listed}): Volcano then ignores the tasks' minimums, so any {least} members may start without "
+                "the others",
                 Cause(
                     f"spec.minAvailable of Job {job.name} is {least}, its tasks need {total} together",
-                    f"set spec.minAvailable to {total} or more, or leave it out: admission makes it the sum",
+                    f"set spec.minAvailable to {total} or more, or leave it out: admission fills in the sum",
                 ),
                 job.key,
             )
@@ -141,18 +142,18 @@ def _misnamed(job: Written, members: list[PodStory], declared: str) -> Iterator[
     explained: set[str] = set()
     if on_job != wanted and (on_job or inherits):
         explained |= {*inherits, ""}
-        said = f"names {on_job}" if on_job else "is missing, so that default-scheduler is taken"
+        said = f"names {on_job}" if on_job else "is missing, so default-scheduler is used"
         who = (
-            f"tasks without a name of their own ({', '.join(inherits)})"
+            f"tasks that name no scheduler ({', '.join(inherits)})"
             if inherits
-            else "no task, each has its own"
+            else "no task: each names its own"
         )
         yield Fault(
             job.name, job.uid, "spec.schedulerName", on_job,
-            f"spec.schedulerName of Job {job.name} {said}; it holds for {who}{_went(members, inherits, wanted)}",
+            f"spec.schedulerName of Job {job.name} {said}; it applies to {who}{_went(members, inherits, wanted)}",
             Cause(
                 f"spec.schedulerName of Job {job.name} is {on_job or 'absent'}, its gang needs {wanted}",
-                f"set spec.schedulerName to {wanted}, or leave it out where the admission of Volcano fills it in",
+                f"set spec.schedulerName to {wanted}, or leave it out if Volcano's admission fills it in",
             ),
             job.key,
         )  # fmt: skip
@@ -170,8 +171,8 @@ def _misnamed(job: Written, members: list[PodStory], declared: str) -> Iterator[
             f"{wanted}: {listed}",
             Cause(
                 "something between the controllers and the API server changes schedulerName of pods",
-                "look for mutating webhooks on pods (kubectl get mutatingwebhookconfigurations) and leave the "
-                "namespace out of theirs",
+                "look for mutating webhooks on pods (kubectl get mutatingwebhookconfigurations) and exclude the "
+                "namespace from them",
             ),
             strays[0].keys["created"],
         )  # fmt: skip
@@ -188,7 +189,7 @@ def _of_template(job: Written, task: tuple[int, str, str], wanted: str, went: st
         f"{path} of Job {job.name} (task {role}) names {name}{went}",
         Cause(
             f"the template of task {role} in Job {job.name} names {name}, its gang needs {wanted}",
-            f"remove {path}, so that the Job's name is taken, or set it to {wanted}",
+            f"remove {path}, so that the Job's name applies, or set it to {wanted}",
         ),
         job.key,
     )

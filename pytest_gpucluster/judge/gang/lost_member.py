@@ -8,25 +8,25 @@ from pytest_gpucluster.evidence.scheduling.lost_members import SHORT_PHASES, Sho
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REPORTED = "after a gang lost a member and its slot, the gang's own object reports that it is short"
+REPORTED = "after a gang lost a member and its slot, its own object reports the shortage"
 HEALED = (
-    "a gang that lost a slot is whole again within the declared time after the slot returns, or its own object reports "
-    "that it is short"
+    "a gang that lost a slot is whole again within the declared time after the slot returns, or its own object "
+    "reports the shortage"
 )
 
 NATIVE = Cause(
-    "a native PodGroup says only that it was once placed whole: its condition PodGroupInitiallyScheduled never goes "
-    "back to False, even when members are lost",
+    "a native PodGroup reports only that it was once placed whole: its condition PodGroupInitiallyScheduled "
+    "never goes back to False, even when members are lost",
     "watch the pods themselves (status.ready of the Job), or use a gang scheduler whose PodGroup follows its members",
 )
 STALE = Cause(
-    "the scheduler does not bring the status of the PodGroup up to date after a member is lost",
+    "the scheduler does not update the status of the PodGroup after a member is lost",
     "look at the log of the Volcano scheduler for failed updates of podgroups; alert on pods that are Pending while "
     "their siblings run",
 )
 NOT_HEALED = Cause(
-    "the scheduler does not place the missing member although its slot is back: another pod took the slot, or the gang "
-    "is not tried again",
+    "the scheduler does not place the missing member although its slot is back: another pod took the slot, or "
+    "the scheduler does not try the gang again",
     "see what holds the slot now; delete the Job's pods, or give it a policy PodEvicted -> RestartJob",
 )
 
@@ -50,7 +50,9 @@ def healed(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(Verdict.INCONCLUSIVE, HEALED, found)
     lost = [shortage for shortage in found if shortage.lost]
     if not lost:
-        text = f"no member of {found[0].gang.title} was lost: those that left had come to their own end"
+        text = (
+            f"no member of {found[0].gang.title} was lost: the members that ended had finished by themselves"
+        )
         return wording.finding(Verdict.INCONCLUSIVE, HEALED, text, found[0].gang)
     return _first([_healed(evidence, given, shortage) for shortage in lost])
 
@@ -78,7 +80,7 @@ def _first(findings: Sequence[Finding]) -> Finding:
 def _who(shortage: Shortage) -> str:
     went = wording.listed([pod.where for pod in shortage.missing], 3) or "members"
     failed = any(pod.phase == "Failed" for pod in shortage.missing)
-    how = "was lost" if shortage.lost else "failed" if failed else "came to its end"
+    how = "was lost" if shortage.lost else "failed" if failed else "finished"
     held = f"{shortage.held} of {shortage.generation.minimum}"
     when = f"at t={shortage.start:.2f} s, {held} members for {shortage.seconds:.1f} s"
     return f"{shortage.gang.title}: {went} {how} {when}"
@@ -115,10 +117,10 @@ def _reported(evidence: Evidence, given: subjects.Given, shortage: Shortage) -> 
     if shortage.reports:
         t, what, _ = shortage.reports[0]
         after = max(t - shortage.start, 0.0)
-        text = f"{who}; PodGroup {group.name if group else ''} said so after {after:.2f} s: {what}"
+        text = f"{who}; PodGroup {group.name if group else ''} reported it after {after:.2f} s: {what}"
         number = Number("reported after", after, "s", limits.window, "the window")
         if after > limits.window + limits.silent:
-            text = f"{who}; its PodGroup said so only {after:.0f} s later: {what}"
+            text = f"{who}; its PodGroup reported it only {after:.0f} s later: {what}"
             causes = (NATIVE if group is not None and group.native else STALE,)
             return _finding(
                 evidence,
@@ -132,16 +134,14 @@ def _reported(evidence: Evidence, given: subjects.Given, shortage: Shortage) -> 
     if group is None:
         text = f"{who}; no PodGroup of it is in the evidence"
     elif not shortage.lost:
-        text = f"{who}; a member that ends well is not missing, and its object need not say so"
+        text = f"{who}; a member that succeeded is not missing, so the object need not report it"
     elif shortage.seconds < limits.window:
-        text = (
-            f"{who}, shorter than the window of {limits.window:.2f} s; its object said nothing in that time"
-        )
+        text = f"{who}, shorter than the window of {limits.window:.2f} s; its object reported nothing in that time"
     elif evidence.gaps(group.kind, shortage.start, shortage.end):
         text = f"{who}; the watch of PodGroups has a gap there"
     else:
         now = shortage.at_end or ("PodGroupInitiallyScheduled=True" if group.native else "no phase")
-        text = f"{who}, and PodGroup {group.name} never said so ({now})"
+        text = f"{who}, and PodGroup {group.name} never reported it ({now})"
         cause = NATIVE if group.native else STALE
         return _finding(evidence, given, shortage, (Verdict.FAIL, REPORTED, text), causes=(cause,))
     return _finding(evidence, given, shortage, (Verdict.INCONCLUSIVE, REPORTED, text))
@@ -179,12 +179,12 @@ def _in_time(
     if bound is not None and seconds + grain <= bound:
         return Verdict.PASS, f" (declared: {bound:.2f} s)"
     if shortage.reports:
-        return Verdict.PASS, "; until then its object said that it is short"
+        return Verdict.PASS, "; until then its object reported the shortage"
     if bound is None:
         return Verdict.NOT_APPLICABLE, "; no time is declared"
     if shortage.returned is None or seconds - grain <= bound:
         return Verdict.INCONCLUSIVE, "; when the slot came back was not seen"
-    return Verdict.FAIL, f" (declared: {bound:.2f} s), and its object did not say so"
+    return Verdict.FAIL, f" (declared: {bound:.2f} s), and its object did not report it"
 
 
 def _still_short(
@@ -193,7 +193,7 @@ def _still_short(
     """Judge a gang that is not whole again when the evidence or the gang ends."""
     limits = subjects.of(evidence, given)
     short = shortage.at_end in SHORT_PHASES
-    saying = f"; its object says so: phase {shortage.at_end}" if short else ""
+    saying = f"; its object reports it: phase {shortage.at_end}" if short else ""
     if shortage.returned is None:
         return Verdict.INCONCLUSIVE, f"; that its slot came back was not seen{saying}"
     if seconds <= max(_bound(given) or 0.0, limits.window) + limits.grain:

@@ -18,8 +18,8 @@ IN_ALL = (
     "the number of bound members is never above zero and below minAvailable; surplus members come at any time"
 )
 BY_ROLE = (
-    "where minAvailable covers the sum of the tasks' minimums, no member is bound while a task lacks its own; below "
-    "that the minimums of tasks are ignored, and the diagnosis says so"
+    "if minAvailable covers the sum of the tasks' minimums, no member is bound while a task lacks its own; below "
+    "that sum the tasks' minimums are ignored, and the diagnosis says so"
 )
 DEFAULTED = "a Job without minAvailable gets the sum over its tasks, and its PodGroup the same minMember"
 
@@ -29,12 +29,13 @@ ROLES_IGNORED = Cause(
     "volcano-scheduler.conf",
 )
 NOT_DEFAULTED = Cause(
-    "the mutating admission of Jobs is absent or not reached: without it minAvailable stays 0, which means no gang",
-    "install the Volcano admission and check its MutatingWebhookConfiguration; until then state minAvailable on "
+    "the mutating admission of Jobs is absent or out of reach: without it minAvailable stays 0, and the "
+    "Job is no gang",
+    "install the Volcano admission and check its MutatingWebhookConfiguration; until then set minAvailable on "
     "every Job",
 )
 NOT_CARRIED = Cause(
-    "the controllers did not carry minAvailable over to the PodGroup",
+    "the controllers did not copy minAvailable to the PodGroup",
     "look at the log of vc-controller-manager; delete the Job and submit it again",
 )
 
@@ -72,8 +73,7 @@ def never_below_minimum(evidence: Evidence, given: subjects.Given) -> Finding:
     last = gang.generations[-1]
     text = (
         f"{gang.title}: {wording.part(last.most_held, gang.minimum)} needed members bound{_surplus(gang, last)}; "
-        "room was "
-        "never so scarce that some, but fewer than the minimum, would have fitted"
+        "there was never room for some members but fewer than the minimum"
     )
     return wording.finding(Verdict.INCONCLUSIVE, IN_ALL, text, gang)
 
@@ -142,7 +142,7 @@ def _never_whole(
         text = f"{who}; its minimum was never bound later: no room was seen to appear"
         return wording.finding(Verdict.INCONCLUSIVE, required, text, a.gang)
     cause = Cause(
-        "the scheduler waits for more than the minimum, or did not take up the room that appeared",
+        "the scheduler waits for more than the minimum, or did not use the room that appeared",
         "compare minMember and minTaskMember of the PodGroup with the Job, and look at the scheduler's log",
     )
     text = f"{who}; room for the minimum appeared and it was never bound (waited for {expired[0]})"
@@ -174,7 +174,7 @@ def roles_gated(evidence: Evidence, given: subjects.Given) -> Finding:
         if (least := _role_minimums(gang, given)) and _roles_matter(gang, least) and gang.uid not in below
     ]
     if not judged:
-        text = "no gang whose tasks have minimums that its minAvailable covers and does not already imply"
+        text = "no gang whose minAvailable covers its tasks' minimums without implying them"
         return wording.finding(
             Verdict.INCONCLUSIVE, BY_ROLE, text + said, causes=tuple(f.cause for f in ignored),
             evidence=tuple(f.key for f in ignored),
@@ -192,7 +192,7 @@ def roles_gated(evidence: Evidence, given: subjects.Given) -> Finding:
     if tried:
         return _first(tried)
     gang, least = judged[0]
-    text = f"{gang.title}: a task never lacked room for its minimum while {gang.minimum} members would have fitted"
+    text = f"{gang.title}: whenever {gang.minimum} members would have fitted, every task had room for its minimum"
     return wording.finding(Verdict.INCONCLUSIVE, BY_ROLE, text + said, gang)
 
 
@@ -247,7 +247,7 @@ def _role_short(
     unsure = next((one for one in found if one.open or one.gap), None)
     if unsure is None:
         return None
-    why = "the watch of pods has a gap there" if unsure.gap else "the evidence ends before that can be told"
+    why = "the watch of pods has a gap there" if unsure.gap else "the evidence ends too early to decide"
     text = f"{gang.title} had {unsure.held} members bound while a task lacked its minimum; {why}"
     return wording.finding(Verdict.INCONCLUSIVE, BY_ROLE, text, gang, evidence=(unsure.key,))
 
@@ -273,7 +273,7 @@ def _role_lacks(
     fits = shown.most.fits
     short = [f"{fits.get(role, 0)} of {low} {role}" for role, low in least.items() if fits.get(role, 0) < low]
     total = shown.most.total if said_so else max(min(fits.get(role, 0), replicas[role]) for role in replicas)
-    how = "" if said_so else ", reckoned from the nodes"
+    how = "" if said_so else ", computed from the nodes"
     who = (
         f"{a.gang.title}: 0 bound for {shown.seconds:.1f} s while {total} members would have fitted{how} "
         f"({a.gen.minimum} are needed), but only {', '.join(short)}"
@@ -310,19 +310,20 @@ def _defaulted(gang: Gang, given: subjects.Given, *, omitted: bool) -> Finding:
     if got == 0:
         return found(
             Verdict.FAIL,
-            f"{gang.title} was stored with minAvailable 0, its tasks add up to {wanted} ({listed}): no gang at all",
+            f"{gang.title} was stored with minAvailable 0, its tasks add up to {wanted} ({listed}): the Job "
+            "is no gang",
             (NOT_DEFAULTED,),
         )
     if not omitted:
         return found(
-            Verdict.INCONCLUSIVE, f"{gang.title} has minAvailable {got}; nothing says that it was left out"
+            Verdict.INCONCLUSIVE, f"{gang.title} has minAvailable {got}; nothing shows that it was left out"
         )
     first = gang.job.minimums[0].value if gang.job is not None and gang.job.minimums else got
     if wanted not in (got, first) or first == 0:
         text = f"{gang.title} left minAvailable out and got {first}, its tasks add up to {wanted} ({listed})"
         return found(Verdict.FAIL, text, (NOT_DEFAULTED,))
     if gang.job is not None and len(gang.job.minimums) > 1:
-        text = f"{gang.title} got minAvailable {first}, and somebody changed it to {got}: left out no more"
+        text = f"{gang.title} got minAvailable {first}, and it was then changed to {got}: it is no longer left out"
         return found(Verdict.INCONCLUSIVE, text)
     if not gang.groups:
         text = f"{gang.title} got minAvailable {got} ({listed}); no PodGroup of it was seen"

@@ -11,7 +11,7 @@ from pytest_gpucluster.requirement import Cause
 CHANGED = Cause(
     "something between the controllers and the API server changes schedulerName of pods",
     "look for mutating webhooks on pods (kubectl get mutatingwebhookconfigurations; the admission of YuniKorn is one) "
-    "and leave the suite's namespace out of theirs",
+    "and exclude the suite's namespace from them",
 )
 
 

@@ -17,11 +17,11 @@ MISCOUNTED = Cause(
     "drain or repair the node whose pods use more than it has allocatable, or raise the queue's limit meanwhile",
 )
 NOT_CARRIED = Cause(
-    "the controllers did not carry minAvailable over to the PodGroup, or the admission that defaults it is absent",
-    "check the Volcano admission webhooks, and state minAvailable on the Job",
+    "the controllers did not copy minAvailable to the PodGroup, or the admission that defaults it is absent",
+    "check the Volcano admission webhooks, and set minAvailable on the Job",
 )
 NATIVE_NOT_CARRIED = Cause(
-    "the Job controller did not carry the gang policy of the Job over to its PodGroup",
+    "the Job controller did not copy the gang policy of the Job to its PodGroup",
     "compare spec.scheduling of the Job with spec.schedulingPolicy of its PodGroup, and look at the log of "
     "kube-controller-manager",
 )
@@ -29,7 +29,7 @@ NO_GROUP = Cause(
     "the controllers made no PodGroup, or its watch is not permitted or was cut off",
     "grant list and watch on podgroups, and look at the controllers' log (`kubectl get podgroups -A`)",
 )
-CONTRAST = "under a scheduler without the gang rule the gang is half placed, and that is seen"
+CONTRAST = "under a scheduler without the gang rule the gang is half placed, and the suite sees it"
 
 
 @subjects.judge
@@ -88,7 +88,7 @@ def _minimum_unseen(
 ) -> Finding | None:
     """Return the finding on a gang whose PodGroup was never seen, where one must be: by whom it is placed decides."""
     if gang.job is None and arranged:
-        text = f"the Job of {gang.title} was not seen, so what its minAvailable is is not known"
+        text = f"the Job of {gang.title} was not seen, so its minAvailable is not known"
         return wording.finding(Verdict.INCONCLUSIVE, WHOLE, text, gang)
     if gang.groups or gang.job is None:
         return None
@@ -188,7 +188,7 @@ def half_placed_control(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(
             Verdict.INCONCLUSIVE,
             CONTRAST,
-            "no gang in the evidence whose pods a scheduler without gang rule places",
+            "no gang in the evidence is placed by a scheduler without the gang rule",
         )
     found = lasting(evidence, given, halves(evidence, gangs))
     if not found:

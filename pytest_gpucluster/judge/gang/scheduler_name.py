@@ -11,7 +11,7 @@ from pytest_gpucluster.judge.gang.job_faults import Fault
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
-REQUIRED = "where a Job and its task templates name two schedulers, the diagnosis names the field at fault"
+REQUIRED = "if a Job and its task templates name two schedulers, the diagnosis names the field at fault"
 
 _ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
@@ -63,12 +63,12 @@ def _mixed(job: Gang) -> bool:
 
 def _case(job: Gang, field: str, own: Sequence[Fault]) -> Finding:
     if not _mixed(job):
-        seen = ", ".join(sorted({pod.scheduler for pod in job.pods})) or "nobody (there are none)"
+        seen = ", ".join(sorted({pod.scheduler for pod in job.pods})) or "no scheduler (there are none)"
         text = f"the pods of {job.title} all went to {seen}: the control does not show the failure"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job)
     named = [fault.field for fault in own]
     if named != [field]:
-        text = f"{job.title}: the diagnosis names {', '.join(named) or 'no field'}, at fault is {field}"
+        text = f"{job.title}: the diagnosis names {', '.join(named) or 'no field'}, but {field} is at fault"
         causes = tuple(fault.cause for fault in own) or (
             Cause(
                 "the diagnosis does not see the field",

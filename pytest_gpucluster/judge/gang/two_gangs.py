@@ -13,13 +13,13 @@ from pytest_gpucluster.judge.gang.all_or_nothing import Attempt
 from pytest_gpucluster.judge.gang.half_placement import half_placed, halves, lasting
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REQUIRED = "one gang runs whole, the other holds nothing meanwhile and runs after it"
+REQUIRED = "one gang runs whole while the other holds nothing; the other runs after it"
 
 NOT_TAKEN_UP = Cause(
-    "the second gang was not placed when the first had gone", "look at the scheduler's log for that time"
+    "the second gang was not placed after the first was gone", "look at the scheduler's log for that time"
 )
 STARVED = Cause(
-    "each gang holds what the other needs, and neither lets go",
+    "each gang holds what the other needs, and neither releases it",
     "place both through a scheduler with the gang rule (schedulerName volcano, gang plugin in its configuration)",
 )
 
@@ -111,13 +111,16 @@ def _after(evidence: Evidence, given: subjects.Given, winner: Attempt, loser: At
     if all_or_nothing.watched(evidence, held) < limits.window - all_or_nothing.EPSILON:
         return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
     if not all_or_nothing.part_would_fit(evidence, loser):
-        more = "; nothing shows that a part of it would have fitted, so that no gang rule was needed: weak evidence"
+        more = (
+            "; nothing shows that part of it would have fitted, so a scheduler without the gang rule could "
+            "behave alike: weak evidence"
+        )
         return found(Verdict.INCONCLUSIVE, more)
     if loser.gen.whole is None:
         expired = subjects.timed_out(evidence, whole)
         if expired is not None:
             return found(Verdict.FAIL, f"; it was never bound (waited for {expired[0]})", (NOT_TAKEN_UP,))
-        return found(Verdict.INCONCLUSIVE, "; it was not seen to run after")
+        return found(Verdict.INCONCLUSIVE, "; it was not seen to run afterwards")
     if loser.gen.whole < released:
         return found(
             Verdict.INCONCLUSIVE, f"; it was bound at t={loser.gen.whole:.2f} s beside the first: both fitted"
@@ -129,7 +132,7 @@ def _after(evidence: Evidence, given: subjects.Given, winner: Attempt, loser: At
             return found(Verdict.INCONCLUSIVE, more)
     late = loser.gen.whole - max(_let_go(winner), released)
     if late > subjects.placed_within(given):
-        more = f"; it was bound only {late:.0f} s after the first had let go of its places"
+        more = f"; it was bound only {late:.0f} s after the first had released its places"
         return found(Verdict.FAIL, more, (NOT_TAKEN_UP,))
     return found(Verdict.PASS, f", and was bound whole at t={loser.gen.whole:.2f} s and ran")
 
@@ -166,7 +169,7 @@ def _never_met(evidence: Evidence, gangs: Sequence[Gang]) -> Finding:
             causes=(
                 Cause(
                     "both together ask for more than the cluster's total",
-                    "choose sizes whose sum stays within the total and that do not fit by their shape (4 x 3 twice on "
+                    "choose sizes that stay within the total together but do not fit by their shape (4 x 3 twice on "
                     "three nodes of 8)",
                 ),
             ),

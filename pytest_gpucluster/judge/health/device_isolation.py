@@ -10,35 +10,38 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 ALL_VISIBLE = Cause(
-    "the image sets NVIDIA_VISIBLE_DEVICES=all (images of CUDA do), and the container runtime takes an unprivileged "
-    "container's word for it",
+    "the image sets NVIDIA_VISIBLE_DEVICES=all (images of CUDA do), and the container runtime accepts it from "
+    "unprivileged containers",
     "set accept-nvidia-visible-devices-envvar-when-unprivileged = false in the NVIDIA container toolkit's config.toml, "
     "with the device plugin's device list strategy volume-mounts or cdi-annotations; or run such pods under a runtime "
     "class without GPUs",
 )
 MOUNTED = Cause(
-    "something puts device files into the container beside the device plugin: a hostPath volume of /dev, a privileged "
-    "security context, a mutating webhook",
+    "something other than the device plugin puts device files into the container: a hostPath volume of /dev, a "
+    "privileged security context, a mutating webhook",
     "compare the pod in the cluster with its manifest; forbid both with Pod Security (baseline)",
 )
 LOST = Cause(
-    "the container runtime did not add the devices that the plugin handed out: the nvidia runtime is not the default "
+    "the container runtime did not add the devices that the plugin allocated: the nvidia runtime is not the default "
     "and the pod names no runtime class, or CDI specifications are missing or old",
-    "name the runtime class (nvidia), or make CDI specifications anew (nvidia-ctk cdi generate) and restart the plugin",
+    "name the runtime class (nvidia), or generate the CDI specifications again (nvidia-ctk cdi generate) "
+    "and restart the plugin",
 )
 NOT_GIVEN = Cause(
-    "the kubelet started the container without a device: its plugin had not registered when the kubelet began and "
-    "its checkpoint was gone, or the resource was written into the node's status by hand",
-    "delete the pod; keep /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint on live nodes, and see that the "
-    "plugin's pod runs on the node",
+    "the kubelet started the container without a device: its plugin had not registered when the kubelet started, "
+    "and the checkpoint was gone, or the resource was written into the node's status by hand",
+    "delete the pod; keep /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint on live nodes, and check "
+    "that the plugin's pod runs on the node",
 )
 BROKEN = Cause(
     "the driver in the container does not answer: its version differs from the kernel module's, or a GPU is lost",
     "look at `nvidia-smi` and `dmesg` on the node; restart the driver's pod or the node",
 )
-NO_ROOM = Cause("the GPUs of the nodes are in use", "run this row while two GPUs of a node are free")
+NO_ROOM = Cause("the GPUs of the nodes are in use", "run this row when two GPUs of a node are free")
 
-REQUIRED = "a container sees the GPUs that it was granted and no others; one that asked for none sees none"
+REQUIRED = (
+    "a container sees the GPUs that it was granted and no others; one that asked for no GPU sees no GPU"
+)
 
 
 def node_tried(_evidence: Evidence, given: subjects.Given) -> Presupposed:
@@ -96,7 +99,7 @@ def _wrong(view: View) -> Iterator[tuple[str, tuple[Cause, ...]]]:
             )
         elif view.told:
             told = wording.listed(list(view.told), 3)
-            yield f"{title} asked for no GPU and was told {told}", (ALL_VISIBLE,)
+            yield f"{title} asked for no GPU, but its environment names {told}", (ALL_VISIBLE,)
         return
     reach = view.reach
     if reach is not None and reach > view.granted:
@@ -166,15 +169,18 @@ def _undecided(evidence: Evidence, every: Sequence[View]) -> Finding | None:
     causes: tuple[Cause, ...] = ()
     where = every
     if not every:
-        text = "no container told what it can reach"
+        text = "no container reported what it can reach"
     elif silent:
-        where, text = silent, f"{wording.listed([v.where for v in silent], 4)} did not say what it can reach"
+        where, text = (
+            silent,
+            f"{wording.listed([v.where for v in silent], 4)} did not report what it can reach",
+        )
         vain = subjects.timed_out(evidence)
         text += f"; waited in vain: {vain[0]}" if vain is not None else ""
     elif blind:
         where = blind
         text = (
-            f"{blind[0].pod.name}/{blind[0].container} was granted {blind[0].granted} and has no device file of one; "
+            f"{blind[0].pod.name}/{blind[0].container} was granted {blind[0].granted} and has no GPU device file; "
             f"no driver answers ({blind[0].why}): what it can reach was not seen"
         )
         causes = (LOST, BROKEN)

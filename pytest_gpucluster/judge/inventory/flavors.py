@@ -19,17 +19,17 @@ from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause
 
 NO_NODE = Cause(
-    "the flavor's nodeLabels or nodeTaints fit no node, or not the nodes with the devices: gangs are admitted by quota "
-    "and their pods wait for ever",
+    "the flavor's nodeLabels or nodeTaints fit no node, or not the nodes with the devices: gangs are admitted by "
+    "quota, but their pods wait forever",
     "compare spec.nodeLabels and spec.nodeTaints of the ResourceFlavor with the nodes (kubectl get nodes "
     "--show-labels); correct the flavor, or label the nodes",
 )
 NOT_SEEN = Cause(
-    "the ResourceFlavor was not in what was looked at, so that nobody knows for which nodes its quota stands",
+    "the evidence does not contain the ResourceFlavor, so the nodes behind its quota are not known",
     "add it: kubectl get resourceflavors -o yaml",
 )
 NOTHING = Cause(
-    "the queue's quota of something that training asks for is zero: it admits no Job",
+    "the queue's quota of a resource that training needs is zero: it admits no Job",
     "set nominalQuota (Kueue) or capability (Volcano) to what the queue may use, or leave the resource out",
 )
 NOT_COVERED = Cause(
@@ -143,7 +143,7 @@ def _asked(flavor: fields.Object, found: Sequence[Machine]) -> str:
             near = f" (did you mean {like!r}?)" if like else ""
         parts.append(f"label {key}={value}{near}")
     parts += [f"taint {one.get('key')}" for one in fields.items(flavor, "spec", "nodeTaints")]
-    return " and ".join(parts) or "labels that it asks for"
+    return " and ".join(parts) or "labels it needs"
 
 
 def _nothing(evidence: Evidence, given: subjects.Given, queue: Line) -> list[Doubt]:
@@ -161,7 +161,7 @@ def _nothing(evidence: Evidence, given: subjects.Given, queue: Line) -> list[Dou
     cohort = fields.text(queue.object, "spec", "cohortName") or fields.text(queue.object, "spec", "cohort")
     found = []
     if zero and cohort:
-        text = f"its quota of {wording.listed(zero)} is 0, and what its cohort {cohort} lends was not seen"
+        text = f"its quota of {wording.listed(zero)} is 0, and the quota that its cohort {cohort} lends was not seen"
         found.append(Doubt(text, NOTHING, open_=True))
     elif zero:
         found.append(Doubt(f"its quota of {wording.listed(zero)} is 0", NOTHING))

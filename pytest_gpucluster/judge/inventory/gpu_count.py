@@ -19,9 +19,9 @@ UNHEALTHY = Cause(
     "the device plugin's pod there, which alone makes the device healthy again",
 )
 PLUGIN_LEFT = Cause(
-    "the device plugin has left: the node's kubelet still counts its devices, for some minutes, and offers none",
-    "look at the device plugin's pod on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE) and "
-    "at what it said last (kubectl logs --previous)",
+    "the device plugin is gone: for some minutes the node's kubelet still counts its devices but offers none",
+    "look at the device plugin's pod on the node (kubectl get pods -A -o wide --field-selector "
+    "spec.nodeName=NODE) and at its last output (kubectl logs --previous)",
 )
 NO_PLUGIN = Cause(
     "no device plugin is registered with the node's kubelet, or it found no device",
@@ -30,26 +30,26 @@ NO_PLUGIN = Cause(
 )
 FEWER = Cause(
     "the device plugin found fewer devices than the machine has",
-    "compare nvidia-smi -L on the node with its hardware: a GPU fell off the bus, the driver does not hold it, or it "
-    "is in MIG mode and offered under another name",
+    "compare nvidia-smi -L on the node with its hardware: a GPU fell off the bus, the driver does not see it, or "
+    "it is in MIG mode and offered under another name",
 )
 OTHER_NAME = Cause(
     "the node offers its GPUs under another resource name",
-    "set gpu_resource of the profile to the name that training pods ask for, or configure the device plugin",
+    "set gpu_resource in the profile to the name that training pods request, or configure the device plugin",
 )
 UNREADABLE = Cause(
-    "whoever writes the node's status writes no number of devices there",
-    "look at who last wrote it (kubectl get node NODE -o yaml --show-managed-fields), and at the device plugin's pod",
+    "the writer of the node's status put something other than a device count there",
+    "find who last wrote it (kubectl get node NODE -o yaml --show-managed-fields), and at the device plugin's pod",
 )
 BESIDE = Cause(
-    "the node offers something that reads as GPUs under another name too: perhaps the same GPUs, so that two pods get "
-    "one, or others that are not declared",
-    "look at which device plugins run on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE); "
-    "leave one name for each GPU",
+    "the node also offers what look like GPUs under another name: perhaps the same GPUs, so that two pods get "
+    "one, or undeclared ones",
+    "find which device plugins run on the node (kubectl get pods -A -o wide --field-selector "
+    "spec.nodeName=NODE); keep one name per GPU",
 )
 LEFT = Cause(
-    "a GPU node left the cluster while it was looked at, and nobody had announced it (cordon, an autoscaler's taint)",
-    "look for who deleted it (kubectl get events -A --field-selector involvedObject.kind=Node), and repeat",
+    "a GPU node left the cluster during the run, unannounced (cordon, an autoscaler's taint)",
+    "find who deleted it (kubectl get events -A --field-selector involvedObject.kind=Node), and repeat",
 )
 MORE = Cause(
     "the node has more devices than declared",
@@ -67,7 +67,7 @@ def gpus_as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     required = f"every GPU node offers exactly {wanted} {declared}"
     if wanted == 0:
         return wording.finding(
-            Verdict.NOT_APPLICABLE, required, "the profile declares that nodes have no GPUs (gpus_per_node 0)"
+            Verdict.NOT_APPLICABLE, required, "the profile declares nodes without GPUs (gpus_per_node 0)"
         )
     reported = [m for m in gpu_nodes if m.reported]
     if not found:
@@ -125,7 +125,7 @@ def _undecided(
         return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
-            f"{_count(silent)} never said what they have: {wording.listed([m.name for m in silent])}; the other "
+            f"{_count(silent)} never reported their devices: {wording.listed([m.name for m in silent])}; the other "
             f"{len(reported)} GPU nodes offer {wanted}",
             where=_where(silent, declared),
             evidence=_keys(silent),
@@ -158,7 +158,9 @@ def _undecided(
 def _untold(machine: Machine, declared: str) -> str:
     said = machine.untold(declared)
     parts = [f"{value!r} {name}" for name, value in sorted(said.items())]
-    return f"{machine.name} offers {wording.listed(parts, 3)}, which is no number of devices" if parts else ""
+    return (
+        f"{machine.name} offers {wording.listed(parts, 3)}, which is not a number of devices" if parts else ""
+    )
 
 
 DECLARED = "profile: gpus_per_node"
@@ -308,7 +310,7 @@ def _remarks(evidence: Evidence, found: list[Machine], declared: str, wanted: in
         remarks.append(wording.listed(odd, 4))
     shared = [m.name for m in found if labelled_gpus.discovered(m).sharing]
     if shared:
-        remarks.append(f"labels say that a GPU is shared on {wording.listed(shared, 4)}")
+        remarks.append(f"labels show shared GPUs on {wording.listed(shared, 4)}")
     back = [
         *offer_history.restarts(evidence, found, declared, wanted),
         *offer_history.explained(evidence, declared),
@@ -326,15 +328,14 @@ def _left(found: Sequence[Machine], gpu_nodes: Sequence[Machine], declared: str)
     others = {m.name for m in gpu_nodes}
     empty = [m.name for m in found if declared in m.capacity and m.name not in others]
     return (
-        f"; {wording.listed(empty, 4)} had a device plugin once and offers 0, which counts as none"
+        f"; {wording.listed(empty, 4)} once had a device plugin and offers 0, which counts as none"
         if empty
         else ""
     )
 
 
 def _count(found: Sized, what: str = "node") -> str:
-    number = len(found)
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return wording.count(len(found), what)
 
 
 def _where(found: list[Machine], declared: str) -> tuple[str, ...]:
@@ -380,7 +381,10 @@ def gpu_nodes_report(evidence: Evidence, given: subjects.Given) -> Presupposed:
         return wording.presupposed(
             name,
             held=False,
-            observed=f"{_count(stale)} not Ready, what they offer is stale: {wording.listed([m.name for m in stale])}",
+            observed=(
+                f"{_count(stale)} not Ready, so the reported devices are stale: "
+                f"{wording.listed([m.name for m in stale])}"
+            ),
             causes=(
                 Cause(
                     "the node's kubelet does not report",

@@ -13,7 +13,7 @@ from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 SHARING = Cause(
-    "the GPUs are shared (time-slicing or MPS) and counted once for each share",
+    "the GPUs are shared (time-slicing or MPS) and counted once per share",
     "switch sharing off for training nodes in the device plugin's configuration, or set its `renameByDefault` and "
     "declare the shared resource as gpu_resource",
 )
@@ -23,7 +23,7 @@ MIG = Cause(
     "as gpu_resource",
 )
 STALE = Cause(
-    "the labels are older than what the device plugin offers, or count one kind of GPU of several",
+    "the labels are older than what the device plugin offers, or count only one of several kinds of GPU",
     "look at the log of the feature discovery's pod on the node, and compare nvidia-smi -L there",
 )
 GONE = Cause(
@@ -31,10 +31,10 @@ GONE = Cause(
     "compare nvidia-smi -L on the node with its hardware, and look at the device plugin's log there",
 )
 TWICE = Cause(
-    "the same GPUs are offered under two names: two device plugins run there, or one was configured anew and the "
-    "other name stayed behind",
-    "look at which device plugins run on the node (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE), "
-    "at their MIG strategy and sharing; leave one name for each GPU",
+    "the same GPUs are offered under two names: two device plugins run there, or one was reconfigured and the "
+    "old name remained",
+    "find which device plugins run on the node (kubectl get pods -A -o wide --field-selector "
+    "spec.nodeName=NODE), and check their MIG strategy and sharing; keep one name per GPU",
 )
 
 

@@ -11,7 +11,7 @@ from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
 REQUIRED = (
-    "a Job that leaves them out comes back with schedulerName volcano, queue default, maxRetry 3 and task names "
+    "a Job that omits these fields is stored with schedulerName volcano, queue default, maxRetry 3 and task names "
     "default0, default1 ..."
 )
 
@@ -38,10 +38,10 @@ FIELD = {"schedulerName": "f:schedulerName", "queue": "f:queue", "maxRetry": "f:
 
 OTHER_VALUE = Cause(
     "the default was changed: another --scheduler-name or --default-queue of the admission, or a changed CRD",
-    "declare the scheduler as it is called here, and name queue and maxRetry in every Job",
+    "declare the scheduler by its name on this cluster, and set queue and maxRetry in every Job",
 )
 OLD_CRD = Cause(
-    "the CRDs are of another release than the parts, or were installed without their defaults",
+    "the CRDs come from another release than the other parts, or were installed without their defaults",
     "apply the CRDs of the installed release (kubectl get crd jobs.batch.volcano.sh -o yaml)",
 )
 
@@ -67,7 +67,7 @@ def documented_defaults(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-010."""
     declared = str(given.get("scheduler") or "volcano")
     if declared != "volcano":
-        text = f"the documents promise defaults of Volcano Jobs; the profile declares {declared}"
+        text = f"the documented defaults are those of Volcano Jobs; the profile declares {declared}"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     found: dict[str, Default] = {}
     for line in evidence.responses():
@@ -84,7 +84,7 @@ def documented_defaults(evidence: Evidence, given: subjects.Given) -> Finding:
         text = (
             f"not seen: {', '.join(missing)}; {told}"
             if told
-            else f"no Job that leaves them out was tried{_refused(evidence)}"
+            else f"no Job that omits them was tried{_refused(evidence)}"
         )
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
     return wording.finding(

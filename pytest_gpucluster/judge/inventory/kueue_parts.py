@@ -10,8 +10,8 @@ from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "Kueue's API is served, its admission suspends a Job that names a queue, and its manager makes a Workload for the "
-    "Job and says whether its quota is reserved"
+    "Kueue's API is served, its admission suspends a Job that names a queue, and its manager makes a Workload "
+    "for the Job and reports whether its quota is reserved"
 )
 
 
@@ -33,14 +33,14 @@ def _api(evidence: Evidence) -> Finding:
     asked = [line for line in evidence.responses() if str(line.data.get("case")).startswith("api:")]
     seen = evidence.of_kind(kueue.WORKLOAD)
     if not asked and not seen:
-        return _part(Verdict.INCONCLUSIVE, "whether the API is served was not asked")
+        return _part(Verdict.INCONCLUSIVE, "the evidence has no request that shows whether the API is served")
     return _part(Verdict.PASS, "Kueue's kinds are served", asked[0].key if asked else seen[0].key)
 
 
 def _suspends(evidence: Evidence) -> Finding:
     line = next((one for one in evidence.responses() if one.data.get("case") == "dry-run"), None)
     if line is None:
-        return _part(Verdict.INCONCLUSIVE, "admission was not asked with a dry-run Job")
+        return _part(Verdict.INCONCLUSIVE, "no dry-run Job tested the admission")
     answer = attribution.answer(line)
     if not answer.accepted:
         text = (
@@ -61,7 +61,7 @@ def _answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     named = shared.named(evidence, given, "subject", "probe")
     jobs = named if named is not None else shared.labelled(evidence)
     if not jobs:
-        return (_part(Verdict.INCONCLUSIVE, "no Job was submitted to see whether the manager answers"),)
+        return (_part(Verdict.INCONCLUSIVE, "no Job was submitted to test whether the manager answers"),)
     job = jobs[0]
     said = min(
         (one.t for w in job.workloads for one in w.said if one.type.startswith("QuotaReserved=")),
@@ -70,7 +70,7 @@ def _answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     end = said if said is not None else min(evidence.end, job.gone)
     waited, limits = end - job.created, subjects.of(evidence, given)
     number = Number(
-        "time to Kueue's answer", waited, "s", limits.silent, "none by then: the manager is silent"
+        "time to Kueue's answer", waited, "s", limits.silent, "none so far: the manager is silent"
     )
     key = job.workloads[0].key if job.workloads else job.gang.job.key if job.gang.job else ""
     if said is not None:

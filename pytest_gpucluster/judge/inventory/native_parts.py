@@ -21,16 +21,16 @@ REQUIRED = (
 CONDITION = "PodGroupInitiallyScheduled"
 
 NOT_SERVED = Cause(
-    "the API of native gangs is not served: the feature gate GenericWorkload is off, or the API version is",
+    "the API of native gangs is not served: the feature gate GenericWorkload or the API version is off",
     "start kube-apiserver (1.37 and later) with --feature-gates=GenericWorkload=true and "
     "--runtime-config=scheduling.k8s.io/v1beta1=true, and controller manager and scheduler with the same gate",
 )
 POD_DROPPED = Cause(
-    "the API server drops schedulingGroup from pods without a word: its feature gate GenericWorkload is off",
+    "the API server silently drops schedulingGroup from pods: its feature gate GenericWorkload is off",
     "start kube-apiserver with --feature-gates=GenericWorkload=true",
 )
 JOB_DROPPED = Cause(
-    "the API server drops spec.scheduling from Jobs without a word: its feature gate WorkloadWithJob is off",
+    "the API server silently drops spec.scheduling from Jobs: its feature gate WorkloadWithJob is off",
     "start kube-apiserver and kube-controller-manager with --feature-gates=GenericWorkload=true,WorkloadWithJob=true, "
     "or write gangs as a PodGroup and pods",
 )
@@ -78,7 +78,7 @@ def _api(evidence: Evidence) -> Finding:
         return _part(Verdict.FAIL, text, line.key, NOT_SERVED, violation=True)
     seen = evidence.of_kind(names.NATIVE_POD_GROUP)
     if line is None and not seen:
-        return _part(Verdict.INCONCLUSIVE, "whether the API is served was not asked")
+        return _part(Verdict.INCONCLUSIVE, "the evidence has no request that shows whether the API is served")
     key = line.key if line is not None else seen[0].key
     return _part(Verdict.PASS, f"PodGroup of {names.NATIVE_GROUP} is served", key)
 
@@ -88,7 +88,7 @@ def _kept(evidence: Evidence, case: str, path: tuple[str, ...], cause: Cause) ->
     field = f"spec.{'.'.join(path)}"
     line = _asked(evidence, case)
     if line is None:
-        return _part(Verdict.INCONCLUSIVE, f"whether {field} is kept was not asked with a dry run")
+        return _part(Verdict.INCONCLUSIVE, f"no dry run tested whether {field} is kept")
     answer = attribution.answer(line)
     kind = "pod" if case == "dry-run" else "Job"
     if not answer.accepted:
@@ -110,7 +110,7 @@ def _group(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
         gang for gang in (named or subjects.everyone(evidence)) if gang.kind == names.BATCH_JOB and gang.job
     ]
     if not gangs:
-        return (_part(Verdict.INCONCLUSIVE, "no Job was submitted to see whether the parts answer"),)
+        return (_part(Verdict.INCONCLUSIVE, "no Job was submitted to test whether the parts answer"),)
     with_group = next((gang for gang in gangs if any(group.native for group in gang.groups)), None)
     if with_group is None:
         return (_no_group(evidence, given, gangs[0]),)
@@ -125,7 +125,11 @@ def _group(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
     end = said.t if said else min(evidence.end, group.deleted if group.deleted is not None else evidence.end)
     limits = subjects.of(evidence, given)
     number = Number(
-        "time to the condition", end - group.created, "s", limits.silent, "none by then: scheduler silent"
+        "time to the condition",
+        end - group.created,
+        "s",
+        limits.silent,
+        "none so far: the scheduler is silent",
     )
     if said is not None:
         text = f"the scheduler gave it {said.type} within {end - group.created:.2f} s"

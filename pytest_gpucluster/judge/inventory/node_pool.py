@@ -14,8 +14,8 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
-    "the nodes of a pool agree in their devices (kind and number), in kernel, driver and runtime, and in the labels "
-    "that say what they are"
+    "the nodes of a pool agree in their devices (kind and number), in kernel, driver and runtime, and in the "
+    "labels that describe them"
 )
 
 NOTHING = "nothing"
@@ -50,8 +50,8 @@ DIFFERENT = Cause(
     "its slowest member",
 )
 TWO_POOLS = Cause(
-    "these are machines of two kinds, and no label says so",
-    "name the label that tells the pools apart as `pool_label` in the profile",
+    "these are two kinds of machines, but no label separates them",
+    "set `pool_label` in the profile to the label that separates the pools",
 )
 
 
@@ -100,7 +100,7 @@ def nodes_alike(evidence: Evidence, given: subjects.Given) -> Finding:
         return _unlike(dips, label, count)
     if silent or not pairs:
         why = (
-            f"{wording.listed([m.name for m in silent])} never said what they have"
+            f"{wording.listed([m.name for m in silent])} never reported their devices"
             if silent
             else "nothing to compare"
         )
@@ -110,7 +110,7 @@ def nodes_alike(evidence: Evidence, given: subjects.Given) -> Finding:
         f"{count} GPU nodes in {len(pairs)} {'pool' if len(pairs) == 1 else 'pools'} ({_by(label)}) are alike"
     )
     if alone:
-        text += f"; {wording.listed(alone)} alone in a pool, compared with nothing"
+        text += f"; {wording.listed(alone)} alone in a pool, so not compared"
     facts = {"pools": {name: len(pool) for name, pool in compared.items()}, "label": label}
     first = [pool[0].line.key for pool in pairs.values()]
     return wording.finding(Verdict.PASS, REQUIRED, text, evidence=tuple(first[: wording.MANY]), facts=facts)
@@ -138,7 +138,7 @@ def _pools(evidence: Evidence, given: subjects.Given) -> tuple[str, dict[str, li
 
 
 def _by(label: str) -> str:
-    return f"by label {label}" if label else "no label tells pools apart: all GPU nodes are taken for one"
+    return f"by label {label}" if label else "no label separates pools: all GPU nodes count as one"
 
 
 def _differences(pool: str, found: Sequence[Machine]) -> Iterator[Odd]:
@@ -250,7 +250,7 @@ def _unlike(odd: list[Odd], label: str, count: int) -> Finding:
     return wording.finding(
         Verdict.INCONCLUSIVE if guessed else Verdict.FAIL,
         REQUIRED,
-        f"{'split evenly, so that nobody is the odd one: ' if guessed else ''}{wording.listed(texts, 6)} "
+        f"{'split evenly, so neither group is the exception: ' if guessed else ''}{wording.listed(texts, 6)} "
         f"({_by(label)})",
         violation=not guessed,
         where=wording.shown(where),

@@ -31,16 +31,16 @@ NO_ACTION = Cause(
     "volcano-scheduler-configmap); the scheduler reloads the file by itself",
 )
 GANG_OFF = Cause(
-    "the gang plugin is configured and switched off: it does not hold a Job back until it is whole",
+    "the gang plugin is configured but switched off: it does not hold a Job back until the gang is whole",
     "remove enableJobReady: false and enableJobPipelined: false from the gang plugin's entry",
 )
 FALLS_BACK = Cause(
-    "a configuration that cannot be parsed is ignored in silence: the scheduler runs with its built-in one",
-    "correct volcano-scheduler.conf, and look into the scheduler's log for the line that says so",
+    "the scheduler silently ignores a configuration that it cannot parse, and uses its built-in one",
+    "correct volcano-scheduler.conf, and look for the parse error in the scheduler's log",
 )
 NOT_FOUND = Cause(
     "the ConfigMap has another name or namespace, or the scheduler runs with its built-in configuration",
-    "name the namespace as `namespaces.volcano` in the profile; the name is read from the scheduler's Deployment",
+    "set `namespaces.volcano` in the profile; the ConfigMap's name is read from the scheduler's Deployment",
 )
 
 
@@ -71,7 +71,7 @@ def read(evidence: Evidence) -> Configuration | str:
     """Return the scheduler's configuration, or why it is unknown."""
     answer = api_answers.one(evidence, component_versions.CONFIG)
     if answer is None:
-        return "the scheduler's configuration was not asked for"
+        return "the scheduler's configuration was not requested"
     if not answer.ok:
         return f"{answer.request}: HTTP {answer.code}{': ' + answer.message if answer.message else ''}"
     data = fields.sub(answer.object, "data")
@@ -82,7 +82,7 @@ def read(evidence: Evidence) -> Configuration | str:
     try:
         parsed = yaml.safe_load(str(data[key]))
     except yaml.YAMLError as error:
-        return f"{key} is no YAML: {' '.join(str(error).split())[:160]}"
+        return f"{key} is not valid YAML: {' '.join(str(error).split())[:160]}"
     if not isinstance(parsed, Mapping) or not isinstance(parsed.get("actions"), str):
         return f"{key} has no line `actions`"
     plugins = {
@@ -100,7 +100,7 @@ def configured(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge INV-009."""
     declared = str(given.get("scheduler") or "volcano")
     if declared != "volcano":
-        text = f"the configuration of {declared} is not a file that the API serves; this row knows Volcano"
+        text = f"this row reads Volcano's configuration; the API does not serve the one of {declared}"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     found = read(evidence)
     if isinstance(found, str):
@@ -148,7 +148,7 @@ def readable(evidence: Evidence, given: subjects.Given) -> Presupposed:
     name = "the scheduler's configuration may be read"
     answer = api_answers.one(evidence, component_versions.CONFIG)
     if answer is None:
-        return wording.presupposed(name, held=None, observed="it was not asked for")
+        return wording.presupposed(name, held=None, observed="it was not requested")
     if answer.denied:
         place = _place(answer.request)
         text = f"{answer.request}: HTTP {answer.code}: {answer.message or 'forbidden'}"

@@ -14,8 +14,8 @@ from pytest_gpucluster.plain import names, schedulers
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
-    "the scheduler's APIs are served, its admission fills in a dry-run Job, its controllers make a PodGroup, and its "
-    "scheduler gives it a phase and looks at its pods"
+    "the scheduler's APIs are served, its admission fills in a dry-run Job, its controllers make a PodGroup, and "
+    "its scheduler gives the PodGroup a phase and handles the pods"
 )
 API_CASE = "api:"
 DRY_RUN_CASE = "dry-run"
@@ -26,20 +26,20 @@ ADMISSION = Cause(
     "batch.volcano.sh",
 )
 SILENT = Cause(
-    "the admission is registered for Jobs and does not answer",
+    "the admission is registered for Jobs but does not answer",
     "check that vc-webhook-manager runs and that its Service and certificate are right (kubectl -n volcano-system get "
     "pods,endpointslices)",
 )
 QUEUE = Cause(
-    "the queue takes no Jobs: it is closed or closing, or not there",
+    "the queue takes no Jobs: it is closed or closing, or does not exist",
     "open it (vcctl queue operate -a open -n QUEUE, or a Command OpenQueue), or correct `queue` in the profile",
 )
 FOREIGN = Cause(
-    "another gate than the scheduler's admission refuses Jobs: a policy engine or a webhook of the site",
-    "read its message; let it take the suite's namespace and images, and repeat",
+    "something other than the scheduler's admission refuses Jobs: a policy engine or a webhook of the site",
+    "read its message; make it accept the suite's namespace and images, and repeat",
 )
 NOT_TAKEN = Cause(
-    "the API server did not take the request: by permission, or in trouble",
+    "the API server did not take the request: a permission is missing, or the server is in trouble",
     "grant `create` on jobs.batch.volcano.sh to the run, and look at the API server's health",
 )
 _QUEUE = re.compile(r"\bqueue\b", re.IGNORECASE)
@@ -58,7 +58,7 @@ def scheduler_answers(evidence: Evidence, given: subjects.Given) -> Finding:
     if declared == schedulers.KUEUE:
         return _together(kueue_parts.answers(evidence, given), kueue_parts.REQUIRED)
     if declared != schedulers.VOLCANO:
-        text = f"{declared} is no gang scheduler with parts of its own"
+        text = f"{declared} is not a gang scheduler with its own parts"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text)
     parts = (
         _apis(evidence),
@@ -78,19 +78,19 @@ def _served(evidence: Evidence, given: subjects.Given) -> Finding:
     """
     probes = [gang for gang in _probes(evidence, given) if gang.groups]
     if not probes:
-        return _part(Verdict.INCONCLUSIVE, "no gang whose pods a scheduler could look at")
+        return _part(Verdict.INCONCLUSIVE, "no gang with pods that a scheduler could handle")
     pods = [(gang, p) for gang in probes for p in gang.pods if p.scheduler != schedulers.DEFAULT]
     seen = next((pod for _, pod in pods if no_scheduler.looked_at(evidence, pod)), None)
     if seen is not None:
         key = seen.keys.get("bound") or seen.keys["created"]
-        return _part(Verdict.PASS, f"a scheduler looked at {seen.name}, which names {seen.scheduler}", key)
+        return _part(Verdict.PASS, f"a scheduler handled {seen.name}, which names {seen.scheduler}", key)
     for gang, pod in pods:
         ends = [t for t in (pod.deleting, pod.deleted) if t is not None]
         end = min([no_scheduler.told_until(evidence, "Pod"), *ends])
         watched = not any(evidence.gaps(kind, pod.created, end) for kind in ("Pod", "Event"))
         if watched and subjects.silent(evidence, given, pod.created, end):
             for_ = f"for {end - pod.created:.1f} s"
-            text = f"nobody looked at {pod.name}, which names schedulerName {pod.scheduler}, {for_}"
+            text = f"no scheduler handled {pod.name}, which names schedulerName {pod.scheduler}, {for_}"
             return _part(
                 Verdict.FAIL,
                 f"{text}{_phased(evidence, gang)}",
@@ -101,14 +101,14 @@ def _served(evidence: Evidence, given: subjects.Given) -> Finding:
     gang = probes[0]
     name, by = gang.scheduler, no_scheduler.phased_by(evidence, gang.generations[-1])
     if by and by == name:
-        return _part(Verdict.PASS, f"{by} speaks of the PodGroup of {gang.name}, as its pods name it")
-    text = f"whether a scheduler serves the name {name} was not seen at a pod{_phased(evidence, gang)}"
+        return _part(Verdict.PASS, f"{by} reports about the PodGroup of {gang.name}, as its pods do")
+    text = f"no pod shows whether a scheduler serves the name {name}{_phased(evidence, gang)}"
     return _part(Verdict.INCONCLUSIVE, text, "", *((no_scheduler.nobody_serves(name),) if by else ()))
 
 
 def _phased(evidence: Evidence, gang: Gang) -> str:
     by = no_scheduler.phased_by(evidence, gang.generations[-1])
-    return f"; its PodGroup got a phase, and {by} speaks of it" if by else ""
+    return f"; its PodGroup got a phase, and {by} reports about it" if by else ""
 
 
 def _together(parts: Sequence[Finding], required: str) -> Finding:
@@ -148,13 +148,13 @@ def _apis(evidence: Evidence) -> Finding:
         return _part(
             Verdict.PASS, "Volcano Jobs and PodGroups are served", evidence.of_kind("PodGroup")[0].key
         )
-    return _part(Verdict.INCONCLUSIVE, "whether the APIs are served was not asked")
+    return _part(Verdict.INCONCLUSIVE, "the evidence has no request that shows whether the APIs are served")
 
 
 def _admission(evidence: Evidence) -> Finding:
     line = next((r for r in evidence.responses() if r.data.get("case") == DRY_RUN_CASE), None)
     if line is None:
-        return _part(Verdict.INCONCLUSIVE, "admission was not asked with a dry-run Job")
+        return _part(Verdict.INCONCLUSIVE, "no dry-run Job tested the admission")
     answer = attribution.answer(line)
     if not answer.accepted:
         return _refused(answer)
@@ -219,7 +219,7 @@ def _controllers(evidence: Evidence, given: subjects.Given) -> Finding:
     probes = _probes(evidence, given)
     if not probes:
         return _part(
-            Verdict.INCONCLUSIVE, "no Volcano Job was submitted to see whether the controllers answer"
+            Verdict.INCONCLUSIVE, "no Volcano Job was submitted to test whether the controllers answer"
         )
     with_group = next((gang for gang in probes if gang.groups), None)
     if with_group is not None:
@@ -257,7 +257,11 @@ def phase_given(evidence: Evidence, given: subjects.Given) -> Finding:
                 f"the PodGroup of {gang.title} had no phase for {waited:.1f} s: the scheduler does not answer"
             )
             number = Number(
-                "time to the first phase", waited, "s", limits.silent, "no phase by then: scheduler silent"
+                "time to the first phase",
+                waited,
+                "s",
+                limits.silent,
+                "no phase so far: the scheduler is silent",
             )
             return _part(
                 Verdict.FAIL,
@@ -269,7 +273,7 @@ def phase_given(evidence: Evidence, given: subjects.Given) -> Finding:
                 numbers=(number,),
             )
     number = Number(
-        "time to the first phase", longest, "s", limits.silent, "no phase by then: scheduler silent"
+        "time to the first phase", longest, "s", limits.silent, "no phase so far: the scheduler is silent"
     )
     if not seen:
         return _part(Verdict.INCONCLUSIVE, f"no phase yet after {longest:.1f} s", numbers=(number,))

@@ -20,23 +20,24 @@ CLUSTER_QUEUE = "ClusterQueue"
 QUEUES = ("Queue", CLUSTER_QUEUE)
 
 ABSENT = Cause(
-    "the queue that the profile names was never made, or has another name",
+    "the queue named in the profile does not exist, or has another name",
     "create it (kubectl apply -f queue.yaml) or correct `queue` in the profile",
 )
 CLOSED = Cause(
-    "the queue is closed: it admits no Job, and what waits in it gets no pods",
+    "the queue is closed: it admits no Job, and waiting Jobs get no pods",
     "open it (vcctl queue operate -a open -n QUEUE, or a Command OpenQueue)",
 )
 NO_STATE = Cause(
-    "the queue controller has not set a state: it does not run, or not yet",
+    "the queue controller has not set a state: it is not running, or has not come to it yet",
     "check vc-controller-manager (kubectl -n volcano-system get pods)",
 )
 INACTIVE = Cause(
-    "Kueue does not hold the ClusterQueue for Active: a flavor or an admission check is missing, or it is on hold",
-    "read its condition Active (kubectl describe clusterqueue) and make what it names",
+    "Kueue does not report the ClusterQueue as Active: a flavor or an admission check is missing, or the "
+    "queue is on hold",
+    "read its condition Active (kubectl describe clusterqueue) and create what it names",
 )
 TOO_MUCH = Cause(
-    "the quota promises what the cluster does not have: gangs within quota wait for ever, or start in part",
+    "the quota promises more than the cluster has: gangs within quota wait forever, or start in part",
     "lower the quota to what the nodes have allocatable, or bring the missing nodes or devices back",
 )
 
@@ -123,7 +124,7 @@ def _absent(evidence: Evidence, given: subjects.Given, wanted: str) -> Finding:
         )
     if not wanted:
         return wording.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, "no queue is declared, and no work went into one that was seen"
+            Verdict.INCONCLUSIVE, REQUIRED, "no queue is declared, and no work was seen in any queue"
         )
     if not any(node_status.listed(evidence, kind) for kind in QUEUES):
         return wording.finding(
@@ -137,7 +138,7 @@ def _absent(evidence: Evidence, given: subjects.Given, wanted: str) -> Finding:
     there = sorted({*listed, *(line.name for kind in kinds for line in evidence.of_kind(kind))})
     near = names.did_you_mean(wanted, there) if there else ""
     others = (
-        f"; there are: {wording.listed(there)}" if there else "; there is none" if told is not None else ""
+        f"; there are: {wording.listed(there)}" if there else "; no queue exists" if told is not None else ""
     )
     return wording.finding(
         Verdict.FAIL,
@@ -179,11 +180,11 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
     promised = list(queue_promises.promises(line))
     keys = (line.key, *(m.line.key for m in found[:4]))
     if not found or not node_status.listed(evidence, "Node"):
-        text = f"{title} is {state}; what the nodes have was not seen"
+        text = f"{title} is {state}; the nodes' resources were not seen"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
     unread = queue_promises.unread(line, promised, found)
     if unread:
-        text = f"{title} is {state}; not to be read as an amount: {wording.listed(unread, 4)}"
+        text = f"{title} is {state}; not valid amounts: {wording.listed(unread, 4)}"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, repeat=repeat)
     above = [p for p in promised if p.amount > node_status.total(found, p.resource)]
     numbers = tuple(
@@ -202,7 +203,7 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
         return wording.finding(
             Verdict.FAIL,
             REQUIRED,
-            f"{title} is {state} and promises more than there is: {'; '.join(parts)}"
+            f"{title} is {state} and promises more than the nodes have: {'; '.join(parts)}"
             + (f" ({wording.listed(having, 6)})" if having else ""),
             violation=True,
             where=(title,),
@@ -232,11 +233,7 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
     fits = [
         f"{p.field} {p.text} of {_show(node_status.total(found, p.resource))} {p.resource}" for p in promised
     ]
-    bound = (
-        f"its quota fits: {', '.join(fits)}"
-        if fits
-        else "it has no quota of its own: the cluster is its bound"
-    )
+    bound = f"its quota fits: {', '.join(fits)}" if fits else "it has no quota: the cluster limits it"
     text = f"{title} is {state}; {bound}"
     return wording.finding(Verdict.PASS, REQUIRED, text, evidence=keys, numbers=numbers, where=(title,))
 

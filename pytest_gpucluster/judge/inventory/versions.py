@@ -15,11 +15,11 @@ from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 REQUIRED = "every component of the declared support matrix has a known version that lies in it"
 
 OUTSIDE = Cause(
-    "a component was updated, or not updated, apart from what was tested together",
+    "a component was updated, or not updated, apart from the tested combination",
     "bring it to a version of the matrix, or test the combination and add it to `versions` in the profile",
 )
 MIXED = Cause(
-    "parts of one component, or nodes, have different versions: an update stopped half-way",
+    "parts of one component, or nodes, have different versions: an update stopped halfway",
     "finish the update (kubectl get deployments -A -o wide; kubectl get nodes -o wide)",
 )
 NO_TAG = Cause(
@@ -27,8 +27,8 @@ NO_TAG = Cause(
     "pin the image to a released tag, or label the Deployment with app.kubernetes.io/version",
 )
 NOT_THERE = Cause(
-    "the component is not installed, or in another namespace than the usual one",
-    "install it, or say where it is as `namespaces` in the profile",
+    "the component is not installed, or is in an unusual namespace",
+    "install it, or set its namespace under `namespaces` in the profile",
 )
 NO_LABEL = Cause(
     "the nodes carry no label of the driver's version",
@@ -45,7 +45,7 @@ def versions_supported(evidence: Evidence, given: subjects.Given) -> Finding:
     facts = {"versions": {name: _counts(every, name) for name in _names(every)}}
     keys = tuple(dict.fromkeys(s.key for s in every))[: wording.MANY]
     if not every:
-        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no version of any component was seen")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no component's version was seen")
     if not matrix:
         text = f"recorded: {told}; the profile declares no support matrix (versions)"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, evidence=keys, facts=facts)
@@ -113,7 +113,7 @@ def _outside(
 def _unknown(
     unknown: Sequence[Seen], unseen: Sequence[str], told: str, facts: Mapping[str, object]
 ) -> Finding:
-    parts = [f"{s.component} of {s.where} cannot be told from {s.text!r}" for s in unknown[:4]]
+    parts = [f"{s.component} of {s.where} cannot be read from {s.text!r}" for s in unknown[:4]]
     parts += [f"{name} was not seen" for name in unseen]
     causes: dict[Cause, None] = {}
     if unknown:
@@ -122,7 +122,7 @@ def _unknown(
         if name == "driver":
             causes[NO_LABEL] = None
         elif name == "nccl":
-            text = "NCCL's version stands in the log of a collective, not in the API"
+            text = "NCCL's version is in the log of a collective, not in the API"
             causes[
                 Cause(text, "judge it with the fabric rows, and leave nccl out of `versions` until they run")
             ] = None

@@ -8,15 +8,15 @@ from pytest_gpucluster.judge.kueue import shared, started
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "a Job that names its queue, submitted without suspend, is suspended when it is stored and has no pod before its "
-    "Workload is admitted; it is admitted with all its pods, and then all run together"
+    "a Job that names its queue, submitted without suspend, is stored suspended and has no pod before its "
+    "Workload is admitted; it is admitted with all its pods, and they then run together"
 )
 PARTIAL = Cause(
-    "the Job was admitted with fewer pods than it asks for, and it never said that fewer will do",
+    "the Job was admitted with fewer pods than it asks for, although it does not allow fewer",
     "compare podSetAssignments of the Workload with the Job's parallelism; update Kueue",
 )
 HALF = Cause(
-    "the quota promises more than the nodes have, or something else holds what it promises",
+    "the quota promises more than the nodes have, or other work holds the promised resources",
     "lower nominalQuota to what the nodes have allocatable (INV-005), and let nothing run outside of the quota",
 )
 
@@ -48,8 +48,8 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, *, arranged: bo
         return violation
     if job.undecided:
         text = (
-            f"whether {job.undecided} came before or after the quota of {job.gang.title} is not known: watches of two "
-            "kinds are not in step, and no version tells"
+            f"whether {job.undecided} came before or after the quota of {job.gang.title} is not known: the "
+            "watches of two kinds are not in step, and no version orders them"
         )
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, evidence=(job.undecided,))
     expired = subjects.timed_out(evidence, job.created) if arranged else None

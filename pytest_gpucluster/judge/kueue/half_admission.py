@@ -9,13 +9,15 @@ from pytest_gpucluster.judge.gang.half_placement import halves, lasting
 from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REQUIRED = "where the quota is above what the nodes have, plain Kueue starts part of a gang, and that is seen"
+REQUIRED = (
+    "if the quota exceeds what the nodes have, plain Kueue starts part of a gang, and the suite sees it"
+)
 
 ABOVE = Cause(
     "the quota promises more than the nodes have: Kueue admits by quota alone, and the default scheduler places pod "
     "by pod",
     "set nominalQuota to no more than what the nodes have allocatable; or let Kueue look at nodes (topology-aware "
-    "scheduling), or give the Job a native gang; and set waitForPodsReady, which evicts what stays half started",
+    "scheduling), or give the Job a native gang; and set waitForPodsReady, which evicts gangs that stay half started",
 )
 
 

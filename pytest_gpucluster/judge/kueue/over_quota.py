@@ -10,13 +10,13 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Refusal, Verdict
 
 REQUIRED = (
-    "a Job that asks for more than its queue can ever give stays suspended for the window, no pod of it exists, not "
-    "for a moment, and its Workload names the resource that is short"
+    "a Job that asks for more than its queue can ever give stays suspended for the window and never has a pod, "
+    "and its Workload names the resource that is short"
 )
 OVERRUN = Cause(
     "the queue admits more than its quota",
-    "check which ClusterQueue and cohort the LocalQueue leads to, and borrowingLimit: what is not limited may be "
-    "borrowed up to the whole cohort",
+    "check which ClusterQueue and cohort the LocalQueue leads to, and borrowingLimit: without a limit it may "
+    "borrow up to the whole cohort",
 )
 
 
@@ -118,7 +118,7 @@ def _violated(job: Held, short: list[str]) -> Finding | None:
 def _unattributed(evidence: Evidence, job: Held, short: list[str], said: list[Said]) -> Finding:
     """Return what it means that no reason names the resource: another reason, or none at all."""
     expired = subjects.timed_out(evidence, job.created)
-    text = f"{job.gang.title} was held, and nothing names {wording.listed(short, 3)}: {shared.refusals(job)}"
+    text = f"{job.gang.title} was held, but nothing names {wording.listed(short, 3)}: {shared.refusals(job)}"
     verdict = Verdict.FAIL if not said and expired is not None else Verdict.INCONCLUSIVE
     return wording.finding(
         verdict, REQUIRED, text, job.gang, causes=shared.silence(job), repeat=shared.repeat(job),

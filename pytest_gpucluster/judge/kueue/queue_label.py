@@ -10,8 +10,8 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
 REQUIRED = (
-    "a Job without the label kueue.x-k8s.io/queue-name runs outside of the quota, with no Workload; one that names a "
-    "LocalQueue which does not exist stays suspended, without a pod, and its Workload says so"
+    "a Job without the label kueue.x-k8s.io/queue-name runs outside the quota, with no Workload; one that "
+    "names an unknown LocalQueue stays suspended without a pod, and its Workload reports this"
 )
 NO_LABEL = Cause(
     "the Job does not carry the label kueue.x-k8s.io/queue-name: Kueue leaves it alone, and no quota bounds it",
@@ -20,11 +20,11 @@ NO_LABEL = Cause(
 )
 UNKNOWN = Cause(
     "there is no LocalQueue of that name in the Job's namespace",
-    "name one that is there (kubectl get localqueues), or make it; the waiting Job is admitted as soon as it is there",
+    "name one that exists (kubectl get localqueues), or create it; the waiting Job is admitted as soon as it exists",
 )
 MANAGES_ALL = Cause(
     "this Kueue manages Jobs without a queue label too (manageJobsWithoutQueueName), or labels them itself",
-    "nothing runs outside of the quota then; the contrast does not apply to this cluster",
+    "nothing then runs outside the quota; the contrast does not apply to this cluster",
 )
 
 
@@ -76,9 +76,7 @@ def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
         if job.workloads:
             how += f" and has the Workload {job.workloads[0].name}"
         managed = given.get("manages_all") is True
-        text = (
-            f"{job.gang.title} was submitted without a queue label and {how}: Kueue manages it all the same"
-        )
+        text = f"{job.gang.title} was submitted without a queue label and {how}: Kueue manages it anyway"
         return wording.finding(
             Verdict.PASS if managed else Verdict.FAIL, REQUIRED, text, job.gang, causes=(MANAGES_ALL,),
             evidence=(job.suspended[0][2],), repeat=shared.repeat(job), currency="quota",
@@ -100,7 +98,7 @@ def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang)
     text = (
         f"{job.gang.title} has no queue label: no Workload, and {job.gang.size} pods ran from t={span[0]:.2f} s "
-        "outside of the quota"
+        "outside the quota"
     )
     return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, causes=(NO_LABEL,), evidence=(job.suspended[0][2],),
@@ -113,7 +111,7 @@ def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     repeat = shared.repeat(job)
     pods, loose = job.gang.pods, job.loose
     if pods or loose or job.reserved:
-        text = f"{job.gang.title} names the unknown LocalQueue {job.queue!r}, and yet " + (
+        text = f"{job.gang.title} names the unknown LocalQueue {job.queue!r}, but " + (
             f"{wording.count(len(pods), 'pod')} of it were made" if pods else "it was not held"
         )
         keys = (loose[2],) if loose else tuple(pod.keys["created"] for pod in pods[:6])
@@ -129,7 +127,7 @@ def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
     if not named:
         expired = subjects.timed_out(evidence, job.created)
         verdict = Verdict.FAIL if expired is not None else Verdict.INCONCLUSIVE
-        text = f"{job.gang.title} is held, and nothing says that its LocalQueue is unknown: {shared.refusals(job)}"
+        text = f"{job.gang.title} is held, but nothing says that its LocalQueue is unknown: {shared.refusals(job)}"
         causes = shared.silence(job)
         return wording.finding(
             verdict, REQUIRED, text, job.gang, causes=causes, repeat=repeat, currency="quota"

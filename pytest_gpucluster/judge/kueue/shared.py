@@ -14,7 +14,7 @@ from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 KINDS = (kueue.CLUSTER_QUEUE, kueue.LOCAL_QUEUE, kueue.WORKLOAD, kueue.FLAVOR)
 
 NOT_INSTALLED = Cause(
-    "the profile declares Kueue, and Kueue is not, or not wholly, installed",
+    "the profile declares Kueue, but Kueue is missing or only partly installed",
     "install Kueue (its CRDs, its controller manager and its webhook configurations), or take `kueue` out of the "
     "profile",
 )
@@ -23,7 +23,7 @@ MANAGER_DOWN = Cause(
     "check it (kubectl -n kueue-system get pods; its log) and its certificates",
 )
 NO_WEBHOOK = Cause(
-    "Kueue's webhooks are absent, so that nothing suspends a Job when it is created: it runs until the controller "
+    "Kueue's webhooks are absent, so nothing suspends a Job when it is created: it runs until the controller "
     "sees it",
     "install the webhook configurations of Kueue (kubectl get mutatingwebhookconfigurations), with `batch/job` among "
     "its integrations.frameworks; until then submit Jobs with suspend: true",
@@ -190,7 +190,7 @@ def quota_within_capacity(evidence: Evidence, given: subjects.Given) -> Presuppo
             most[resource] = max(most.get(resource, Fraction(0)), fields.quantity(amount))
     if not offered or not all(offered.values()):
         return wording.presupposed(
-            name, held=True, observed="what nodes have was not seen: nothing speaks against it"
+            name, held=True, observed="the nodes' resources were not seen: nothing contradicts it"
         )
     admitting = {
         fields.text(line.object, "status", "admission", "clusterQueue")

@@ -22,16 +22,16 @@ START_WITHIN = 30.0
 """Seconds from a Workload's admission within which its job's suspension is lifted (recorded with Jobs: below 1 s)."""
 
 NEVER_STARTED = Cause(
-    "a Workload is admitted and its job is never resumed: the controller that should lift the suspension does not, or "
+    "a Workload is admitted but its job is never resumed: its controller does not lift the suspension, or "
     "something suspends it again",
     "look at the events of the job and of its Workload, at Kueue's integration of that kind "
     "(integrations.frameworks), at "
-    "the versions of Kueue and of the operator, and at managedFields for who sets spec.suspend",
+    "the versions of Kueue and of the operator, and at managedFields to find who sets spec.suspend",
 )
 KEPT = Cause(
-    "an eviction was written down and its quota is kept",
-    "look whether the job is suspended and its pods are gone; delete the Workload to free the quota, and update Kueue "
-    "(kueue #14811)",
+    "the Workload is marked as evicted, but its quota is kept",
+    "check whether the job is suspended and its pods are gone; delete the Workload to free the quota, and update "
+    "Kueue (kueue #14811)",
 )
 
 
@@ -148,10 +148,9 @@ def finding_of_start(idle: Idle, required: str) -> Finding:
     """Return the violation that an admitted job was never started."""
     why = f"; {idle.said.reporter} says {idle.said.reason}: {idle.said.message}" if idle.said else ""
     text = (
-        f"the Workload {idle.workload.name} is Admitted since t={idle.since:.2f} s and its {idle.title} is "
-        f"still suspended "
-        f"{idle.seconds:.0f} s later, without a pod: {idle.amounts} of ClusterQueue {idle.held.queue} are held "
-        f"for nobody{why}"
+        f"the Workload {idle.workload.name} is Admitted since t={idle.since:.2f} s and its {idle.title} is still "
+        f"suspended {idle.seconds:.0f} s later, without a pod: {idle.amounts} of ClusterQueue {idle.held.queue} "
+        f"are held for no one{why}"
     )
     return _finding(idle, required, text, NEVER_STARTED, START_WITHIN)
 

@@ -14,28 +14,28 @@ from pytest_gpucluster.judge.kueue import shared, started
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "a Workload that is evicted gives its quota back once its pods are gone; pods hold places only while quota is "
-    "held for them; and pods together, as Workloads together, hold no more than the quota"
+    "a Workload that is evicted gives its quota back once its pods are gone; pods hold places only while quota "
+    "is held for them; neither all pods nor all Workloads together hold more than the quota"
 )
 
 GRACE = 5.0
 """Seconds for which Evicted and Admitted may both be True (recorded: 0.2 to 0.5 s)."""
 
 KEPT = Cause(
-    "an eviction was written down and its quota is kept",
-    "look whether the Job is suspended and its pods are gone; delete the Workload to free the quota, and update Kueue "
-    "(kueue #14811)",
+    "the Workload is marked as evicted, but its quota is kept",
+    "check whether the Job is suspended and its pods are gone; delete the Workload to free the quota, and update "
+    "Kueue (kueue #14811)",
 )
 ORPHAN = Cause(
-    "a Workload holds quota whose Job is gone",
+    "a Workload whose Job is gone still holds quota",
     "delete the Workload; update Kueue (kueue #10407)",
 )
 OUTSIDE = Cause(
     "pods hold places although no quota is held for them: nothing held their Job back, or it was not stopped",
-    "check Kueue's webhooks and its log; while it is so the quota does not bound what runs",
+    "check Kueue's webhooks and its log; until then the quota does not limit what runs",
 )
 TOO_MUCH = Cause(
-    "more is admitted than the quota: usage is under-counted",
+    "more than the quota is admitted: usage is under-counted",
     "compare ClusterQueue.status.flavorsUsage with the requests of the pods; update Kueue (kueue #14609)",
 )
 
@@ -77,9 +77,7 @@ def _all_well(evidence: Evidence) -> Finding:
     ]
     if not done:
         names = wording.listed([job.gang.name for job in admitted], 4)
-        text = (
-            f"{names}: quota and pods agree, but nobody was evicted, or the evidence ends before it is over"
-        )
+        text = f"{names}: quota and pods agree, but no eviction was seen to its end"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, admitted[0].gang)
     start, end = min(job.created for job in admitted), max(one[3] for one in done)
     unseen = shared.gap(evidence, start, end, "Pod", kueue.WORKLOAD)

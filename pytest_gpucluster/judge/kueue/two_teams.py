@@ -13,17 +13,17 @@ from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "of two Jobs of two teams that fit the quota singly and not together, one runs whole while no pod of the other "
+    "if two Jobs of two teams fit the quota singly but not together, one runs whole while no pod of the other "
     "exists, and the other runs whole after the first has ended"
 )
 BOTH = Cause(
-    "quota was given twice: to both Jobs at a time",
-    "check that both LocalQueues lead to the quota that you mean (ClusterQueue, cohort, borrowingLimit), and update "
+    "quota was given twice: to both Jobs at once",
+    "check that both LocalQueues lead to the intended quota (ClusterQueue, cohort, borrowingLimit), and update "
     "Kueue: versions before 0.9 admitted two preemptors for one victim",
 )
 NOT_RELEASED = Cause(
-    "the quota of a Job that ended was not given to the one that waited",
-    "look at the finished Job's Workload: it must be Finished; and at ClusterQueue.status.flavorsReservation",
+    "the quota of the ended Job was not given to the waiting one",
+    "check that the finished Job's Workload is Finished, and look at ClusterQueue.status.flavorsReservation",
 )
 
 
@@ -37,7 +37,7 @@ def take_turns(evidence: Evidence, given: subjects.Given) -> Finding:
     pairs = _pairs(evidence, named if named is not None else shared.labelled(evidence))
     if not pairs:
         jobs = named or ()
-        text = "no two Jobs whose quota has room for one of them only"
+        text = "no two Jobs share a quota with room for only one of them"
         if len(jobs) == 2:
             text = f"the quota has room for {jobs[0].gang.name} and {jobs[1].gang.name} together, or was not seen"
         return wording.finding(
@@ -96,7 +96,7 @@ def _judge(evidence: Evidence, given: subjects.Given, one: Held, other: Held, *,
     if not (first.workloads and second.workloads):
         unseen = (
             unseen
-            or f"no Workload of {first.gang.name} or {second.gang.name} was seen: who held them is not known"
+            or f"no Workload of {first.gang.name} or {second.gang.name} was seen: what held them is not known"
         )
     if unseen:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, unseen, first.gang)

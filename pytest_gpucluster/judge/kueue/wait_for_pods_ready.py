@@ -11,8 +11,8 @@ from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "an admitted gang of which not all pods become ready is evicted within the timeout of waitForPodsReady: its pods "
-    "go, its quota is free, and it is queued again"
+    "if not all pods of an admitted gang become ready, it is evicted within the timeout of waitForPodsReady: its "
+    "pods go, its quota is free, and it is queued again"
 )
 
 RECONCILE = 5.0
@@ -24,12 +24,12 @@ WAIT = "wait_for_pods_ready"
 """Key of the profile's part on Kueue: the declared timeout in seconds."""
 
 NOT_CONFIGURED = Cause(
-    "Kueue's configuration has no waitForPodsReady, or a longer timeout than the profile says",
+    "Kueue's configuration has no waitForPodsReady, or a longer timeout than the profile declares",
     "set waitForPodsReady.timeout in kueue-manager-config (key controller_manager_config.yaml) and restart the "
     "manager; or correct kueue.wait_for_pods_ready in the profile",
 )
 KEPT = Cause(
-    "the eviction was written down and not carried out",
+    "the Workload is marked as evicted, but the eviction was not carried out",
     "look at the Job (is it suspended?) and at its Workload's conditions; update Kueue (kueue #14811)",
 )
 DEACTIVATED = Cause(
@@ -59,7 +59,7 @@ def evicts_what_is_not_ready(evidence: Evidence, given: subjects.Given) -> Findi
     jobs = named if named is not None else shared.labelled(evidence)
     stuck = [job for job in jobs if job.reserved and job.gang.pods and shared.together(job) is None]
     if not stuck:
-        return shared.nothing(evidence, REQUIRED, "admitted Job of which not all pods became ready")
+        return shared.nothing(evidence, REQUIRED, "admitted Job with pods that never became ready")
     findings = [_judge(evidence, given, job, limit) for job in stuck]
     return wording.gravest(findings)
 
@@ -92,7 +92,7 @@ def _carried_out(
     stay = [pod for pod in pods if kueue_quota.leaves(pod) >= stop]
     if released >= stop or stay:
         kept = f"its quota is kept {stop - first.t:.1f} s later" if released >= stop else ""
-        left = f"{wording.count(len(stay), 'pod')} of it stay" if stay else ""
+        left = f"{wording.count(len(stay), 'pod')} of it remain" if stay else ""
         text = f"{job.gang.title} was evicted at t={first.t:.2f} s, but {' and '.join(p for p in (kept, left) if p)}"
         return _finding(missing, text, job, first, causes=(KEPT,), numbers=(number,))
     grace = max((pod.grace for pod in pods), default=0.0)

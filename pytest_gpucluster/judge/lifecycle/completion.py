@@ -16,7 +16,7 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 COMPLETES = (
     "when the task with TaskCompleted -> CompleteJob (of a batch Job: the index of its successPolicy) ends with 0, "
-    "deletion of every other member is asked for, they are gone after their grace, and the Job is Completed"
+    "deletion of every other member is requested, all are gone after their grace period, and the Job is Completed"
 )
 LINGERS = (
     "without TaskCompleted -> CompleteJob (of a batch Job: a successPolicy) the other members keep running after the "
@@ -30,11 +30,11 @@ ACT_WITHIN = 10.0
 """Seconds in which the controllers act on a completed task where no budget is given; recorded: 0.03 to 0.4 s."""
 
 POLICY = Cause(
-    "no policy tells Volcano that the end of the master ends the Job",
+    "no policy tells Volcano to end the Job when the master ends",
     "give the master task `policies: [{event: TaskCompleted, action: CompleteJob}]`",
 )
 SUCCESS_POLICY = Cause(
-    "nothing tells Kubernetes that the end of the first member ends the Job",
+    "nothing tells Kubernetes to end the Job when the first member ends",
     "give the Indexed Job `successPolicy: {rules: [{succeededIndexes: '0', succeededCount: 1}]}` (Kubernetes 1.33 and "
     "later)",
 )
@@ -45,7 +45,7 @@ JOB_CONTROLLER = Cause(
 )
 CONTROLLERS = Cause(
     "the controllers did not act on TaskCompleted",
-    "check vc-controller-manager and its log, and that the policy stands on the task that ends",
+    "check vc-controller-manager and its log, and that the policy is on the task that ends",
 )
 
 
@@ -164,7 +164,7 @@ def completes_with_policy(evidence: Evidence, given: subjects.Given) -> Finding:
     gang = with_policy[0]
     expired = subjects.timed_out(evidence) if arranged else None
     if expired and not any(p.phase == "Succeeded" for p in gang.pods):
-        text = f"no task of {gang.title} ended with 0 (waited for {expired[0]}): the policy was not put to the test"
+        text = f"no task of {gang.title} ended with 0 (waited for {expired[0]}): the policy was not tested"
         return wording.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
     text = f"no task of {gang.title} with the policy ended with 0 while another member was still running"
     return wording.finding(Verdict.INCONCLUSIVE, COMPLETES, text, gang)
@@ -203,7 +203,7 @@ def _completed(evidence: Evidence, given: subjects.Given, one: Ended) -> Finding
     ran_on = [pod.name for pod in alone if pod.finished is not None and pod.finished > until]
     idle = [name for name, t in asked.items() if t is None or t > until] + ran_on
     if idle and evidence.end >= until:
-        text = f"{wording.listed(idle, 4)} left running {evidence.end - one.t:.1f} s later, no deletion asked for"
+        text = f"{wording.listed(idle, 4)} left running {evidence.end - one.t:.1f} s later, no deletion requested"
         cause = _cause(one.gang, CONTROLLERS, JOB_CONTROLLER)
         return found(Verdict.FAIL, text, violation=True, causes=(cause,))
     if idle:
@@ -212,9 +212,9 @@ def _completed(evidence: Evidence, given: subjects.Given, one: Ended) -> Finding
         )
     if not asked:
         # Ranks of one job often end together; those that did are no test of what ends the others.
-        text = f"{wording.listed([pod.name for pod in alone], 4)} ended without being asked"
+        text = f"{wording.listed([pod.name for pod in alone], 4)} ended without a request"
         return found(
-            Verdict.INCONCLUSIVE, f"{text}: what the master's end does to others was not put to the test"
+            Verdict.INCONCLUSIVE, f"{text}: the effect of the master's end on the others was not tested"
         )
     return _gone(evidence, (one, until, budget), found)
 
@@ -261,7 +261,7 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
     ]
     gone = [pod.deleted for pod in one.others if pod.deleted is not None]
     grace = max((pod.grace for pod in one.others), default=0.0)
-    text = f"deletion of {wording.listed([pod.name for pod in one.others], 4)} asked within {_longest(one):.1f} s"
+    text = f"deletion of {wording.listed([pod.name for pod in one.others], 4)} requested within {_longest(one):.1f} s"
     if gone:
         text += f", gone at t={max(gone):.0f} s (grace period {grace:.0f} s)"
     job = one.gang.job
@@ -312,7 +312,7 @@ def lingers_without_policy_control(evidence: Evidence, given: subjects.Given) ->
     stay, one = best
     text = (
         f"{wording.listed([p.name for p in one.pods], 2)} ended with 0 at t={one.t:.2f} s; "
-        f"{wording.listed([p.name for p in one.others], 4)} ran on for {stay:.1f} s, nobody asked for their deletion"
+        f"{wording.listed([p.name for p in one.others], 4)} ran on for {stay:.1f} s, no deletion was requested"
     )
     gaps = evidence.gaps("Pod", one.t, one.t + stay)
     shown = stay >= limits.window and not gaps

@@ -8,13 +8,13 @@ from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 SHOWN = (
-    "under restartPolicy OnFailure a container that fails is restarted in its pod: no PodFailed policy acts, and no "
-    "attempt of maxRetry is counted"
+    "under restartPolicy OnFailure a container that fails is restarted in its pod: no PodFailed policy acts, and "
+    "no attempt counts against maxRetry"
 )
 
 IN_PLACE = Cause(
     "restartPolicy OnFailure (or Always): the kubelet restarts the container inside the same pod, which never "
-    "becomes Failed, so neither a policy for PodFailed or an exit code nor maxRetry applies",
+    "becomes Failed, so policies for PodFailed or exit codes and maxRetry do not apply",
     "set restartPolicy Never in the task's template, or use a policy for TaskFailed with the task's maxRetry",
 )
 

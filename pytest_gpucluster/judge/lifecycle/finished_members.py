@@ -13,17 +13,17 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "a member that has succeeded is not run again when its pod is deleted, collected or lost with its node, while "
+    "a member that has succeeded is not run again if its pod is deleted, collected or lost with its node while "
     "the Job goes on"
 )
 
 NO_MEMORY = Cause(
-    "Volcano keeps no memory of a finished member apart from its pod: without the pod the member is made again",
-    "keep finished pods until the Job has ended (no clean-up by hand, a high terminated-pod-gc-threshold), or run "
-    "work that must not repeat as an Indexed batch Job, which records its completed indexes",
+    "Volcano remembers a finished member only by its pod: without the pod it makes the member again",
+    "keep finished pods until the Job has ended (no clean-up by hand, a high terminated-pod-gc-threshold), or "
+    "run work that must not repeat as an Indexed batch Job, which records completed indexes",
 )
 FORGOTTEN = Cause(
-    "the Job controller did not count the member before its pod went, or lost count of it",
+    "the Job controller did not count the member before its pod was gone, or lost the count",
     "look at status.completedIndexes and status.succeeded of the Job, and at the finalizers of its pods "
     "(batch.kubernetes.io/job-tracking)",
 )
@@ -84,7 +84,7 @@ def not_run_again(evidence: Evidence, given: subjects.Given) -> Finding:
         text = (
             subjects.nothing(evidence, "Job")
             if not judged
-            else (f"no member of {judged[0].title} that had succeeded was taken away while the Job went on")
+            else (f"no succeeded member of {judged[0].title} was removed while the Job went on")
         )
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, judged[0] if judged else None)
     finding = job_cases.together([_judged(evidence, given, one) for one in found], REQUIRED, every=True)
@@ -93,7 +93,7 @@ def not_run_again(evidence: Evidence, given: subjects.Given) -> Finding:
 
 def _judged(evidence: Evidence, given: subjects.Given, one: Gone) -> Finding:
     pod = one.pod
-    start = f"{pod.name} of {one.gang.title} had ended with 0 and was taken away at t={one.t:.2f} s"
+    start = f"{pod.name} of {one.gang.title} had ended with 0 and was removed at t={one.t:.2f} s"
     keys = tuple(pod.keys[what] for what in ("finished", "deleted")) + tuple(
         p.keys["created"] for p in one.again[:2]
     )
@@ -112,7 +112,7 @@ def _judged(evidence: Evidence, given: subjects.Given, one: Gone) -> Finding:
         return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=wording.places(one.again))
     window = subjects.of(evidence, given).window
     if one.seen < window:
-        return found(Verdict.INCONCLUSIVE, f"watched for {one.seen:.2f} s, the window is {window:.2f} s")
+        return found(Verdict.INCONCLUSIVE, f"watched for {one.seen:.2f} s; the window is {window:.2f} s")
     if evidence.gaps("Pod", one.t, one.t + one.seen):
         return found(Verdict.INCONCLUSIVE, "pods were not watched all the time")
     return found(Verdict.PASS, f"it was not made again for {one.seen:.1f} s")
@@ -124,11 +124,11 @@ def _with_contrast(evidence: Evidence, beside: Sequence[Gang], finding: Finding)
     for one in (gone for gang in beside for gone in gone_members(evidence, gang)):
         runs = 1 + len(one.again)
         numbers.append(
-            Number(f"runs of {one.pod.slot} (Volcano)", runs, "", None, "reported, does not decide")
+            Number(f"runs of {one.pod.slot} (Volcano)", runs, "", None, "reported only, does not decide")
         )
         if one.again:
             told.append(
-                f"reported: {one.pod.name} of {one.gang.title} was made again, Volcano keeps no memory of it"
+                f"reported: {one.pod.name} of {one.gang.title} was made again: Volcano does not remember it"
             )
             causes.append(NO_MEMORY)
         else:

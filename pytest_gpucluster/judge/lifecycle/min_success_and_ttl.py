@@ -10,10 +10,12 @@ from pytest_gpucluster.judge.lifecycle import job_cases
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REMOVED = "a Job with ttlSecondsAfterFinished is removed, with all that it owns, that long after it finished"
+REMOVED = (
+    "a Job with ttlSecondsAfterFinished is removed, with everything it owns, that long after it finished"
+)
 DECIDES = (
-    "as soon as minSuccess members have succeeded the Job is Completed and the others are ended; a Job that ends "
-    "with fewer is not Completed"
+    "as soon as minSuccess members have succeeded the Job is Completed and the other members are ended; a Job "
+    "that ends with fewer is not Completed"
 )
 
 WHOLE_SECONDS = 1.0
@@ -23,14 +25,14 @@ RECEIPT = 0.5
 """Seconds by which a line of a busy watch may be received later than another one."""
 
 NO_COLLECTOR = Cause(
-    "nobody removes finished Jobs: the garbage collection of Volcano does not run, or what the Job owns is held by "
-    "finalizers",
+    "nothing removes finished Jobs: the garbage collection of Volcano does not run, or finalizers hold the Job's "
+    "objects",
     "check that vc-controller-manager runs with its gc-controller (`--controllers`) and that Kubernetes' garbage "
     "collector answers",
 )
 NO_TTL = Cause(
-    "nobody removes finished Jobs: the ttl-after-finished controller does not run, or what the Job owns is held by "
-    "finalizers",
+    "nothing removes finished Jobs: the ttl-after-finished controller does not run, or finalizers hold the Job's "
+    "objects",
     "check kube-controller-manager (`--controllers`), and look for finalizers on the Job and its pods",
 )
 ABORTED_STAYS = Cause(
@@ -60,7 +62,7 @@ def _removed(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     ends = volcano_jobs.FINAL | set(COMPLETED)
     finished = next(((t, name, key) for t, name, key in job.phases if name in ends), None)
     if finished is None and job.phase == "Aborted":
-        text = f"{gang.title} is Aborted, which is no end that the time to live counts from"
+        text = f"{gang.title} is Aborted, and the time to live does not count from there"
         return wording.finding(Verdict.INCONCLUSIVE, REMOVED, text, gang, causes=(ABORTED_STAYS,))
     if finished is None:
         why = job_cases.expired(evidence, gang)
@@ -85,7 +87,7 @@ def _removed(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
         )
 
     if ours:
-        return found(Verdict.INCONCLUSIVE, "we deleted it ourselves")
+        return found(Verdict.INCONCLUSIVE, "the run deleted it itself")
     if took is None or gone is None:
         limit = job_cases.due(evidence, given, gang, t + ttl)
         if stop >= limit or job_cases.expired(evidence, gang, t):
@@ -168,7 +170,7 @@ def _decided(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
         return _enough(evidence, given, gang, (done[wanted - 1][0], phase, told), found)
     seen = len({pod.slot for pod in gang.pods}) >= gang.size and not evidence.gaps("Pod", job.created, stop)
     if phase == "Completed" and not asked and seen:
-        return found(Verdict.FAIL, f"{told}, and yet it is Completed", violation=True, causes=(IGNORED,))
+        return found(Verdict.FAIL, f"{told}, but it is Completed", violation=True, causes=(IGNORED,))
     why = job_cases.expired(evidence, gang)
     over = [pod for pod in gang.pods if pod.finished is not None]
     if phase == "Failed":
@@ -211,7 +213,7 @@ def _enough(
     ]
     if overdue or slow or (alone and stop >= limit):
         left = overdue or tuple(slow) or alone
-        text = f"{told}: Completed, but {wording.listed([pod.name for pod in left], 4)} runs on"
+        text = f"{told}: Completed, but still running: {wording.listed([pod.name for pod in left], 4)}"
         return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=wording.places(left))
     if job_cases.living(evidence, gang, stop):
         return found(

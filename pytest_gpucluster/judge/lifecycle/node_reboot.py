@@ -18,16 +18,16 @@ REQUIRED = (
 )
 
 LATE_PLUGIN = Cause(
-    "the node takes pods before its device plugin is back: what it offers is what it offered before the restart",
+    "the node takes pods before its device plugin is back: it still offers the devices from before the restart",
     "keep the node out of scheduling until its devices are there (a taint that the GPU operator or node feature "
     "discovery removes), and run the device plugin with priorityClassName system-node-critical",
 )
 NOT_REPLACED = Cause(
-    "nothing made the lost member again: its owner gave up, or the node did not come back with all its devices",
+    "nothing replaced the lost member: its owner gave up, or the node did not come back with all its devices",
     "look at the Job's backoffLimit and conditions, and at what the node offers (kubectl describe node NODE)",
 )
 SURVIVED = Cause(
-    "the containers went on, or were started again in the same pod: the restart did not reach them",
+    "the containers ran on, or were started again in the same pod: the restart did not reach them",
     "restart the machine itself, not only its kubelet",
 )
 
@@ -156,8 +156,8 @@ def _open(
 def _refused(said: owners.Said) -> Cause:
     return Cause(
         f"the API server let no replacement be made: {' '.join(said.message.split())[:240]}",
-        "keep what admission needs (webhooks, their managers) off the nodes that jobs run on, or run two of each: one "
-        "that was on the restarted node is gone with it",
+        "keep what admission needs (webhooks, their managers) off the nodes that jobs run on, or run two of "
+        "each: one on the restarted node is lost with it",
     )
 
 

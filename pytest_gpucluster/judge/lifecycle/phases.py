@@ -10,7 +10,7 @@ from pytest_gpucluster.judge.lifecycle import completion, job_cases
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
-REQUIRED = "each change of the Job's phase is a documented one, and the last phase is Completed"
+REQUIRED = "every change of the Job's phase is documented, and the last phase is Completed"
 
 STARTED: frozenset[str] = frozenset({"Restarting", "Aborting", "Terminating", "Completing"})
 
@@ -32,11 +32,11 @@ AFTER: Mapping[str, frozenset[str]] = {
 """Phase -> phases that may follow it (Volcano v1.11 to v1.15)."""
 
 UNDOCUMENTED = Cause(
-    "the controllers wrote a phase that the documented state machine does not have there",
+    "the controllers wrote a phase that the documented state machine does not allow there",
     "check the version of vc-controller-manager, and that only one of them runs (leader election)",
 )
 NOT_COMPLETED = Cause(
-    "the Job had every reason to complete and did not",
+    "the Job should have completed and did not",
     "look at the log of vc-controller-manager and at `kubectl describe vcjob`",
 )
 
@@ -100,5 +100,5 @@ def _not_completed(evidence: Evidence, gang: Gang, shown: str, keys: tuple[str, 
         text = f"{gang.title}: {shown}, although the task {policy[0].task} ended with 0 and completes the Job"
         text += f" (waited for {why})" if why else ""
         return wording.finding(Verdict.FAIL, REQUIRED, text, gang, evidence=keys, causes=(NOT_COMPLETED,))
-    text = f"{gang.title}: {shown}; nothing that completes it happened"
+    text = f"{gang.title}: {shown}; nothing happened that completes it"
     return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)

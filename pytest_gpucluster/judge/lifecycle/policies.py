@@ -13,17 +13,17 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
     "when a pod fails, the first policy that matches its event or exit code acts: AbortJob, TerminateJob and "
-    "CompleteJob end the Job so with nothing left running, RestartJob replaces every member"
+    "CompleteJob end the Job accordingly and leave nothing running, RestartJob replaces every member"
 )
 
 NOT_ACTED = Cause(
     "the controllers did not act on the failed pod",
-    "check that the policy stands on the failing task or on the Job and names PodFailed or this exit code, and "
+    "check that the policy is on the failing task or on the Job and names PodFailed or this exit code, and "
     "look at the log of vc-controller-manager",
 )
 NOT_FIRST = Cause(
     "Volcano compares an exit-code policy with the first container of the pod only",
-    "put the container whose exit code matters first in the task's template, or use a policy for PodFailed",
+    "list the container whose exit code matters first in the task's template, or use a policy for PodFailed",
 )
 OTHER = Cause(
     "another policy acted: a policy of the task is tried before those of the Job, and the first that matches wins",
@@ -61,7 +61,7 @@ def _acted(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | s
     if unread is not None:
         return unread
     why = job_cases.expired(evidence, gang)
-    return f"no pod of {gang.title} failed where a policy waits for it" + (
+    return f"no pod of {gang.title} failed in a way that a policy covers" + (
         f" (waited for {why})" if why else ""
     )
 

@@ -11,22 +11,20 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.refusal import preemption
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-ORDERED = "of two gangs that wait in one queue, the one of higher priority is placed first"
-TAKES = (
-    "a gang that finds no room is placed in the room of one of lower priority in its queue, and only of such"
-)
+ORDERED = "if two gangs wait in one queue, the one of higher priority is placed first"
+TAKES = "a gang without room takes the room of a lower-priority gang in its queue, and of no other gang"
 
 SESSION = 0.1
 """Part of the scheduler's period that a session is taken to last (recorded: a few hundredths of a second)."""
 
 NO_PRIORITY = Cause(
-    "the scheduler does not look at priorities",
+    "the scheduler ignores priorities",
     "put the priority plugin into the first tier of volcano-scheduler.conf, before gang and drf, and do not start the "
     "scheduler with --priority-class=false",
 )
 NOT_TAKEN = Cause(
-    "the scheduler has the action and takes nothing: the lower gang has nothing above minAvailable, its pods are "
-    'marked volcano.sh/preemptable: "false", or the waiting pods say preemptionPolicy: Never',
+    "the scheduler has the action but takes nothing: the lower gang has nothing above minAvailable, its pods are "
+    'marked volcano.sh/preemptable: "false", or the waiting pods set preemptionPolicy: Never',
     "compare minAvailable of the lower gang with its replicas, and look for these marks (kubectl get pod -o yaml)",
 )
 BEST = {Verdict.FAIL: 0, Verdict.PASS: 1, Verdict.INCONCLUSIVE: 2}
@@ -115,7 +113,7 @@ def _order(evidence: Evidence, given: subjects.Given, high: Ranked, low: Ranked)
             return found(Verdict.INCONCLUSIVE, f"{more}; {late}")
         if not _no_larger(high.gang, low.gang):
             return found(
-                Verdict.INCONCLUSIVE, f"{more}, but it asks for more: the room may not have been enough"
+                Verdict.INCONCLUSIVE, f"{more}, but it asks for more: the room may not have sufficed"
             )
         return found(Verdict.FAIL, more, violation=True)
     if whole is None:
@@ -123,12 +121,14 @@ def _order(evidence: Evidence, given: subjects.Given, high: Ranked, low: Ranked)
         return found(Verdict.INCONCLUSIVE, f"neither was bound{f' ({expired[0]})' if expired else ''}")
     if low.gen.first_bind is None:
         return found(
-            Verdict.INCONCLUSIVE, f"{low.gang.name} was never bound: that it could have been is not shown"
+            Verdict.INCONCLUSIVE, f"{low.gang.name} was never bound: nothing shows that it could have been"
         )
     if low.gen.first_bind <= whole + limits.period:
         return found(Verdict.INCONCLUSIVE, "both were bound in one round: there was room for both")
     if high.gen.start < low.gen.start - limits.grain:
-        return found(Verdict.INCONCLUSIVE, f"{high.gang.name} had also come first, which orders them as well")
+        return found(
+            Verdict.INCONCLUSIVE, f"{high.gang.name} had also come first, which explains the order too"
+        )
     return found(
         Verdict.PASS,
         f"{high.gang.name} was bound at t={whole:.2f} s, {low.gang.name} {low.gen.first_bind - whole:.1f} s later",
@@ -185,7 +185,7 @@ def makes_room(evidence: Evidence, given: subjects.Given) -> Finding:
     if len({one.priority for one in every}) < 2:
         return wording.finding(Verdict.INCONCLUSIVE, TAKES, _one_rank(evidence))
     return wording.finding(
-        Verdict.INCONCLUSIVE, TAKES, "nothing was taken, and no gang waited for what a lower one had"
+        Verdict.INCONCLUSIVE, TAKES, "nothing was taken, and no gang waited for the room of a lower one"
     )
 
 
@@ -230,9 +230,7 @@ def _for_whom(
     number = Number("from submission to placed", seconds, "s", None, "no bound is declared")
     after = (taker.gen.whole or one.t) - one.t
     if after > subjects.placed_within(given, "bind", "delete"):
-        more = (
-            f", and {taker.gang.name} was placed only {after:.0f} s later: that it got this room is not shown"
-        )
+        more = f", and {taker.gang.name} was placed only {after:.0f} s later: nothing shows that it got this room"
         return found(Verdict.INCONCLUSIVE, more, taker.gang, numbers=(number,))
     more = (
         f" for {taker.gang.name} (priority {taker.priority}), which was placed {seconds:.1f} s after it came"

@@ -22,27 +22,29 @@ BOUNDED = (
 
 IGNORED = Cause(
     "the controllers did not act on the loss of a member",
-    "check that `policies: [{event: PodEvicted, action: RestartJob}]` stands in the Job as stored (`kubectl get "
+    "check that `policies: [{event: PodEvicted, action: RestartJob}]` is in the stored Job (`kubectl get "
     "vcjob -o yaml`), and look at the log of vc-controller-manager for this time",
 )
 AGAIN = Cause(
-    "pods that the controller itself removed set the policy off again",
+    "pods that the controller itself removed trigger the policy again",
     "upgrade Volcano to a version that marks its own deletions (v1.14: annotation "
     "volcano.sh/controller-out-of-sync)",
 )
 RUNS_ON = Cause(
     "the kubelet does not end the member: its node does not answer, or a finalizer or a stuck volume holds the pod",
-    "look at the node (`kubectl describe node`) and at the pod's finalizers; two members of one rank spoil the run",
+    "look at the node (`kubectl describe node`) and at the pod's finalizers; two members with one rank "
+    "corrupt the run",
 )
 FAILED_FIRST = Cause(
-    "the process ended with another code than 0 on SIGTERM: the kubelet reports the pod Failed before it is gone, "
+    "the process did not end with 0 on SIGTERM: the kubelet reports the pod Failed before it is gone, "
     "so the policy for PodFailed wins over the one for PodEvicted",
     "let the process end with 0 on SIGTERM (`trap 'exit 0' TERM`), or give PodFailed the same action",
 )
 BY_KUBELET = Cause(
     "a node under pressure: the kubelet's own eviction ends the processes and leaves the pod object, Failed with "
-    "reason Evicted, which Volcano takes for PodFailed",
-    "give PodFailed the same policy as PodEvicted, and find what the node ran short of (`kubectl describe node`)",
+    "reason Evicted, and Volcano treats this as PodFailed",
+    "give PodFailed the same policy as PodEvicted, and find the resource that the node ran short of "
+    "(`kubectl describe node`)",
 )
 NO_LIMIT = Cause(
     "the controllers do not count the attempts",
@@ -112,7 +114,7 @@ def _never_gone(evidence: Evidence, gang: Gang) -> Finding | str:
             Verdict.INCONCLUSIVE, REPLACED, text, gang, causes=(BY_KUBELET,), where=wording.places(evicted)
         )
     why = job_cases.expired(evidence, gang)
-    return f"no member of {gang.title} was taken away" + (f" (waited for {why})" if why else "")
+    return f"no member of {gang.title} was removed" + (f" (waited for {why})" if why else "")
 
 
 def _partly(evidence: Evidence, gang: Gang, gone: Sequence[PodStory], action: str) -> Finding | str:
@@ -159,9 +161,7 @@ def _replaced(evidence: Evidence, given: subjects.Given, gang: Gang, gone: Seque
     keys = (*_keys((first,), "deleting", "deleted"), *_keys(fresh[:4], "created"))
 
     def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        numbers = (
-            Number(f"restarts of {gang.name}", retries, "", len(gone), "members that were taken away"),
-        )
+        numbers = (Number(f"restarts of {gang.name}", retries, "", len(gone), "members that were removed"),)
         return wording.finding(
             verdict, REPLACED, f"{start}; {text}", gang, evidence=keys, numbers=numbers, **more
         )
@@ -258,7 +258,7 @@ def _bounded(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     gone = {volcano_jobs.attempt_of(gang, pod) for pod in taken}
     failures = volcano_jobs.first_failures(evidence, gang)
     if not failures and gone:
-        return f"{gang.title} was restarted because members were taken away, not because they failed"
+        return f"{gang.title} was restarted because members were removed, not because they failed"
     keys = (
         *(key for _, _, key in volcano_jobs.retry_path(evidence, job)),
         *(one.key for one in failures[:4]),
@@ -278,7 +278,7 @@ def _bounded(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     if phase != "Failed":
         if why and made == limit:
             return found(Verdict.FAIL, f"the Job is {phase} (waited for {why})", causes=(NO_LIMIT,))
-        return found(Verdict.INCONCLUSIVE, f"the Job is {phase}, its attempts are not used up")
+        return found(Verdict.INCONCLUSIVE, f"the Job is {phase}, not all attempts are used up")
     if retries < limit:
         return found(Verdict.FAIL, "Failed before its attempts were used up", causes=(NO_LIMIT,))
     return _quiet(evidence, given, gang, found)

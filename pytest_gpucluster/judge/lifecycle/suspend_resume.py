@@ -76,7 +76,7 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
     lingered = job_cases.lingering(evidence, gang, asked.suspend, limit)
     if lingered and until >= limit:
         names = wording.listed([pod.name for pod in lingered], 4)
-        text = f"Aborted at t={aborted:.2f} s, but {names} ran on with nobody asking for its end"
+        text = f"Aborted at t={aborted:.2f} s, but {names} ran on without a request to end it"
         return found(Verdict.FAIL, text, violation=True, causes=(COMMANDS,), where=wording.places(lingered))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
     if aborted > limit + grace + job_cases.GONE_SLACK:

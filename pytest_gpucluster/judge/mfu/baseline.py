@@ -10,17 +10,17 @@ from pytest_gpucluster.judge.mfu import gemm, plausibility, shared, simultaneous
 from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REQUIRED = "no figure has fallen by more than declared against the baseline report of the same node shape"
+REQUIRED = "no figure fell by more than declared from the baseline report of the same node shape"
 REGRESSED = Cause(
     "something changed since the accepted run: driver, firmware, power limit, cooling, image, or a GPU",
     "compare versions of both reports (driver, NCCL, torch), then clocks and power of the GPUs in the facts of MFU-001",
 )
 OTHER_SHAPE = Cause(
-    "the baseline is of other nodes than these: their figures say nothing of each other",
-    "name a baseline of this shape, or accept this run as the baseline of its own",
+    "the baseline comes from other nodes: its figures cannot be compared with these",
+    "name a baseline of this shape, or accept this run as the baseline of its shape",
 )
 UNREADABLE = Cause(
-    "the file under mfu.baseline is no report of this suite with figures of MFU-001 or MFU-002",
+    "the file under mfu.baseline is not a report of this suite with figures of MFU-001 or MFU-002",
     "name the report.json of an accepted run",
 )
 DEFAULT_LOSS = 0.05
@@ -35,13 +35,13 @@ def not_fallen(evidence: Evidence, given: subjects.Given) -> Finding:
     problem = str(shared.mfu(given).get("baseline_problem") or "")
     ranks = [*products.measured, *training.measured]
     if not ranks and not shared.mfu(given):
-        text = "no rank told figures, and nothing is declared to compare them with"
+        text = "no rank reported figures, and no baseline is declared"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained)
     if not base and not problem:
         text = "no baseline is declared (mfu.baseline)"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)
     if ranks and all(rank.cpu for rank in ranks):
-        text = "no GPU was measured: figures of CPUs are compared with nothing"
+        text = "no GPU was measured: figures of CPUs are not compared"
         return wording.finding(Verdict.NOT_APPLICABLE, REQUIRED, text, gang or trained)
     keys = (*shared.keys(products), *shared.keys(training))
     if problem:
@@ -55,7 +55,7 @@ def not_fallen(evidence: Evidence, given: subjects.Given) -> Finding:
         now["training"] = train_step.facts_of(training)
     pairs, apart = compared(base, now)
     if not pairs:
-        text = "; ".join(apart) or "no figure of this run has a partner in the baseline"
+        text = "; ".join(apart) or "the baseline has no figure that this run measured"
         cause = OTHER_SHAPE if apart else shared.NO_LINE
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gang or trained, causes=(cause,), evidence=keys
@@ -113,7 +113,7 @@ def compared(base: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[list[Pair
         if not was:
             continue
         if not is_:
-            apart.append(f"the baseline has figures of {part}, this run has none")
+            apart.append(f"the baseline has figures of {part}, but this run has none")
             continue
         differ = _differ(fields.sub(was, "shape"), fields.sub(is_, "shape"))
         if part == "training":

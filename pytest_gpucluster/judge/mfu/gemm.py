@@ -12,12 +12,12 @@ from pytest_gpucluster.measure import floors, samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "the sustained products of every GPU reach the floor of their format, and GPUs of one node differ by no more than "
-    "declared"
+    "every GPU's sustained matrix products reach the floor of their format, and GPUs of one node differ by no "
+    "more than declared"
 )
-NOTHING = "no floor of products (mfu.floors, mfu.floor_file) and no spread (mfu.spread) is declared"
+NOTHING = "neither a floor of products (mfu.floors, mfu.floor_file) nor a spread (mfu.spread) is declared"
 SLOW = Cause(
-    "the GPU is slower than its kind: a lowered power limit, heat, another process on it, or worn cooling",
+    "the GPU is slower than others of its kind: a lowered power limit, heat, another process on it, or worn cooling",
     "compare clock, power and temperature with those of its neighbours in the facts of this row; swap it or drain it",
 )
 
@@ -193,8 +193,11 @@ def _unmeasured(told: Told, given: subjects.Given) -> str:
         declared = {str(one.get("format")) for one in fields.items(shared.mfu(given), "floors")}
         for name in sorted(declared):
             if speed(rank, name) is None and floor_of(rank, name, given) is not None:
-                told_of = fields.sub(rank.told, "results", name).get("absent") or "nothing was told of it"
-                return f"{rank.place}: a floor of {name} products is declared, and they were not measured: {told_of}"
+                told_of = (
+                    fields.sub(rank.told, "results", name).get("absent")
+                    or "the rank reported nothing about it"
+                )
+                return f"{rank.place}: a floor of {name} products is declared, but they were not measured: {told_of}"
     return ""
 
 

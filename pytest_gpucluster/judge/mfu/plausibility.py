@@ -39,15 +39,16 @@ CONTRADICTS = Cause(
     "run the shipped payload, and compare products, size and seconds of its line",
 )
 UNSTEADY = Cause(
-    "the speed does not settle: clocks that jump, another process on the GPU, or the host that starts too slowly",
-    "look for other processes on the GPU and for throttle reasons; let it run longer",
+    "the speed does not settle: clocks that jump, another process on the GPU, or a host that launches work too slowly",
+    "look for other processes on the GPU and for throttle reasons; make it run longer",
 )
 OTHER_PEAK = Cause(
     "the declared peak belongs to another GPU, or counts sparsity",
-    "leave mfu.peaks out for a GPU that the list knows, or declare the dense peak of this very part",
+    "leave mfu.peaks out for a GPU that the list knows, or declare the dense peak of this exact part",
 )
 COUNTERS = Cause(
-    "formula and counter of torch differ by more than attention explains: another model was trained than was declared",
+    "the formula and torch's counter differ by more than attention explains: the trained model is not the "
+    "declared one",
     "compare size and weights in the line with the profile",
 )
 
@@ -94,7 +95,7 @@ def of_peak(rank: Rank, number_format: str, tflops: float, given: subjects.Given
     if known / PEAKS_APART <= declared <= known * PEAKS_APART:
         return ""
     return (
-        f"a dense {number_format} peak of {declared:g} TFLOP/s is declared, {found.part.name} has {known:g}: "
+        f"a dense {number_format} peak of {declared:g} TFLOP/s is declared, but {found.part.name} has {known:g}: "
         f"{tflops:g} TFLOP/s are {tflops / known:.3f} of it"
     )
 
@@ -191,7 +192,7 @@ def of_training(rank: Rank, given: subjects.Given) -> list[Doubt]:
     size = decoder(rank)
     batch = fields.number(fields.sub(data, "size"), "batch")
     if size is None or not batch or batch >= consistency.MOST:
-        return [_impossible(rank, f"{what}: the line does not say what was trained", CONTRADICTS)]
+        return [_impossible(rank, f"{what}: the line does not describe the trained model", CONTRADICTS)]
     told = [
         _impossible(rank, f"{what}: {text}", CONTRADICTS) for text in consistency.training(data, size, batch)
     ]
@@ -218,10 +219,10 @@ def _of_counts(rank: Rank, size: flops.Decoder) -> list[Doubt]:
     weights = 6 * size.multiplying
     if counted is None:
         return [
-            _impossible(rank, f"FLOPs that were counted are told as {counts.get('counted')!r}", CONTRADICTS)
+            _impossible(rank, f"the counted FLOPs are reported as {counts.get('counted')!r}", CONTRADICTS)
         ]
     one = size.layers * size.width * size.seq
     if any(abs(counted - weights - times * one) <= 0.005 * weights for times in TIMES_COUNTED):
         return []
-    text = f"the counter of torch saw {counted:.5g} FLOPs a token, the formula has {weights + 12 * one:.5g}"
+    text = f"torch's counter saw {counted:.5g} FLOPs per token, the formula gives {weights + 12 * one:.5g}"
     return [_unknown(rank, text, COUNTERS)]

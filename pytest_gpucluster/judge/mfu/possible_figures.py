@@ -10,11 +10,11 @@ from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "every figure is a finite number that follows from its own counts, is not above the dense peak of its GPU, and "
-    "comes from a known GPU, enough windows or steps, and clocks that were not held back"
+    "every figure is finite, follows from its own counts and is not above the dense peak of its GPU; the GPU is "
+    "known, there are enough windows or steps, and no clock was held back"
 )
 ABOVE_PRODUCTS = Cause(
-    "training cannot be faster than the products that it is made of: a step was left out, or its clock is wrong",
+    "training cannot be faster than the matrix products in it: a step was left out, or its clock is wrong",
     "compare both lines; the payload counts no recomputation and half of attention in tflops_causal",
 )
 
@@ -66,7 +66,7 @@ def possible(evidence: Evidence, given: subjects.Given) -> Finding:
         return shared.undecided(doubts, REQUIRED, gang, evidence=keys, numbers=numbers)
     if all(rank.cpu for rank in ranks):
         text = f"{wording.count(count, 'figure')} of {wording.count(len(ranks), 'rank')} on CPUs"
-        tail = "no share of a peak is claimed, since of CPUs none is declared"
+        tail = "no share of a peak is given, since CPUs have no declared peak"
     else:
         text = f"{wording.count(count, 'figure')} of {wording.count(len(ranks), 'rank')}"
         tail = "none is above the dense peak of its GPU, and no clock was held back"

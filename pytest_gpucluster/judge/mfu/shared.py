@@ -21,41 +21,41 @@ LIMIT_SLACK = 0.99
 """A power limit below this part of the board's own is a lowered one."""
 
 NO_LINE = Cause(
-    "a rank ended before it told its figures: it was killed (memory, eviction), or another ended first and torchrun "
-    "ended all",
+    "a rank ended before it reported its figures: it was killed (memory, eviction), or another rank ended first "
+    "and torchrun ended all",
     "read the log of the rank that is missing, and the events of its pod",
 )
 UNKNOWN_GPU = Cause(
-    "the GPU's name is not in the list of peaks, or it is a slice or a shared GPU, of which no peak is known",
-    "declare its dense peak under mfu.peaks with mfu.peaks_origin; never that of another part",
+    "the GPU's name is not in the list of peaks, or it is a slice or a shared GPU, which has no known peak",
+    "declare its dense peak under mfu.peaks with mfu.peaks_origin; never use the peak of another part",
 )
 WRONG_PEAK = Cause(
     "a figure above the peak is a wrong clock, a missing synchronisation, operands of zeros, or another part's peak",
     "measure again with the shipped payload; check mfu.peaks, and that dense and not sparse figures were declared",
 )
 THROTTLED = Cause(
-    "the GPU holds its clock back for heat or by its board's order",
-    "look at cooling, inlet temperature and power supply of the node: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+    "the GPU lowers its clock because of heat or because its board demands it",
+    "check the node's cooling, inlet temperature and power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
 )
 CAPPED = Cause(
-    "the power limit was set below the board's own, to which peaks and floors belong",
-    "set it back (nvidia-smi -pl), or declare the limit that is meant under mfu.power_w",
+    "the power limit is below the board's default, and peaks and floors assume the default",
+    "set it back (nvidia-smi -pl), or declare the intended limit under mfu.power_w",
 )
 SHORT = Cause(
     "the run was too short: the first second runs at boost, the first steps compile and allocate",
-    "let it run longer: mfu.seconds, or --steps of the payload",
+    "make it run longer: mfu.seconds, or --steps of the payload",
 )
 UNREADABLE = Cause(
-    "neither NVML nor nvidia-smi could be used in the container, so that nobody knows whether clocks were held back",
+    "neither NVML nor nvidia-smi works in the container, so throttling cannot be seen",
     "let the container runtime mount the driver's utilities (NVIDIA_DRIVER_CAPABILITIES=compute,utility), or put "
     "nvidia-ml-py into the image",
 )
 LOST = Cause(
-    "the GPU fell off the bus or its driver gave it up in the middle (an Xid in the kernel's log of the node)",
+    "the GPU fell off the bus or its driver gave it up during the run (an Xid in the kernel's log of the node)",
     "look for `NVRM: Xid` in dmesg of the node; drain it, reset or replace the GPU",
 )
 MEMORY = Cause(
-    "GPU memory was short: another process holds some, or the declared size is too large for this GPU",
+    "GPU memory ran out: another process holds some, or the declared size is too large for this GPU",
     "look for other processes on the GPU (nvidia-smi); declare a smaller mfu.training.batch, or recompute",
 )
 BLIND = Cause(
@@ -63,7 +63,7 @@ BLIND = Cause(
     "look for the devices in the container (nvidia-smi -L) and for torch.version.cuda; see HLT-004",
 )
 WRONG_PRODUCT = Cause(
-    "the GPU computes wrongly: damaged memory or cores that no error counter has noticed",
+    "the GPU computes wrongly: memory or cores are damaged, and no error counter noticed",
     "take the GPU out; run dcgmi diag -r 3 on it",
 )
 
@@ -124,7 +124,7 @@ def peak(rank: Rank, number_format: str, given: subjects.Given) -> tuple[float |
     found = part(rank)
     value = found.peak(number_format)
     if value is None and found.part is not None:
-        return None, f"{found.part.name} has no {number_format} path that is known"
+        return None, f"{found.part.name} has no known {number_format} path"
     if value is not None and not found.certain:
         return None, f"{rank.device.get('name')!r} stands for more than one part: declare its peak"
     return value, found.why
@@ -144,9 +144,9 @@ def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str, wh
     keys = tuple(rank.key for rank in ranks.ranks)[:12]
     if failed:
         return of_failed(failed[0], gang, required)
-    text = f"no rank told {what}"
+    text = f"no rank reported {what}"
     if ranks.ranks:
-        text += f"; {wording.count(len(ranks.ranks), 'rank')} said who they are"
+        text += f"; {wording.count(len(ranks.ranks), 'rank')} identified themselves"
     if ranks.torn:
         text += f"; {wording.count(ranks.torn, 'line')} cut in the middle"
     expired = subjects.timed_out(evidence)
@@ -207,13 +207,13 @@ def incomplete(ranks: Told, number: int | None) -> list[Doubt]:
     """Return what is missing or there twice among the lines of a world."""
     doubts = []
     twice = [rank for rank in ranks.ranks if rank.twice]
-    doubts += [Doubt(f"{rank.place} told two different figures", rank, NO_LINE) for rank in twice]
+    doubts += [Doubt(f"{rank.place} reported two different figures", rank, NO_LINE) for rank in twice]
     if number is None:
-        doubts.append(Doubt("no rank says how many there are", None, NO_LINE))
+        doubts.append(Doubt("no rank reports the number of ranks", None, NO_LINE))
         return doubts
     absent = ranks.missing(number)
     if absent:
-        text = f"rank {wording.listed([str(one) for one in absent])} of {number} told no figures"
+        text = f"rank {wording.listed([str(one) for one in absent])} of {number} reported no figures"
         if ranks.torn:
             text += f"; {wording.count(ranks.torn, 'line')} cut in the middle"
         doubts.append(Doubt(text, None, NO_LINE))
@@ -223,11 +223,11 @@ def incomplete(ranks: Told, number: int | None) -> list[Doubt]:
         if rank.line is not None and (one := rank.line.number("world")) is not None
     }
     if worlds - {number}:
-        text = f"ranks tell of worlds of {wording.listed([str(one) for one in sorted(worlds)])}, there must be {number}"
+        text = f"ranks report worlds of {wording.listed([str(one) for one in sorted(worlds)])}, there must be {number}"
         doubts.append(Doubt(text, None, NO_LINE))
     beyond = [rank for rank in ranks.ranks if rank.rank >= number]
     if beyond:
-        doubts.append(Doubt(f"{beyond[0].place} is none of a world of {number}", beyond[0], NO_LINE))
+        doubts.append(Doubt(f"{beyond[0].place} does not belong to a world of {number}", beyond[0], NO_LINE))
     return doubts
 
 
@@ -243,14 +243,14 @@ def of_clocks(rank: Rank, given: subjects.Given, *, readable: bool) -> list[Doub
     if rank.cpu:
         return []
     if gauges.get("how") in (None, "not readable") or not fields.number(gauges, "samples"):
-        text = f"{rank.place}: clocks are not readable ({gauges.get('why') or 'nothing was told'})"
+        text = f"{rank.place}: clocks are not readable ({gauges.get('why') or 'nothing was reported'})"
         return [Doubt(text, rank, UNREADABLE)] if readable else []
     doubts = [
-        Doubt(f"{rank.place}: gauges that cannot be: {text}", rank, UNREADABLE, impossible=True)
+        Doubt(f"{rank.place}: impossible gauge values: {text}", rank, UNREADABLE, impossible=True)
         for text in consistency.gauges(gauges)[:1]
     ]
     if readable and not isinstance(gauges.get("reasons"), dict):
-        text = f"{rank.place}: {gauges['how']} does not tell why clocks were held back"
+        text = f"{rank.place}: {gauges['how']} does not report why clocks were held back"
         doubts.append(Doubt(text, rank, UNREADABLE))
     reasons = fields.sub(gauges, "reasons")
     bad = {

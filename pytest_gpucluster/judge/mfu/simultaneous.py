@@ -7,18 +7,18 @@ from pytest_gpucluster.requirement import Cause
 
 SHARED = Cause(
     "two ranks work on one GPU: the device plugin hands it out twice (time-slicing, MPS, two plugins), the containers "
-    "see more than they were given, or the program does not take LOCAL_RANK for its device",
-    "compare nvidia-smi -L in both containers with what the kubelet gave them (HLT-004), and look at the sharing "
-    "section of the device plugin (INV-002)",
+    "see more than they were given, or the program does not choose its device by LOCAL_RANK",
+    "compare nvidia-smi -L in both containers with the devices that the kubelet allocated (HLT-004), and look at "
+    "the sharing section of the device plugin (INV-002)",
 )
 NO_IDENTITY = Cause(
-    "the program does not tell which GPU it had",
-    "use a torch that tells UUIDs (2.4 and later), and the shipped payload",
+    "the program does not report its GPU",
+    "use a torch version that reports UUIDs (2.4 and later), and the shipped payload",
 )
 NOT_AT_ONCE = Cause(
-    "the ranks measured one after another, so that power and cooling were never loaded as by a training job; or the "
-    "clocks of their nodes differ by as much",
-    "let all ranks meet before each measurement, as the shipped payload does; compare the nodes' clocks (chronyc "
+    "the ranks measured one after another, so they never loaded power and cooling as a training job does; or the "
+    "nodes' clocks differ by this much",
+    "synchronise all ranks before each measurement, as the shipped payload does; compare the nodes' clocks (chronyc "
     "tracking)",
 )
 
@@ -34,7 +34,7 @@ def of_devices(told: Told) -> list[Doubt]:
         )
     mute = [rank for rank in ranks if not own_gpus.gpu(rank).known]
     if mute and len(ranks) > 1:
-        text = f"{mute[0].place} does not say which GPU it has"
+        text = f"{mute[0].place} does not report its GPU"
         more = f", nor {len(mute) - 1} more" if len(mute) > 1 else ""
         doubts.append(Doubt(text + more, mute[0], NO_IDENTITY, others=tuple(mute[1:])))
     return doubts
@@ -48,7 +48,7 @@ def of_times(told: Told) -> list[Doubt]:
         first, last = spans
         text = (
             f"{last.rank.place} began to measure {last.start - first.start:.0f} s after {first.rank.place}, which "
-            f"measured for {first.end - first.start:.0f} s: not all GPUs were at work at once"
+            f"measured for {first.end - first.start:.0f} s: not all GPUs worked at the same time"
         )
         return [Doubt(text, last.rank, NOT_AT_ONCE, others=(first.rank,))]
     lives = own_gpus.lives_apart(ranks)

@@ -13,16 +13,16 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "throughput in the smoke loop is steps x 2 N^3 FLOPs / seconds of each rank, and the sum over ranks is right"
 DOCUMENTED = Cause(
-    "the documented formula counts each product twice and divides by the number of ranks, though every rank does the "
-    "whole product: it tells 2/world of the truth, and is right by accident on two ranks",
-    "count STEPS * 2 * HID**3 / dt of each rank; the sum over ranks is world times that",
+    "the documented formula counts each product twice and divides by the number of ranks, although every rank "
+    "does the whole product: it gives 2/world of the true value, and is right only by accident on two ranks",
+    "count STEPS * 2 * HID**3 / dt per rank; the sum over ranks is world times that",
 )
 OTHER = Cause(
     "the figure does not follow from steps, size and seconds of its own line",
-    "count STEPS * 2 * HID**3 / dt of each rank",
+    "count STEPS * 2 * HID**3 / dt per rank",
 )
 WRONG_SUM = Cause(
-    "a collective mixed or lost contributions, or a GPU multiplied wrongly",
+    "a collective mixed or lost contributions, or a GPU computed a wrong product",
     "look at the products of each GPU (MFU-001) and at the data of collectives (FAB-006)",
 )
 PRINTED = re.compile(
@@ -65,9 +65,8 @@ def counts_right(evidence: Evidence, given: subjects.Given) -> Finding:
     factor = 2 / (told.world or 1)
     text = (
         f"{wording.count(len(told.measured), 'rank')}, N {data['n']}, {data['steps']} steps: {data['tflops']:g} "
-        "TFLOP/s a "
-        f"rank with the all-reduce, {data['product_tflops']:g} without; the documented formula would tell "
-        f"{data['tflops_documented']:g}, {factor:.3g} of that"
+        f"TFLOP/s per rank with the all-reduce, {data['product_tflops']:g} without; the documented formula gives "
+        f"{data['tflops_documented']:g} TFLOP/s (ratio {factor:.3g})"
     )
     return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=numbers)
 
@@ -83,7 +82,7 @@ def _fault(rank: Rank, world: int | None, given: subjects.Given) -> tuple[str, C
     wrong = [name for name in names if not (samples.number(data.get(name)) or 0) > 0]
     n, steps = fields.number(data, "n"), fields.number(data, "steps")
     if wrong or n is None or steps is None:
-        return f"{', '.join(wrong) or 'its size'} is no number above 0", OTHER
+        return f"{', '.join(wrong) or 'its size'} is not a number above 0", OTHER
     if data.get("flop_per_product") != flops.product(n, n, n):
         return (
             f"a product of {n}^3 is counted as {data.get('flop_per_product')!r} FLOPs, it is {2 * n**3}",
@@ -94,7 +93,10 @@ def _fault(rank: Rank, world: int | None, given: subjects.Given) -> tuple[str, C
         if abs(got - right) > SLACK * right:
             ways = flops.smoke_documented(n, steps, float(data[seconds]), world or 1)
             cause = DOCUMENTED if abs(got - ways) <= SLACK * ways else OTHER
-            text = f"{name} is told as {got:g}; {steps} x 2 x {n}^3 in {data[seconds]:g} s are {right:.4g} TFLOP/s"
+            text = (
+                f"{name} is reported as {got:g}, but {steps} x 2 x {n}^3 in {data[seconds]:g} s are {right:.4g} "
+                "TFLOP/s"
+            )
             return text, cause
     documented = (
         flops.smoke_documented(n, steps, float(data["seconds"]), rank.line.number("world") or 1)
@@ -103,7 +105,7 @@ def _fault(rank: Rank, world: int | None, given: subjects.Given) -> tuple[str, C
     )
     if abs(float(data["tflops_documented"]) - documented) > SLACK * documented:
         return (
-            f"the documented figure is told as {data['tflops_documented']:g}, it would be {documented:.4g}",
+            f"the documented figure is reported as {data['tflops_documented']:g}, but it would be {documented:.4g}",
             OTHER,
         )
     odd = plausibility.of_smoke(rank, rank.line.number("world") or 1 if rank.line else 1, given)
@@ -139,7 +141,7 @@ def _printed(evidence: Evidence, given: subjects.Given) -> Finding | None:
     )
     if not (world and steps and wall > 0):
         return wording.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, f"{match[0]}: no figure follows from it", evidence=(line.key,)
+            Verdict.INCONCLUSIVE, REQUIRED, f"{match[0]}: it gives no figure", evidence=(line.key,)
         )
     most = plausibility.BEYOND * peaks.largest()
     if told > most:
@@ -152,9 +154,12 @@ def _printed(evidence: Evidence, given: subjects.Given) -> Finding | None:
         "smoke loop as printed", told, "TFLOP/s", round(right, 3), f"{steps} x 2 x {n}^3 / {wall:g} s"
     )
     more: dict[str, Any] = {"evidence": (line.key,), "numbers": (number,)}
-    text = f"printed are {told:g} TFLOP/s a GPU on {world} ranks; {steps} x 2 x {n}^3 in {wall:g} s are {right:.4g}"
+    text = (
+        f"the line prints {told:g} TFLOP/s per GPU on {world} ranks; {steps} x 2 x {n}^3 in {wall:g} s are "
+        f"{right:.4g}"
+    )
     if abs(told - right) <= slack * right:
-        tail = "; the documented formula is right by accident on two ranks" if world == 2 else ""
+        tail = "; the documented formula is right only by accident on two ranks" if world == 2 else ""
         return wording.finding(Verdict.PASS, REQUIRED, text + tail, **more)
     if abs(told - documented) <= slack * documented:
         text += f", and {documented:.4g} by the documented formula"

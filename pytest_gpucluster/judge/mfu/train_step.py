@@ -12,29 +12,29 @@ from pytest_gpucluster.measure import samples
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "a training step reaches the floor of model FLOPs utilisation, without credit for recomputation; its loss falls, "
-    "and is the same on all ranks"
+    "training reaches the floor of model FLOPs utilisation, without credit for recomputation; the loss falls and "
+    "is the same on all ranks"
 )
 SAME = 1e-4
 """By how much the loss of one batch may differ between ranks, as part of it."""
 SLOW = Cause(
-    "time goes to something else than products: communication that nothing hides, a slow GPU that all await, eager "
+    "time is spent outside matrix products: exposed communication, a slow GPU that all ranks wait for, eager "
     "code, or small shapes",
     "read `breakdown_ms` and `parts_s` of the line; compare with the products of each GPU (MFU-001) and the bus "
     "bandwidth (FAB-006)",
 )
 APART = Cause(
     "ranks hold different weights or compute differently: a lost collective, or a GPU that computes wrongly",
-    "look at FAB-006 (is the data of collectives right) and at MFU-001 (are products right) for the odd rank",
+    "see FAB-006 (is the data of collectives right?) and MFU-001 (are products right?) for the odd rank",
 )
 UNLEARNED = Cause(
-    "the loss does not fall: gradients are not applied, or are no numbers",
+    "the loss does not fall: gradients are not applied, or are not numbers",
     "run the shipped payload; look for NaN in its line, and compare with --plain",
 )
 
 UNTOLD = Cause(
-    "the line does not tell the loss before and after training, or what it tells is none",
-    "run the shipped payload: it tells the loss of one batch that all ranks have, before the first step and at the end",
+    "the line does not report the loss before and after training, or the value is not a loss",
+    "run the shipped payload: it reports the loss of one common batch before the first step and at the end",
 )
 
 
@@ -116,7 +116,7 @@ def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
         losses.append((rank, *common))
         own = samples.number(told_of.get("last"))
         if own is not None and own >= common[0]:
-            text = f"{rank.place}: the loss of its own batches is {own:.4f} at the end, it began with {common[0]:.4f}"
+            text = f"{rank.place}: the loss of its own batches is {own:.4f} at the end; it began with {common[0]:.4f}"
             return text, [rank], UNLEARNED
     risen = [(rank, first, last) for rank, first, last in losses if last >= first]
     if risen:
@@ -131,7 +131,7 @@ def _wrong(told: Told) -> tuple[str, list[Rank], Cause] | None:
         middle = values[len(values) // 2]
         odd = [rank for rank, _, _ in losses if abs(pairs[rank.rank][at] - middle) > SAME * middle]
         if odd:
-            text = f"{odd[0].place}: another loss of the same batch {when} training than the others ({middle:.6f})"
+            text = f"{odd[0].place}: its loss of the same batch {when} training differs from the others ({middle:.6f})"
             return text, odd, APART
     return None
 
@@ -172,7 +172,7 @@ def _text(told: Told) -> str:
     compiled = "compiled" if how.get("compiled") is True else "not compiled"
     return (
         f"{weights} on {wording.count(len(told.measured), 'rank')}, {data.get('format')}, {compiled}: "
-        f"{data.get('tflops')} TFLOP/s and {data.get('tokens_per_s')} tokens/s a rank, step {step.get('median')} s "
+        f"{data.get('tflops')} TFLOP/s and {data.get('tokens_per_s')} tokens/s per rank, step {step.get('median')} s "
         f"(p95 {step.get('p95')})"
     )
 

@@ -18,8 +18,8 @@ def misfit_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-002."""
     told = shared.of(evidence, given)
     required = (
-        f"a pod {MISFIT}{'' if told.share is None else f' ({told.share})'} and no more than the node has is rejected "
-        "with TopologyAffinityError and never runs"
+        f"a pod {MISFIT}{'' if told.share is None else f' ({told.share})'} and no more than the node has is "
+        "rejected with TopologyAffinityError and never runs"
     )
     other = shared.undeclared(told, required, single=True)
     if other is not None:
@@ -96,7 +96,7 @@ def _unseen(evidence: Evidence, tried: Iterable[Trial]) -> str:
 def on_one_numa_node(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-003."""
     told = shared.of(evidence, given)
-    required = "a pod that fits one NUMA node is admitted, and all its devices lie on one"
+    required = "a pod that fits one NUMA node is admitted, and all its devices are on one NUMA node"
     other = shared.undeclared(told, required)
     if other is not None:
         return other
@@ -137,9 +137,8 @@ def _broken(
     if denied:
         return shared.violation(
             required,
-            f"{len(denied)} of {wording.count(len(tried), 'pod')} that fit one NUMA node were turned away though "
-            "so many "
-            f"devices were free: {wording.listed([shared.why_refused(t) for t in denied], 4)}",
+            f"{len(denied)} of {wording.count(len(tried), 'pod')} that fit one NUMA node were rejected although "
+            f"enough devices were free: {wording.listed([shared.why_refused(t) for t in denied], 4)}",
             denied,
             causes=(shared.NO_DEVICES, shared.SHORTAGE),
         )
@@ -171,7 +170,7 @@ def _why_left(trial: Trial, room: Sequence[int] | None) -> str:
 def _lies(tried: Iterable[Trial]) -> str:
     """Return of which devices plugin and machine tell different NUMA nodes."""
     told = [
-        f"the plugin tells NUMA node {said} of {name} of {t.pod.name}, the machine {at}"
+        f"for {name} of {t.pod.name} the plugin reports NUMA node {said}, the machine {at}"
         for t in tried
         for name, (said, at) in t.lies.items()
     ]
@@ -193,21 +192,20 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
     """Judge pods that ran, none of which is known to straddle."""
     lying = [t for t in ran if t.lies]
     if lying:
-        text = f"{_lies(lying)}: what the kubelet aligns by is not what is so"
+        text = f"{_lies(lying)}: the kubelet aligns by wrong NUMA nodes"
         return _undecided(required, text, lying, shared.BUS)
     unknown = [t for t in ran if not t.known or not t.nodes]
     if unknown:
-        text = f"on which NUMA node its devices lie is not known of {shared.listed(unknown)}"
+        text = f"the NUMA node of the devices is not known for {shared.listed(unknown)}"
         return _undecided(required, text, unknown, shared.NO_TOPOLOGY)
     several = [t for t in ran if t.asked > 1]
     served = sorted({node for trial in several for node in trial.nodes})
     if len(served) < shared.TWO:
         text = (
-            f"{wording.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: that "
-            "the other "
-            "one serves pods as well was not shown, as on a machine that has one"
+            f"{wording.count(len(several), 'pod')} of several devices lie on NUMA node {served[0]} alone: nothing "
+            "shows that the other one serves pods too, as on a machine with one NUMA node"
             if several
-            else "no pod of several devices ran: a single device always lies on one NUMA node"
+            else "no pod of several devices ran: a single device is always on one NUMA node"
         )
         return _undecided(required, text, ran, *((shared.ONE_NUMA,) if several else ()))
     text = (
@@ -235,7 +233,7 @@ def _aligned(required: str, ran: Sequence[Trial]) -> Finding:
 def _wronged(required: str, wronged: Sequence[Trial]) -> Finding:
     return shared.violation(
         required,
-        f"{shared.listed(wronged)} rejected with TopologyAffinityError although one NUMA node had enough free",
+        f"{shared.listed(wronged)} rejected with TopologyAffinityError although one NUMA node had enough free devices",
         wronged,
         causes=(shared.ONE_NUMA, shared.SHORTAGE),
     )
@@ -248,7 +246,7 @@ def topology_reported(evidence: Evidence, given: subjects.Given) -> Finding:
     A rejection for topology proves that the node's devices carry NUMA nodes: those that carry none are never rejected.
     """
     told = shared.of(evidence, given)
-    required = "the device plugin of every GPU node reports on which NUMA node each device lies"
+    required = "the device plugin of every GPU node reports the NUMA node of each device"
     other = shared.undeclared(told, required)
     if other is not None:
         return other
@@ -275,7 +273,7 @@ def topology_reported(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(
             Verdict.FAIL,
             required,
-            f"{shared.listed(blind)} ran although the kubelet says {shared.SINGLE}: no device of it carries a "
+            f"{shared.listed(blind)} ran although the kubelet reports {shared.SINGLE}: none of its devices has a "
             "NUMA node",
             where=shared.where(blind),
             causes=(shared.NO_TOPOLOGY, shared.NOT_RESTARTED),
@@ -295,12 +293,12 @@ def _reported(required: str, tried: Sequence[Trial], holding: Sequence[Trial]) -
     nodes = {t.node for t in tried if t.node}
     silent = sorted(nodes - set(shown))
     if not shown or silent:
-        text = f"nobody said so on {wording.listed(silent, 4)}" if silent else "no pod held a device"
+        text = f"nothing shows this on {wording.listed(silent, 4)}" if silent else "no pod held a device"
         return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=shared.keys(tried))
     return wording.finding(
         Verdict.PASS,
         required,
-        f"devices of {wording.listed(sorted(shown), 4)} carry NUMA nodes",
+        f"devices of {wording.listed(sorted(shown), 4)} have NUMA nodes",
         where=shared.where(shown.values()),
         evidence=shared.keys(shown.values()),
         numbers=(
@@ -325,7 +323,7 @@ def every_node_tried(evidence: Evidence, given: subjects.Given) -> Presupposed:
         return wording.presupposed(
             name,
             held=False,
-            observed="no node offers enough GPUs for a pod that is too large for a NUMA node",
+            observed="no node offers enough GPUs for a pod too large for one NUMA node",
             causes=(shared.NO_ROOM,),
         )
     vain = subjects.timed_out(evidence)

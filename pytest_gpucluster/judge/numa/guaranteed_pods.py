@@ -28,17 +28,17 @@ from pytest_gpucluster.judge.numa.shared import (
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 CHANGED = Cause(
-    "something changed the pod on its way into the cluster: a LimitRange, a mutating webhook, the profile's overlay",
+    "something changed the pod during its creation: a LimitRange, a mutating webhook, the profile's overlay",
     "compare the pod in the cluster with its manifest; make requests and limits of CPU and memory equal in every "
     "container",
 )
 CPU_POLICY = Cause(
-    "the node's CPU Manager does not give whole CPUs to their pod alone",
+    "the node's CPU Manager does not give pods whole CPUs of their own",
     "set cpuManagerPolicy: static with a CPU reservation in the KubeletConfiguration, drain the node, delete "
     "/var/lib/kubelet/cpu_manager_state and restart the kubelet",
 )
 NOT_GUARANTEED = Cause(
-    "only whole CPUs of Guaranteed pods are their own",
+    "only Guaranteed pods that ask for whole CPUs get CPUs of their own",
     "give every container of the pod equal requests and limits of CPU and memory, with a whole number of CPUs",
 )
 
@@ -48,9 +48,7 @@ def holds_for_training_pods(evidence: Evidence, given: subjects.Given) -> Findin
     """Judge NUMA-007."""
     told = of(evidence, given)
     declared = fields.sub(given, "numa")
-    required = (
-        "a pod with an init container and whole CPUs is rejected where it fits no NUMA node, else aligned"
-    )
+    required = "a pod with an init container and whole CPUs is rejected if it fits no NUMA node, and aligned otherwise"
     for key, text in (("qos", "has QoS class {}"), ("cpus", "gets {} CPUs")):
         if declared.get(key):
             required += f"; it {text.format(declared[key])}"
@@ -121,14 +119,14 @@ def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
     if apart:
         return violation(
             required,
-            f"its devices lie on several NUMA nodes: {listed(apart)}",
+            f"its devices are on several NUMA nodes: {listed(apart)}",
             apart,
             causes=(POLICY, ONE_NUMA),
         )
     lying = {name: both for t in small for name, both in t.lies.items()}
     if lying:
         parts = [
-            f"the plugin tells NUMA node {a} of {name}, the machine {b}" for name, (a, b) in lying.items()
+            f"for {name} the plugin reports NUMA node {a}, the machine {b}" for name, (a, b) in lying.items()
         ]
         text = wording.listed(parts, 4)
         return wording.finding(
@@ -141,7 +139,7 @@ def _aligned(required: str, small: Sequence[Trial], resource: str) -> Finding:
         )
     unknown = [t for t in small if not t.known]
     if unknown:
-        text = f"on which NUMA node its devices lie is not known of {listed(unknown)}"
+        text = f"the NUMA node of the devices is not known for {listed(unknown)}"
         return wording.finding(
             Verdict.INCONCLUSIVE, required, text, where=where(unknown), evidence=keys(unknown)
         )
@@ -171,7 +169,7 @@ def _class(required: str, ran: Sequence[Trial], wanted: str) -> Finding:
         return wording.finding(
             Verdict.FAIL,
             required,
-            f"{wrong[0].pod.name} has QoS class {has}, {wanted} is declared",
+            f"{wrong[0].pod.name} has QoS class {has}, but {wanted} is declared",
             violation=True,
             where=where(wrong),
             causes=(CHANGED,),
@@ -195,7 +193,7 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
         )
     main = [each for each in trial.holds if each.container != "init" and each.cpus]
     if not main:
-        text = f"{trial.pod.name} did not say which CPUs it may use"
+        text = f"{trial.pod.name} did not report which CPUs it may use"
         return wording.finding(Verdict.INCONCLUSIVE, required, text, evidence=keys([trial]))
     width, quota = pod_devices.width(main[-1].cpus), main[-1].quota
     said = reading.by_kubelet(evidence).get(trial.node)
@@ -209,7 +207,7 @@ def _cpus(evidence: Evidence, required: str, trial: Trial, wanted: int) -> Findi
         return wording.finding(
             Verdict.FAIL,
             required,
-            f"{trial.pod.name} may use CPUs {main[-1].cpus}{limit}, {wanted} are declared{whose}",
+            f"{trial.pod.name} may use CPUs {main[-1].cpus}{limit}, but {wanted} are declared{whose}",
             violation=True,
             where=where([trial]),
             causes=(CPU_POLICY, NOT_GUARANTEED),

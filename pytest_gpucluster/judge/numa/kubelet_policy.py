@@ -15,11 +15,11 @@ Said = tuple[Stated | None, Stated | None]
 """What a node's kubelet and what an exporter say of it."""
 
 UNKNOWN = Cause(
-    "what the kubelet runs with may not be read",
-    "grant get on nodes/proxy to the run for this row, or leave a node free, so that pods can show it",
+    "the run may not read the kubelet's configuration",
+    "grant get on nodes/proxy to the run for this row, or leave a node free, so that test pods can show it",
 )
 DISAGREE = Cause(
-    "the NodeResourceTopology of the node is not what its kubelet runs with",
+    "the node's NodeResourceTopology differs from its kubelet's configuration",
     "look at what writes it (the topology updater of NFD, or another exporter) and at its age",
 )
 
@@ -55,7 +55,7 @@ def behaviour(told: shared.Terms, node: str, tried: Sequence[Trial]) -> Behaviou
     own = [t for t in tried if t.node == node]
     large = next((t for t in shared.misfits(told, own) if t.outcome != reading.OPEN), None)
     if large is None:
-        return Behaviour(node, (), "no pod too large for a NUMA node was decided there", ())
+        return Behaviour(node, (), "no kubelet there decided a pod too large for a NUMA node", ())
     if shared.refused_otherwise([large]):
         return Behaviour(node, (), shared.why_refused(large), (large,))
     after = [
@@ -67,7 +67,7 @@ def behaviour(told: shared.Terms, node: str, tried: Sequence[Trial]) -> Behaviou
     shown = (large,) if small is None else (large, small)
     if large.topology:
         if small is None or small.outcome != RAN:
-            return Behaviour(node, (), "nothing that fits was admitted after the pod that does not", shown)
+            return Behaviour(node, (), "no fitting pod was admitted after the one that does not fit", shown)
         return Behaviour(node, (shared.SINGLE,), "", shown)
     if small is not None and small.topology and small.fitted:
         return Behaviour(node, ("restricted",), "", shown)
@@ -87,7 +87,7 @@ def behaviour(told: shared.Terms, node: str, tried: Sequence[Trial]) -> Behaviou
 def told_apart(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-005."""
     told = shared.of(evidence, given)
-    required = f"every node behaves as {told.policy}, and as no other policy"
+    required = f"every node behaves as policy {told.policy}, and as no other"
     other = shared.undeclared(told, required)
     if other is not None:
         return other
@@ -114,7 +114,7 @@ def told_apart(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(
             Verdict.INCONCLUSIVE,
             required,
-            text or "no pod that shows a policy was tried",
+            text or "no pod that could show a policy was tried",
             where=shared.where(shown),
             evidence=shared.keys(shown),
         )
@@ -215,12 +215,12 @@ def _view(told: shared.Terms, node: str, tried: Sequence[Trial], said: Said) -> 
     if shows.policies and told.policy not in shows.policies and not blind:
         text = f"it behaves as {shows.told}"
         if kubelet is not None and kubelet.known:
-            text += f", whatever it says ({kubelet.policy})"
+            text += f", although it reports ({kubelet.policy})"
         return dataclasses.replace(
             view, wrong=text, causes=(shared.NOT_RESTARTED if sound else shared.POLICY, shared.NO_TOPOLOGY)
         )
     if scope and scope != told.scope:
-        text = f"a pod was admitted container by container: it behaves as scope {scope}"
+        text = f"a pod was admitted container by container: the kubelet behaves as scope {scope}"
         return dataclasses.replace(view, wrong=text, causes=(shared.SCOPE,))
     shown, lacking = _known(told, kubelet, shows, scope)
     return dataclasses.replace(view, shown=shown, lacking=lacking)
@@ -233,13 +233,13 @@ def _unreported(trials: Iterable[Trial]) -> bool:
 def _known(told: shared.Terms, kubelet: Stated | None, shows: Behaviour, scope: str) -> tuple[str, str]:
     """Return (how a node was shown right, "" where it was not; what is lacking then)."""
     if kubelet is not None and kubelet.known:
-        proven = " and behaves so" if shows.policies == (told.policy,) else ""
+        proven = " and behaves accordingly" if shows.policies == (told.policy,) else ""
         return f"says {kubelet.policy}, {kubelet.scope}{proven}", ""
     lacking = kubelet.denied if kubelet is not None else "its kubelet was not asked"
     if shows.policies != (told.policy,):
         return "", f"{lacking}; {shows.why or 'pods did not show it'}"
     if not scope:
-        return "", f"{lacking}; pods showed the policy, not the scope"
+        return "", f"{lacking}; pods showed the policy but not the scope"
     return f"behaves as {told.policy}, {scope} ({lacking})", ""
 
 

@@ -12,15 +12,16 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.numa import guaranteed_pods, shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
-REQUIRED = "CPUs, memory, GPUs and network functions of a Guaranteed pod lie on one NUMA node"
+REQUIRED = "CPUs, memory, GPUs and network functions of a Guaranteed pod are on one NUMA node"
 
 MEMORY = Cause(
-    "the node's Memory Manager does not bind memory to NUMA nodes, so that a process gets what is free",
+    "the node's Memory Manager does not bind memory to NUMA nodes, so a process gets any free memory",
     "set memoryManagerPolicy: Static with reservedMemory in the KubeletConfiguration, drain the node, delete "
     "/var/lib/kubelet/memory_manager_state and restart the kubelet",
 )
 FUNCTIONS = Cause(
-    "the device plugin of the network functions reports no NUMA node for them, so that they are handed out anyhow",
+    "the device plugin of the network functions reports no NUMA node for them, so they are allocated "
+    "without regard to it",
     "use an SR-IOV or RDMA device plugin that reports topology, with a resource for each kind of function, and let the "
     "pod ask for it in the container that has the GPUs",
 )
@@ -39,7 +40,7 @@ def two_on_the_machine(evidence: Evidence, _given: subjects.Given) -> Presuppose
     most = max((each.machine for each in found), default=0)
     if not most:
         return wording.presupposed(
-            name, held=None, observed="no container told the NUMA nodes of its machine"
+            name, held=None, observed="no container reported the NUMA nodes of its machine"
         )
     return wording.presupposed(
         name,
@@ -55,7 +56,9 @@ def one_numa_node(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge NUMA-004."""
     told = shared.of(evidence, given)
     if not told.declared:
-        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "nothing is declared of NUMA nodes")
+        return wording.finding(
+            Verdict.INCONCLUSIVE, REQUIRED, "the profile declares nothing about NUMA nodes"
+        )
     found = container_locality.parts(evidence)
     mine = {each.pod.uid for each in found}
     tried = [t for t in reading.trials(evidence, given) if t.pod.uid in mine or _cast(given, t)]
@@ -96,7 +99,7 @@ def _apart(each: Parts) -> list[tuple[str, tuple[Cause, ...]]]:
     found: list[tuple[str, tuple[Cause, ...]]] = []
     for name, node in each.told.items():
         found.append(
-            (f"the plugin tells NUMA node {node} of {name}, the machine {each.gpus[name]}", (shared.BUS,))
+            (f"for {name} the plugin reports NUMA node {node}, the machine {each.gpus[name]}", (shared.BUS,))
         )
     gpus = each.gpu_nodes
     for part, nodes in each.nodes.items():
@@ -125,20 +128,18 @@ def _undecided(found: Sequence[Parts], tried: Sequence[Trial], functions: bool) 
         causes = (shared.SHORTAGE, shared.FRAGMENTED)
     silent = [t for t in tried if t.pod.uid not in {each.pod.uid for each in found}]
     if not text and silent:
-        text = f"{shared.listed(silent)} did not tell where its parts lie"
+        text = f"{shared.listed(silent)} did not report the NUMA nodes of its parts"
     if not text:
         unknown = [(each, part) for each in found for part, nodes in each.nodes.items() if nodes is None]
         if unknown:
-            text = "not known on which NUMA node: " + wording.listed(
+            text = "NUMA node not known: " + wording.listed(
                 [f"{part} of {e.pod.name}" for e, part in unknown], 4
             )
             causes = (shared.NO_TOPOLOGY,)
     if not text and functions:
         without = [each for each in found if not each.functions]
         if without:
-            text = (
-                f"{without[0].pod.name} was given no network function that it can see, though one is declared"
-            )
+            text = f"{without[0].pod.name} sees no network function, although one is declared"
             causes = (FUNCTIONS,)
     if not text:
         return None

@@ -13,8 +13,8 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
-    "after a kubelet rejected one member, the others of that attempt end within the bound, and the gang ends or is "
-    "attempted again, no more often than it may be"
+    "after a kubelet rejected one member, the others of that attempt end within the bound, and the gang ends or "
+    "is attempted again, no more often than allowed"
 )
 FINAL = frozenset({"Failed", "Terminated", "Aborted", "Completed", "Complete"})
 """Phases in which a gang's object has ended."""
@@ -22,14 +22,14 @@ DEFAULT_BOUND = 60.0
 """Seconds for the others to end, where none is declared."""
 
 WAITS = Cause(
-    "nothing acts on a member that Failed: the others wait for it at their barrier for ever and hold their GPUs",
+    "nothing acts on a Failed member: the others wait for it at their barrier forever and hold their GPUs",
     "give the Job a policy for it (Volcano: `policies: [{event: PodFailed, action: RestartJob}]` with maxRetry; batch "
     "Job: backoffLimit 0), and a timeout to the rendezvous",
 )
 ENDLESS = Cause(
     "the controller makes rejected members again without counting them",
-    "bound it (maxRetry, backoffLimit); never use a Deployment for such pods: it makes a new one at once, hundreds in "
-    "seconds",
+    "limit the attempts (maxRetry, backoffLimit); never use a Deployment for such pods: it replaces each at "
+    "once, hundreds in seconds",
 )
 
 
@@ -103,7 +103,7 @@ def _one(
         return wording.finding(
             Verdict.FAIL,
             REQUIRED,
-            f"a member of {gang.title} was rejected {tried} times, {allowed} attempts are allowed: {rejected}",
+            f"a member of {gang.title} was rejected {tried} times, but {allowed} attempts are allowed: {rejected}",
             gang,
             violation=True,
             causes=(ENDLESS,),
@@ -159,7 +159,7 @@ def _outcome(gang: Gang, losses: Sequence[_Loss], number: Number) -> Finding:
             evidence=keys,
             numbers=(number,),
         )
-    text = "all was removed"
+    text = "everything was removed"
     if final or again:
         text = f"{gang.title} {f'ended {final}' if final else 'was attempted again'}"
     others = sum(len(loss.others) for loss in losses)
@@ -176,7 +176,7 @@ def _outcome(gang: Gang, losses: Sequence[_Loss], number: Number) -> Finding:
 
 def member_rejected(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether a kubelet rejected a member while others were there: else nobody could be kept waiting."""
-    name = "a kubelet rejected one member beside others"
+    name = "a kubelet rejected one member while others ran"
     named = subjects.cast(evidence, given, "subject")
     losses = [
         loss for gang in named or subjects.everyone(evidence) for loss in _losses(evidence, given, gang)
@@ -191,5 +191,5 @@ def member_rejected(evidence: Evidence, given: subjects.Given) -> Presupposed:
             name, held=False, observed=f"only {chosen[0]} offers enough GPUs: two nodes are needed"
         )
     vain = subjects.timed_out(evidence)
-    text = f"waited in vain: {vain[0]}" if vain else "no member was rejected beside others"
+    text = f"waited in vain: {vain[0]}" if vain else "no member was rejected while others ran"
     return wording.presupposed(name, held=None, observed=text)

@@ -20,25 +20,26 @@ POLICY = Cause(
     "GPU node, drain it and restart its kubelet",
 )
 SCOPE = Cause(
-    "the node's kubelet looks at each container by itself",
+    "the node's kubelet aligns each container separately",
     "set topologyManagerScope: pod in the KubeletConfiguration, drain the node and restart its kubelet",
 )
 NO_TOPOLOGY = Cause(
-    "the device plugin reports no NUMA node for its devices, so that no policy ever acts on them",
-    "look at /sys/bus/pci/devices/ADDRESS/numa_node on the node: -1 (usual in virtual machines without NUMA passed "
-    "through) means none; pass the NUMA topology through, and use a device plugin that reports it",
+    "the device plugin reports no NUMA node for its devices, so no policy ever acts on them",
+    "look at /sys/bus/pci/devices/ADDRESS/numa_node on the node: -1 means none (usual in virtual machines that "
+    "hide NUMA); pass the NUMA topology through, and use a device plugin that reports it",
 )
 ONE_NUMA = Cause(
-    "the machine has one NUMA node, whatever the device plugin reports: the kubelet ignores ids that the machine lacks",
+    "the machine has one NUMA node, whatever the device plugin reports: the kubelet ignores ids that do "
+    "not exist on the machine",
     "compare `lscpu | grep NUMA` on the node with the ids of the devices; switch NUMA on in firmware (NPS) or in the "
     "virtual machine",
 )
 NOT_RESTARTED = Cause(
-    "the kubelet runs with another configuration than it or its exporter says",
-    "restart the kubelet; delete /var/lib/kubelet/cpu_manager_state where it complains of a changed policy",
+    "the kubelet's real configuration differs from what it or its exporter reports",
+    "restart the kubelet; delete /var/lib/kubelet/cpu_manager_state if it complains about a changed policy",
 )
 BUS = Cause(
-    "the device plugin tells another NUMA node of a GPU than the machine",
+    "the device plugin and the machine report different NUMA nodes for a GPU",
     "compare its log with /sys/bus/pci/devices/ADDRESS/numa_node on the node; restart the plugin",
 )
 NO_DEVICES = Cause(
@@ -48,14 +49,14 @@ NO_DEVICES = Cause(
 )
 FRAGMENTED = Cause(
     "free devices are split over NUMA nodes, so that a pod that would fit an empty node is rejected",
-    "ask for GPUs in sizes that divide a NUMA node, and let a scheduler place that knows NUMA nodes",
+    "ask for GPUs in sizes that divide a NUMA node, and use a scheduler that knows NUMA nodes",
 )
 SHORTAGE = Cause(
     "the kubelet has fewer free devices than the scheduler believes",
-    "look for pods that are ending or that were bound past the scheduler, and at the device plugin's log",
+    "look for pods that are terminating or that bypassed the scheduler, and at the device plugin's log",
 )
 NO_ROOM = Cause(
-    "the GPUs of the nodes are in use", "run this area while a GPU node is empty, or drain one for it"
+    "the GPUs of the nodes are in use", "run this area when a GPU node is empty, or drain one for it"
 )
 
 
@@ -112,7 +113,7 @@ def undeclared(told: Terms, required: str, *, single: bool = False) -> Finding |
         single: whether the row is about single-numa-node alone.
     """
     if not told.declared:
-        text = "nothing is declared of NUMA nodes, and no kubelet rejected a pod for topology"
+        text = "the profile declares nothing about NUMA nodes, and no kubelet rejected a pod for topology"
         return wording.finding(Verdict.INCONCLUSIVE, required, text)
     if single and told.policy != SINGLE:
         text = f"the profile declares the policy {told.policy}, under which such a pod may run"
@@ -236,8 +237,9 @@ def why_refused(trial: Trial) -> str:
         said = f" ({' '.join(trial.message.split())[:200]})" if trial.message else ""
         return f"{trial.title} was refused with {trial.reason}{said}"
     if trial.fitted is False:
-        return f"{trial.title} was refused, and only {trial.free} devices were free"
-    return f"{trial.title} was refused, and whether so many devices were free is not known"
+        free = wording.count(trial.free or 0, "device was", "devices were")
+        return f"{trial.title} was refused, but only {free} free"
+    return f"{trial.title} was refused, but it is not known whether enough devices were free"
 
 
 def stated(evidence: Evidence) -> dict[str, tuple[Stated | None, Stated | None]]:
@@ -274,13 +276,13 @@ def two_numa_nodes(evidence: Evidence, given: subjects.Given) -> Presupposed:
         return wording.presupposed(name, held=False, observed=text, causes=(ONE_NUMA,), evidence=keys(apart))
     seen = {node for trial in tried for node in trial.nodes}
     if len(seen) >= TWO:
-        text = f"devices lie on NUMA nodes {', '.join(map(str, sorted(seen)))}"
+        text = f"devices are on NUMA nodes {', '.join(map(str, sorted(seen)))}"
         return wording.presupposed(name, held=True, observed=text)
     share = told.share
     if seen and share is not None and any(len(names) > share for names in _devices(tried).values()):
-        text = f"all devices that were seen lie on NUMA node {next(iter(seen))}"
+        text = f"all devices seen are on NUMA node {next(iter(seen))}"
         return wording.presupposed(name, held=False, observed=text, causes=(ONE_NUMA,))
-    return wording.presupposed(name, held=None, observed="devices of two NUMA nodes were not seen")
+    return wording.presupposed(name, held=None, observed="no devices of two NUMA nodes were seen")
 
 
 def _devices(tried: Iterable[Trial]) -> dict[str, set[str]]:

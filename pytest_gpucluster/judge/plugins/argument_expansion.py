@@ -18,18 +18,18 @@ from pytest_gpucluster.judge.plugins import pytorch_plan, volcano_jobs
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "`$(NAME)` in a container's command and arguments arrives as the value of its variable NAME, for the variables "
-    "that the job plugins give; `$$(NAME)` and unknown names arrive as `$(NAME)`"
+    "`$(NAME)` in a container's command and arguments arrives as the value of NAME, for the variables that the "
+    "job plugins set; `$$(NAME)` and unknown names arrive as `$(NAME)`"
 )
 NOT_EXPANDED = Cause(
-    "what started the container did not expand its arguments: a wrapper or webhook that rewrote the command, or a "
-    "runtime that takes it from elsewhere than the pod's specification",
+    "the container's arguments were not expanded: a wrapper or webhook rewrote the command, or the runtime does "
+    "not take it from the pod's specification",
     "compare `kubectl get pod -o yaml` with /proc/1/cmdline in the container; put the program itself into `command`",
 )
 UNSET = Cause(
     "the container has no such variable (the plugin gives RANK to master and worker tasks only, and nothing to init "
-    "containers), and Kubernetes leaves an unknown name as it is written",
-    "name the tasks as the plugin's --master and --worker say, or set the variable in the task's template",
+    "containers), and Kubernetes leaves an unknown name unchanged",
+    "name the tasks as in the plugin's --master and --worker, or set the variable in the task's template",
 )
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
@@ -117,10 +117,12 @@ def expanded(evidence: Evidence, given: subjects.Given) -> Finding:
             where=wording.places(one.pod for one in asked if one.unset()),
         )  # fmt: skip
     if mute:
-        text = f"process 1 of {wording.listed(mute)} printed no arguments that could be read"
+        text = f"process 1 of {wording.listed(mute)} printed no readable arguments"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=tuple(keys[:8]))
     example = next(word for word in asked[0].words if "$" in word)
-    text = f"{len(asked)} containers got their arguments expanded, as process 1 printed them; such as {example!r}"
+    text = (
+        f"{len(asked)} containers got expanded arguments, as process 1 printed them; for example {example!r}"
+    )
     return wording.finding(
         Verdict.PASS, REQUIRED, text, evidence=tuple(keys[:8]), numbers=(number,),
         where=wording.places(one.pod for one in asked),

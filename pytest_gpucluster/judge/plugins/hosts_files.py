@@ -24,11 +24,11 @@ REQUIRED = (
 )
 NO_SVC = Cause(
     "the svc plugin did not act: it is not on the Job, its ConfigMap is gone, or the container was made without it",
-    "state `svc: []` in the Job's plugins; look at the ConfigMap <job>-svc and at the container's volumeMounts",
+    "add `svc: []` to the Job's plugins; look at the ConfigMap <job>-svc and at the container's volumeMounts",
 )
 NO_ENV = Cause(
-    "the env plugin did not act: it is not on the Job, or the template sets the variable too, after it",
-    "state `env: []` in the Job's plugins, and leave VC_TASK_INDEX and VK_TASK_INDEX out of the templates",
+    "the env plugin did not act: it is not on the Job, or the template also sets the variable, after it",
+    "add `env: []` to the Job's plugins, and leave VC_TASK_INDEX and VK_TASK_INDEX out of the templates",
 )
 
 Wrong = tuple[PodStory, str, Cause]
@@ -106,7 +106,7 @@ def _missing(
     spoke = {one.pod.name for one in seen if one.by_process}
     mute = sorted({one.pod.name for one in seen} - spoke)
     if arranged and mute:
-        return f"process 1 of {wording.listed(mute)} printed no environment that could be read"
+        return f"process 1 of {wording.listed(mute)} printed no readable environment"
     unread = [pod.name for pod in gang.pods if pod.uid not in {p.uid for p, _, _ in files}]
     if "svc" in plugins and unread:
         return f"no hosts file of {wording.listed(unread)} could be read"

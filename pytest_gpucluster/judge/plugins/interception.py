@@ -26,15 +26,15 @@ def causes(
     yield from known
     if policy is None:
         yield Cause(
-            f"a NetworkPolicy (or a firewall between the nodes) does not let members in to the master's port {port}",
-            f"kubectl get networkpolicies; allow TCP {port} between the pods of the Job (the svc plugin makes such a "
-            "policy of its own unless --disable-network-policy is given)",
+            f"a NetworkPolicy (or a firewall between the nodes) does not let members reach the master's port {port}",
+            f"kubectl get networkpolicies; allow TCP {port} between the pods of the Job (the svc plugin makes "
+            "such a policy itself unless --disable-network-policy is given)",
         )
     if mesh is None:
         yield Cause(
             "a service mesh's sidecar takes the connection and expects its own protocol",
             f'switch injection off for training pods (annotation sidecar.istio.io/inject: "false" or the mesh\'s own) '
-            f"or leave port {port} out of it",
+            f"or exclude port {port} from it",
         )
 
 
@@ -50,7 +50,7 @@ def _mesh(evidence: Evidence, pods: list[PodStory], port: str) -> Cause | None:
     return Cause(
         f"a service mesh in namespace {wording.listed(spaces) or 'default'} proxies the traffic of port {port}: {text}",
         f'switch injection off for the training pods (annotation sidecar.istio.io/inject: "false", or the mesh\'s '
-        f"own), or leave port {port} out of it (traffic.sidecar.istio.io/excludeInboundPorts and -OutboundPorts)",
+        f"own), or exclude port {port} from it (traffic.sidecar.istio.io/excludeInboundPorts and -OutboundPorts)",
     )
 
 
@@ -96,9 +96,8 @@ def _policy(evidence: Evidence, member: PodStory | None, master: PodStory | None
     if not isolating:
         return None
     return Cause(
-        f"NetworkPolicy {wording.listed(isolating)} isolates Pod/{master.name} and none lets Pod/{member.name} in "
-        "to port "
-        f"{port}",
+        f"NetworkPolicy {wording.listed(isolating)} isolates Pod/{master.name}, and no policy lets "
+        f"Pod/{member.name} reach port {port}",
         f"add an ingress rule for TCP {port} from the pods of the Job",
     )
 

@@ -13,14 +13,15 @@ from pytest_gpucluster.requirement import Cause, Finding, Verdict
 JOB, TASK, INDEX = "volcano.sh/job-name", "volcano.sh/task-spec", "volcano.sh/task-index"
 REQUIRED = f"every pod carries the labels {JOB}, {TASK} and {INDEX} of its place, and the Job as its controlling owner"
 NOT_SET = Cause(
-    "the Job controller did not set them, or something between it and the API server took them away (a mutating "
+    "the Job controller did not set them, or something between it and the API server removed them (a mutating "
     "webhook, a policy engine)",
     "read `kubectl get pods --show-labels`; list the cluster's mutating webhooks for pods, and the version of "
     "vc-controller-manager (1.5 and later set all three)",
 )
 ORPHAN = Cause(
-    "the pod's owner is not the Job that it says it belongs to: left over from a Job of the same name, or made by hand",
-    "delete it, and give each Job a name of its own",
+    "the pod's owner is not the Job in its labels: the pod is left over from a Job of the same name, or "
+    "was made by hand",
+    "delete it, and give each Job its own name",
 )
 
 
@@ -94,7 +95,7 @@ def _labels(pod: PodStory, obj: fields.Object, job: JobStory) -> list[str]:
     if task is None or (tasks and task not in tasks):
         found.append(_differs(TASK, task, f"one of {wording.listed(sorted(tasks))}"))
     elif not pod.name.startswith(f"{job.name}-{task}-"):
-        found.append(f"{TASK} is {task!r}, its name says another task")
+        found.append(f"{TASK} is {task!r}, but its name belongs to another task")
     if index is None or index != volcano_jobs.index_of(pod.name):
         found.append(_differs(INDEX, index, volcano_jobs.index_of(pod.name)))
     return found

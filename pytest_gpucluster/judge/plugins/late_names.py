@@ -17,9 +17,9 @@ from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 TOO_EARLY = Cause(
-    "the look-up came before the pod behind the name was ready (its image was still being pulled, its probe not yet "
-    "passed): names of a headless Service appear when their pod is ready",
-    "wait for DNS before the launcher starts, or let the Service publish addresses that are not ready",
+    "the look-up came before the pod behind the name was ready (its image was still being pulled, or its probe "
+    "had not passed): names of a headless Service appear when their pod is ready",
+    "wait for DNS before the launcher starts, or make the Service publish addresses that are not ready",
 )
 SPREADS = 3.0
 """Seconds that a DNS server may need to learn what an EndpointSlice says, and a line to be read once it was written."""
@@ -145,12 +145,15 @@ def decide(evidence: Evidence, required: str, dns: Cause) -> Finding | None:
     if late:
         one = late[0]
         since = times[one.name]
-        text = f"{one.name} is published from t={since:.0f} s, and {one.pod} did not know it at t={one.early:.0f} s"
+        text = (
+            f"{one.name} is published from t={since:.0f} s, but {one.pod} could not resolve it at "
+            f"t={one.early:.0f} s"
+        )
         return wording.finding(Verdict.FAIL, required, text, causes=(dns,), evidence=keys, violation=True)
     last = max(t for t in times.values() if t is not None)
     after = list(_went_on(evidence, unknown, last))
     if not after:
-        text = f"{wording.listed(names)} is published from t={last:.0f} s; nobody was seen to look it up after that"
+        text = f"{wording.listed(names)} is published from t={last:.0f} s; no look-up was seen after that"
         return wording.finding(Verdict.INCONCLUSIVE, required, text, causes=(TOO_EARLY,), evidence=keys)
     early = list(dict.fromkeys(one.pod for one in unknown if not one.went_well))
     ended = f"{len(early)} attempts ended before that ({wording.listed(early)}), " if early else ""

@@ -8,8 +8,8 @@ from pytest_gpucluster.judge.plugins import pytorch_plan, volcano_jobs
 from pytest_gpucluster.requirement import Cause, Finding, Verdict
 
 REQUIRED = (
-    f"MASTER_PORT in every regular container, and the declared container port, is the Job's --port, and "
-    f"{pytorch_plan.DEFAULT_PORT} where the Job gives none"
+    "MASTER_PORT in every regular container, and the declared container port, is the Job's --port, or "
+    f"{pytorch_plan.DEFAULT_PORT} if the Job gives none"
 )
 KNOWN = ("master", "worker", "port", "wait-master-enabled", "wait-master-timeout", "wait-master-image")
 """Arguments of the plugin (Volcano v1.14.4); older versions know the first three."""
@@ -47,7 +47,7 @@ def master_port(evidence: Evidence, given: subjects.Given) -> Finding:
         what for asked, what in ((True, "with --port"), (False, "without --port")) if asked not in shown
     ]
     if not shown or (missing and subjects.of(evidence, given).arranged):
-        text = f"no Job {' and none '.join(missing)} whose containers were seen with their environment"
+        text = f"no Job {' and none '.join(missing)} whose containers' environment was seen"
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0][0] if gangs else None, evidence=tuple(keys)
         )
@@ -82,8 +82,8 @@ def _causes(gang: Gang, plan: pytorch_plan.Plan) -> tuple[Cause, ...]:
         if flag not in KNOWN:
             return (
                 Cause(
-                    f"the plugin does not know the argument {argument!r}: it and all that follow are ignored",
-                    "take it out, or put it behind --port",
+                    f"the plugin does not know the argument {argument!r}: it ignores this and all that follow",
+                    "remove it, or put it after --port",
                 ),
             )
     own = Cause(

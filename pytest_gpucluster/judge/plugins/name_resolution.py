@@ -20,10 +20,10 @@ NOT_READY = Cause(
 )
 NO_SVC = Cause(
     "the admission did not add the svc plugin to a Job with the pytorch plugin",
-    "check the mutating webhook for Jobs, or state `svc: []` in the Job's plugins",
+    "check the mutating webhook for Jobs, or add `svc: []` to the Job's plugins",
 )
 DNS = Cause(
-    "the cluster's DNS gives no answer, or another one, for the Job's headless Service",
+    "the cluster's DNS gives no answer, or a wrong one, for the Job's headless Service",
     "look at the Service and its EndpointSlices, and at the DNS pods of the cluster",
 )
 NO_SERVER = Cause(
@@ -31,8 +31,8 @@ NO_SERVER = Cause(
     "look at `kubectl -n kube-system get deployment coredns` and at the EndpointSlices of the Service kube-dns",
 )
 ELSEWHERE = Cause(
-    "the pod asks a resolver that does not know the cluster's names: on the node's network the DNS policy ClusterFirst "
-    "stands for the node's own resolver",
+    "the pod asks a resolver that does not know the cluster's names: on the host network the DNS policy "
+    "ClusterFirst means the node's own resolver",
     "set dnsPolicy: ClusterFirstWithHostNet on pods with hostNetwork, ClusterFirst on all others",
 )
 
@@ -80,7 +80,9 @@ def _judge(evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan) -> Finding:
         if fields.text(pod.last, "spec", "subdomain") != gang.name or not fields.text(pod.last, "spec", "hostname")
     ]  # fmt: skip
     if nameless:
-        text = f"{wording.listed(nameless)} have no hostname and subdomain {gang.name}: no name of their own"
+        text = (
+            f"{wording.listed(nameless)} have no hostname and subdomain {gang.name}, so no name of their own"
+        )
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NO_SVC,), evidence=(service.key,)
         )
@@ -105,7 +107,7 @@ def _lookups(evidence: Evidence, gang: Gang, address: str, service: Line) -> Fin
         got = [str(a) for a in word.data.get("addresses") or ()]
         name = str(word.data.get("name") or "")
         if name and name.rstrip(".") != address and not name.startswith(f"{address}."):
-            bad.append(f"{pod.name} looked up {name}, not {address}")
+            bad.append(f"{pod.name} looked up {name} instead of {address}")
         elif not_found(word) and resolvers.elsewhere(pod):
             unread.append(pod.name)
         elif not_found(word):

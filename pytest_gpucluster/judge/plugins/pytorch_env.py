@@ -13,8 +13,8 @@ ENV = (
     "RANK, with the documented values"
 )
 CONTROL = (
-    "without the pytorch plugin, or with a wrong master name, nothing is injected; with a wrong worker name MASTER_* "
-    "are there, WORLD_SIZE counts masters only and workers have no RANK"
+    "without the pytorch plugin, or with a wrong master name, nothing is injected; with a wrong worker name "
+    "MASTER_* are set, but WORLD_SIZE counts masters only and workers have no RANK"
 )
 
 NO_PLUGIN = Cause(
@@ -26,7 +26,7 @@ NO_PLUGIN = Cause(
 def _no_master(plan: pytorch_plan.Plan, tasks: str) -> Cause:
     return Cause(
         f"no task is called {plan.master!r}, the plugin's master (tasks: {tasks}): it injects nothing",
-        "name the task as `--master` says, or give the plugin the task's name with `--master=`",
+        "name the task as in `--master`, or give the plugin the task's name with `--master=`",
     )
 
 
@@ -34,7 +34,7 @@ def _no_worker(plan: pytorch_plan.Plan, tasks: str) -> Cause:
     return Cause(
         f"no task is called {plan.worker!r}, the plugin's worker (tasks: {tasks}): the master forms "
         "a world of one and the workers have no RANK",
-        "name the task as `--worker` says, or give the plugin the task's name with `--worker=`",
+        "name the task as in `--worker`, or give the plugin the task's name with `--worker=`",
     )
 
 
@@ -73,7 +73,7 @@ def _no_pytorch(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(
             Verdict.FAIL,
             ENV,
-            f"{named[0].title} carries no pytorch plugin any more",
+            f"{named[0].title} no longer has the pytorch plugin",
             named[0],
             causes=(NO_PLUGIN,),
         )
@@ -120,7 +120,7 @@ def _env_of(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch
     needed = subjects.of(evidence, given).arranged or bool(payload_lines.words(evidence).words)
     mute = [pod.name for pod in gang.pods if pod.uid not in printed]
     if needed and mute:
-        text = f"process 1 of {wording.listed(mute)} printed no environment that could be read"
+        text = f"process 1 of {wording.listed(mute)} printed no readable environment"
         return wording.finding(Verdict.INCONCLUSIVE, ENV, text, gang)
     how = "as process 1 printed it" if needed else "in the pod specification (no log in the evidence)"
     text = (
@@ -205,7 +205,7 @@ def _not_shown(evidence: Evidence, role: str, gang: Gang) -> str:
         injected = [f"{one.pod.name} has {name}" for one in seen for name in names_ if name in one.env]
         return wording.listed(injected, 3)
     if plan is None:
-        return f"{gang.name} carries no pytorch plugin"
+        return f"{gang.name} has no pytorch plugin"
     for one in seen:
         absent = [name for name in pytorch_plan.SHARED if name not in one.env]
         if absent:

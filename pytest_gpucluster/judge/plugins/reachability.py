@@ -20,12 +20,13 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 REQUIRED = "every member opens a TCP connection to the master's address and port"
 
 NOBODY = Cause(
-    "nobody listens at the port: the master has not come so far, has ended, or listens on loopback or another port",
-    "read the master's log; let it listen on the pod's address at MASTER_PORT",
+    "nothing listens at the port: the master has not started to listen, has ended, or listens on loopback "
+    "or another port",
+    "read the master's log; make it listen on the pod's address at MASTER_PORT",
 )
 UNRESOLVED = Cause(
-    "the master's name did not resolve, so that no connection could be tried",
-    "look at the rows about names first (PLG-003): the Job's headless Service and the cluster's DNS",
+    "the master's name did not resolve, so no connection could be tried",
+    "see the row about names first (PLG-003): the Job's headless Service and the cluster's DNS",
 )
 
 _KINDS = (
@@ -174,13 +175,13 @@ def _missed(evidence: Evidence, gang: Gang | None, tried: list[Attempt]) -> Find
         )
     if not tried:
         return wording.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, "no member's try of the master's port was recorded", gang
+            Verdict.INCONCLUSIVE, REQUIRED, "no member's attempt on the master's port was recorded", gang
         )
     masters = {one.master.uid for one in tried if one.master is not None}
     seen = {one.pod.uid for one in tried if one.pod is not None}
     mute = [pod.name for pod in (gang.pods if gang else ()) if pod.uid not in seen | masters]
     if mute:
-        text = f"no try of {wording.listed(mute)} could be read"
+        text = f"no attempt of {wording.listed(mute)} could be read"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     return None
 

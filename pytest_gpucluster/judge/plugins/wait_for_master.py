@@ -17,7 +17,7 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 HELD = "a worker's own containers start only after the master has begun to listen: the init container waits for it"
 BOUNDED = (
-    "where the master never listens the init container fails after its time-out, not long before or after it, and its "
+    "if the master never listens, the init container fails at its time-out, not long before or after, and its "
     "log names the master"
 )
 INIT = "wait-for-master"
@@ -30,26 +30,26 @@ CLOCKS = 0.5
 """Seconds by which the clocks of two nodes may differ."""
 
 NO_INIT = Cause(
-    "the workers have no such init container: Volcano before 1.14 does not know the argument, and an argument that the "
-    "plugin does not know makes it ignore all that follow",
+    "the workers have no such init container: Volcano before 1.14 does not know the argument, and the plugin "
+    "ignores everything after an unknown argument",
     "check the version of vc-controller-manager, and the order and spelling of the plugin's arguments",
 )
 LETS_GO = Cause(
-    "something answered in the master's place: a service mesh's sidecar accepts connections for ports on which nobody "
-    "listens",
-    "leave the port out of the mesh, or switch injection off for the Job's pods",
+    "something answered for the master: a service mesh's sidecar accepts connections even if nothing listens on "
+    "the port",
+    "exclude the port from the mesh, or switch injection off for the Job's pods",
 )
 NOT_COUNTED = Cause(
-    "the script counts its pauses only: where packets are dropped each try lasts as long as TCP's own limit",
-    "open the port (NetworkPolicy, firewall); do not rely on the time-out where packets are dropped",
+    "the script counts only its pauses: if packets are dropped, each try lasts as long as TCP's own limit",
+    "open the port (NetworkPolicy, firewall); do not rely on the time-out if packets are dropped",
 )
 HOLDS_ON = Cause(
-    "the init container does not notice that the master answers, or the node is slow to start what comes after it",
+    "the init container does not notice that the master answers, or the node is slow to start the next container",
     "read the log of the init container, and the worker's events (`kubectl describe pod`)",
 )
 SILENT_LOG = Cause(
-    "the init container's image has another shell or script, which does not say for whom it waits",
-    "use an image with sh, nc and sleep (--wait-master-image), as the default busybox:1.36.1",
+    "the init container's image has another shell or script, which does not name the host it waits for",
+    "use an image with sh, nc and sleep (--wait-master-image), such as the default busybox:1.36.1",
 )
 
 
@@ -164,7 +164,7 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch_p
         return _stuck(evidence, gang, plan, stuck, listens)
     late = [w for w in waits if w.began is None or w.began > listens.t]
     if late:
-        text = f"{late[0].pod.name} began to wait after the master listened: there was nothing to wait for"
+        text = f"{late[0].pod.name} began to wait after the master listened, so it did not have to wait"
         return wording.finding(Verdict.INCONCLUSIVE, HELD, text, gang, evidence=keys)
     longest = max((w.ended or listens.t) - (w.began or listens.t) for w in waits)
     after = min((w.main or listens.t) - listens.t for w in waits)
@@ -177,7 +177,7 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytorch_p
         )
     number = Number("time held back", round(longest, 3), "s", origin="init container, by receipt")
     text = (
-        f"{len(waits)} workers were held back for {longest:.1f} s at most, and started {after:.1f} s at least after "
+        f"{len(waits)} workers waited for {longest:.1f} s at most and started {after:.1f} s at least after "
         f"{plan.address}:{plan.port} listened"
     )
     return wording.finding(Verdict.PASS, HELD, text, gang, evidence=keys, numbers=(number,))
@@ -242,7 +242,7 @@ def _gives_up(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytor
     if listens is not None or not waits:
         text = f"the master of {gang.title} listens" if listens else f"no worker of {gang.title} was seen"
         return wording.finding(
-            Verdict.INCONCLUSIVE, BOUNDED, f"{text}: nothing to give up", gang, evidence=keys
+            Verdict.INCONCLUSIVE, BOUNDED, f"{text}: no worker had to give up", gang, evidence=keys
         )
     bad = [
         (wait, *found) for wait in waits if (found := _fault(evidence, given, gang, plan, wait)) is not None
@@ -263,16 +263,19 @@ def _gives_up(evidence: Evidence, given: subjects.Given, gang: Gang, plan: pytor
     open_ = [w.pod.name for w in waits if w.code is None]
     unread = [w.pod.name for w in waits if w.code is not None and not _log(evidence, w.pod)]
     if let_go:
-        text = f"{wording.listed(let_go)} was let go (exit 0): nothing to give up"
+        text = f"{wording.listed(let_go)} went on (exit 0): no worker had to give up"
         return wording.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys)
     unbegun = [w.pod.name for w in waits if w.began is None]
     if open_ or unread:
         text = (
-            f"{INIT} of {wording.listed(unbegun)} never ran: {waits[0].pod.blocked() or 'its kubelet does not say why'}"
+            f"{INIT} of {wording.listed(unbegun)} never ran: {waits[0].pod.blocked() or 'its kubelet gives no reason'}"
             if unbegun
             else f"{wording.listed(open_)} still waits when the evidence ends"
             if open_
-            else f"the log of {INIT} in {wording.listed(unread)} was not read: whether it names the master is not known"
+            else (
+                f"the log of {INIT} in {wording.listed(unread)} was not read, so it is not known whether it "
+                "names the master"
+            )
         )
         return wording.finding(Verdict.INCONCLUSIVE, BOUNDED, text, gang, evidence=keys, numbers=(number,))
     said = _log(evidence, waits[0].pod)[-1]
@@ -290,7 +293,7 @@ def _fault(
     name = wait.pod.name
     if wait.code == 0:
         told = _silent(evidence, gang, plan)
-        return (f"{name} was let go (exit 0) although the master never listened", LETS_GO) if told else None
+        return (f"{name} went on (exit 0) although the master never listened", LETS_GO) if told else None
     end = evidence.end if wait.ended is None else wait.ended
     lasted = end - wait.began if wait.began is not None else 0.0
     if lasted > limit + LATE + grain:
@@ -300,7 +303,7 @@ def _fault(
         return f"{name} gave up after {lasted:.1f} s, the time-out is {limit} s", SILENT_LOG
     log = _log(evidence, wait.pod)
     if wait.code is not None and log and not any(plan.address in line for line in log):
-        return f"{name} gave up and does not say for whom it waited: {log[-1]!r}", SILENT_LOG
+        return f"{name} gave up without naming the host it waited for: {log[-1]!r}", SILENT_LOG
     return None
 
 

@@ -11,8 +11,8 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
 REQUIRED = (
-    "every invalid Job is refused at admission (the gang scheduler's webhook or the schema) for what is wrong with it, "
-    "nothing is created of it, and with the one wrong thing right it is accepted"
+    "every invalid Job is refused at admission (the gang scheduler's webhook or the schema) for its fault, "
+    "nothing is created from it, and with that one fault corrected it is accepted"
 )
 
 INVALID = (
@@ -67,7 +67,7 @@ def invalid_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
 
     foreign = [why for a in tried.values() if (why := attribution.misattributed(a, schema=True))]
     if foreign:
-        return inconclusive(f"not refused as they must be: {'; '.join(foreign[:4])}", attribution.FOREIGN)
+        return inconclusive(f"not refused as required: {'; '.join(foreign[:4])}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in answers]
     if missing:
         return inconclusive(f"no answer recorded for {wording.listed(missing)}")
@@ -83,8 +83,7 @@ def invalid_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
         Verdict.PASS,
         REQUIRED,
         f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {wording.listed(by)}, accepted with "
-        "the one "
-        "wrong thing right; nothing was created",
+        "the one fault corrected; nothing was created",
         where=tuple(f"{a.case}: HTTP {a.code} by {a.component}" for a in tried.values()),
         evidence=keys,
         refusal=Refusal(
@@ -122,7 +121,7 @@ def unwatched(evidence: Evidence, given: subjects.Given, refused: Iterable[Answe
         gaps = evidence.gaps(kind, begin, end)
         if gaps:
             when = f"from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s"
-            return f"that nothing was created was not seen: {kind} was not watched {when}"
+            return f"it is not known whether anything was created: {kind} was not watched {when}"
     return ""
 
 
@@ -148,7 +147,7 @@ def violated(
 ) -> Finding:
     """Return the violation: Jobs that had to be refused were accepted, or exist although they were refused."""
     parts = [f"{a.case} was accepted (HTTP {a.code})" for a in accepted]
-    parts += [f"{case} was refused, yet {line.kind}/{line.name} exists" for case, line in made.items()]
+    parts += [f"{case} was refused, but {line.kind}/{line.name} exists" for case, line in made.items()]
     return wording.finding(
         Verdict.FAIL,
         required,

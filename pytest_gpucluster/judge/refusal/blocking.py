@@ -14,28 +14,28 @@ from pytest_gpucluster.judge.refusal import refusals
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 HARMLESS = (
-    "while a gang is refused at enqueue, a fitting Job of its own queue and one of another queue start, and nobody "
-    "loses a place to it"
+    "while a gang is refused at enqueue, a fitting Job of its own queue and one of another queue start, and no "
+    "pod loses its place to it"
 )
 BLOCKS = (
-    "control: a gang that was enqueued and cannot be placed keeps a fitting gang of another queue from starting; it "
-    "starts once the enqueued one is gone"
+    "control: an enqueued gang that cannot be placed keeps a fitting gang of another queue from starting; that "
+    "gang starts once the enqueued one is gone"
 )
 
 RESERVES = Cause(
-    "what was refused still counts as promised: the scheduler's gates at enqueue reserve room for it",
+    "the refused gang still counts as promised: the scheduler's gates at enqueue reserve room for it",
     "look at the queue's reservation (kubectl get queue QUEUE -o yaml: status) and at the plugins overcommit and "
     "proportion of volcano-scheduler.conf; update the scheduler",
 )
 PREEMPTS = Cause(
-    "an action of the scheduler (preempt, reclaim) takes places for a gang that it does not enqueue",
+    "an action of the scheduler (preempt, reclaim) takes places for a gang that is not enqueued",
     "look for preempt and reclaim in the actions of volcano-scheduler.conf, and at the Evict events of the pods",
 )
 OVERCOMMIT = Cause(
     "the gang passed the gates at enqueue, and overcommit keeps its whole request reserved (of 1.2 x the cluster's "
-    "total) for as long as it exists, though no node can take it",
-    "delete the gang that cannot be placed or let it ask for what a node has (kubectl get podgroups -A: Inqueue for "
-    "long); hold each queue to a capability; the plugin sla with a waiting time does not free it",
+    "total) for as long as it exists, although no node can hold it",
+    "delete the gang that cannot be placed (kubectl get podgroups -A: Inqueue for long), or make it ask for what "
+    "a node has; give each queue a capability; the plugin sla with a waiting time does not free it",
 )
 
 
@@ -86,7 +86,7 @@ def refused_harms_nobody(evidence: Evidence, given: subjects.Given) -> Finding:
     findings = [_harms(evidence, given, one, arranged=named is not None) for one in waits]
     if findings:
         return wording.telling(findings)
-    text = f"no gang was refused at enqueue ({gangs[0].title}), so nobody could be harmed by one"
+    text = f"no gang was refused at enqueue ({gangs[0].title}), so no pod could be harmed by one"
     return wording.finding(Verdict.INCONCLUSIVE, HARMLESS, text, gangs[0])
 
 
@@ -120,7 +120,9 @@ def _harms(evidence: Evidence, given: subjects.Given, one: _Waits, *, arranged: 
         None,
     )
     if stuck is not None:
-        more = f"; {stuck.name} was enqueued and had no place meanwhile: what is blocked is blocked by that (REF-007)"
+        more = (
+            f"; {stuck.name} was enqueued and had no place meanwhile: it is what blocks the others (REF-007)"
+        )
         return found(Verdict.INCONCLUSIVE, more, OVERCOMMIT)
     started = {
         gang.uid: t
@@ -159,7 +161,7 @@ def _harms(evidence: Evidence, given: subjects.Given, one: _Waits, *, arranged: 
     number = Number(
         "places kept beside it", kept, "s", limits.window, "three scheduler periods or the window"
     )
-    return found(Verdict.PASS, f"{more}; nobody lost a place", numbers=(number,))
+    return found(Verdict.PASS, f"{more}; no pod lost its place", numbers=(number,))
 
 
 def _overlaps(evidence: Evidence, gang: Gang, one: _Waits) -> bool:

@@ -9,8 +9,8 @@ from pytest_gpucluster.judge.refusal import admission, refusals
 from pytest_gpucluster.requirement import Cause, Finding, Refusal, Verdict
 
 REQUIRED = (
-    "a Job for a queue that does not exist, or that is closed, is refused at admission by the gang scheduler's webhook "
-    "for its queue and nothing is created; the same Job runs on that queue while it is open"
+    "a Job for a queue that does not exist, or that is closed, is refused at admission by the gang scheduler's "
+    "webhook because of its queue, and nothing is created; the same Job runs on that queue while it is open"
 )
 UNKNOWN, CLOSED = "unknown-queue", "closed-queue"
 CASES = (UNKNOWN, CLOSED)
@@ -18,8 +18,8 @@ OPEN = "Open"
 SHUT = ("Closing", "Closed")
 
 ACCEPTED = Cause(
-    "the validating admission for Jobs is absent or does not look at the queue; such a Job then waits for ever "
-    "without a word, since no scheduler enqueues it",
+    "the validating admission for Jobs is absent or ignores the queue; such a Job then waits forever without a "
+    "message, since no scheduler enqueues it",
     "install the admission (vc-webhook-manager) and check `kubectl get validatingwebhookconfigurations`: rule for "
     "jobs of batch.volcano.sh, failurePolicy Fail",
 )
@@ -61,7 +61,7 @@ def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
 
     foreign = [why for one in answers.values() if (why := attribution.misattributed(one, schema=False))]
     if foreign:
-        return inconclusive(f"not refused as it must be: {foreign[0]}", attribution.FOREIGN)
+        return inconclusive(f"not refused as required: {foreign[0]}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in tried]
     if missing:
         return inconclusive(f"not tried: {wording.listed(missing)}")

@@ -11,24 +11,24 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "queues that both want more hold the resource by their weights, one gang's size tolerated; what one borrowed while "
-    "the other wanted nothing is given back"
+    "two queues that both want more share the resource by their weights, within one gang's size; what one "
+    "borrowed while the other wanted nothing is given back"
 )
 
 NOT_GIVEN_BACK = Cause(
-    "nothing gives back what was borrowed: the action reclaim is missing or finds nobody that it may take",
-    "put reclaim into `actions` of volcano-scheduler.conf, leave `reclaimable` of the borrowing queue true, and let "
-    "its gangs have something above minAvailable: the gang plugin lets nothing else be taken",
+    "borrowed resources are not given back: the action reclaim is missing or finds no pod that it may take",
+    "put reclaim into `actions` of volcano-scheduler.conf, leave `reclaimable` of the borrowing queue true, and "
+    "give its gangs members above minAvailable: the gang plugin lets only these be taken",
 )
 REFUSED = Cause(
-    "the gangs of the queue that is short are refused at enqueue: overcommit lets a fifth more than the cluster be "
-    "promised, counting all that is held",
-    "keep gangs of a queue that lends below a fifth of the cluster, or raise overcommit-factor in "
+    "the gangs of the queue that is short are refused at enqueue: overcommit allows promises of 1.2 x the "
+    "cluster, counting everything that is held",
+    "keep the gangs of a lending queue below a fifth of the cluster, or raise overcommit-factor in "
     "volcano-scheduler.conf",
 )
 NO_WEIGHTS = Cause(
     "the scheduler does not share by weight",
-    "keep the proportion plugin in volcano-scheduler.conf (where capacity replaces it, spec.deserved of the queues "
+    "keep the proportion plugin in volcano-scheduler.conf (if capacity replaces it, spec.deserved of the queues "
     "counts)",
 )
 
@@ -92,7 +92,7 @@ def shares_by_weight(evidence: Evidence, given: subjects.Given) -> Finding:
     if len({one.weight for one in contest.tenants}) < 2:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"{_held(contest)}; the weights are equal")
     if borrower is None:
-        text = f"{_held(contest)}; nothing was borrowed before, so that nothing had to be given back"
+        text = f"{_held(contest)}; nothing was borrowed before, so nothing had to be given back"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)
     lender, most, since = borrower
     number = Number(

@@ -13,21 +13,21 @@ from pytest_gpucluster.judge.gang.all_or_nothing import EPSILON
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "a Job that no scheduler looks at (PodGroup without phase, or pods Pending without a word about them) is not taken "
-    "for a refused one: nothing is bound, nobody refuses it, and the cause is named"
+    "a Job that no scheduler handles (its PodGroup has no phase, or its pods are Pending without a message) does "
+    "not count as refused: nothing is bound, nothing refuses it, and the cause is named"
 )
 SPOKEN = frozenset({"FailedScheduling", "Scheduled", "Unschedulable"})
 """Reasons of events by which a scheduler shows that it looked at a pod."""
 
 ANY_NAME = Cause(
-    "some scheduler takes pods whatever schedulerName they carry",
-    "let each scheduler serve its own name only (--scheduler-name of vc-scheduler; profiles of kube-scheduler)",
+    "some scheduler takes pods with any schedulerName",
+    "make each scheduler serve its own name only (--scheduler-name of vc-scheduler; profiles of kube-scheduler)",
 )
 
 
 STOPPED = Cause(
-    "the scheduler of that name was seen to act on other pods, and says nothing about these: it stopped or hangs",
-    "check that the scheduler runs and goes on (kubectl -n volcano-system get pods: restarts; its log)",
+    "the scheduler of that name acted on other pods but says nothing about these: it stopped or hangs",
+    "check that the scheduler runs and makes progress (kubectl -n volcano-system get pods: restarts; its log)",
 )
 
 
@@ -85,7 +85,7 @@ def _group_unseen(evidence: Evidence, given: subjects.Given, gen: Generation) ->
         text += f"; then it became {group.phases[0][1]}"
     floor = subjects.of(evidence, given).silent
     return Silence(
-        text, seconds, min(floor, seconds), "no phase by then: scheduler silent", (wording.SCHEDULER_SILENT,),
+        text, seconds, min(floor, seconds), "no phase so far: the scheduler is silent", (wording.SCHEDULER_SILENT,),
         (group.key,)
     )  # fmt: skip
 
@@ -185,7 +185,7 @@ def _looked_at_in(evidence: Evidence, gang: Gang, gen: Generation) -> Finding | 
     if gen.most_held:
         by = sorted({said.reporter for _, said in spoken if said.reporter})
         text = (
-            f"{gang.title} names schedulerName {name}, which nobody serves, yet "
+            f"{gang.title} names schedulerName {name}, which no scheduler serves, but "
             f"{wording.part(gen.most_held, gang.minimum)} members were bound"
             + (f" by {wording.listed(by)}" if by else "")
         )
@@ -194,7 +194,10 @@ def _looked_at_in(evidence: Evidence, gang: Gang, gen: Generation) -> Finding | 
         said = spoken[0][1] if spoken else None
         waiting = next((pod.waiting[0] for pod in gen.members if pod.waiting), None)
         reason = said.reason if said else waiting.reason if waiting else ""
-        text = f"{gang.title} names schedulerName {name}, which nobody serves, yet it is reported as refused ({reason})"
+        text = (
+            f"{gang.title} names schedulerName {name}, which no scheduler serves, but it is reported as refused "
+            f"({reason})"
+        )
         keys = keys or ((waiting.key,) if waiting else ())
     else:
         return None
@@ -227,17 +230,17 @@ def _told_apart(
     if mute is not None and last is not None and last.group is not None and last.group.phases:
         by = phased_by(evidence, last)
         more = (
-            f"; nor did any scheduler look at the pods of {mute.name}, which name {mute.scheduler}, though its "
-            f"PodGroup was given a phase{f': {by} speaks of it' if by else ''}"
+            f"; no scheduler handled the pods of {mute.name} either, which name {mute.scheduler}, although its "
+            f"PodGroup got a phase{f': {by} reports about it' if by else ''}"
         )
         return found(Verdict.INCONCLUSIVE, more, (nobody_serves(mute.scheduler),))
     if mute is not None:
         more = (
-            f"; nor did the scheduler look at {mute.name}, which names {mute.scheduler}: "
+            f"; the scheduler did not handle {mute.name} either, which names {mute.scheduler}: "
             f"{wording.SCHEDULER_SILENT.text}"
         )
         return found(Verdict.PASS, more, (wording.SCHEDULER_SILENT,))
-    more = "; whether the gang scheduler runs was not seen: no control was placed"
+    more = "; no control was placed that shows whether the gang scheduler runs"
     return found(Verdict.INCONCLUSIVE, more, silence.causes)
 
 
@@ -248,9 +251,12 @@ def _not_shown(evidence: Evidence, gang: Gang, *, arranged: bool) -> Finding:
         said = reading.enqueue[0]
         text = f"{gang.title} was refused at enqueue before it had pods ({said.message}): that is a refusal"
     elif arranged and gen.group is None and not gen.members:
-        text = f"{gang.title} got neither a PodGroup nor pods: the controllers did not act, so no scheduler was asked"
+        text = (
+            f"{gang.title} got neither a PodGroup nor pods: the controllers did not act, so no scheduler had "
+            "anything to place"
+        )
     elif arranged:
-        text = f"{gang.title}: whether a scheduler looked at it was not watched for the whole window"
+        text = f"{gang.title}: it was not watched for the whole window, so a scheduler may have handled it"
     else:
-        text = "every gang was looked at by a scheduler, or was not watched for long enough"
+        text = "every gang was handled by a scheduler, or was not watched for long enough"
     return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)

@@ -87,14 +87,14 @@ def _not_refused(evidence: Evidence, given: subjects.Given, gangs: tuple[Gang, .
             return wording.finding(
                 Verdict.INCONCLUSIVE,
                 REQUIRED,
-                f"{gang.title} is Pending, but its PodGroup had no phase for {reading.unseen:.1f} s: the scheduler did "
-                "not look at it, which is no refusal",
+                f"{gang.title} is Pending, but its PodGroup had no phase for {reading.unseen:.1f} s: the "
+                "scheduler did not handle it, which is not a refusal",
                 gang,
                 causes=(wording.SCHEDULER_SILENT,),
             )
     whole = [gang.name for gang in gangs if gang.whole is not None]
     if whole:
-        text = f"no gang was refused for good: {wording.listed(whole, 4)} became whole"
+        text = f"no gang stayed refused: {wording.listed(whole, 4)} became whole"
     else:
         text = f"{wording.listed([gang.name for gang in gangs], 4)}: no scheduler gave a reason"
     return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gangs[0])

@@ -12,27 +12,28 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang import all_or_nothing
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
-REQUIRED = "a gang that is preempted or reclaimed keeps minAvailable members, or loses all"
+REQUIRED = "a gang that is preempted or reclaimed keeps minAvailable members, or loses all members"
 
 NO_VOTE = Cause(
     "the gang plugin has no say in preemption: `enablePreemptable: false`, as shipped",
-    "take that line out of the gang plugin's entry in volcano-scheduler.conf (kubectl -n volcano-system edit configmap "
-    'volcano-scheduler-configmap), or mark what must stay with the annotation volcano.sh/preemptable: "false"',
+    "remove that line from the gang plugin's entry in volcano-scheduler.conf (kubectl -n volcano-system edit "
+    "configmap volcano-scheduler-configmap), or mark pods that must stay with the annotation volcano.sh/preemptable: "
+    '"false"',
 )
 OVERRULED = Cause(
-    "the gang plugin is overruled: a tier in which it spares everybody is passed over, and proportion in a later tier "
-    "gives the members away (Volcano v1.14)",
+    "the gang plugin is overruled: if it spares every pod in its tier, that tier is skipped, and proportion in a "
+    "later tier gives the members away (Volcano v1.14)",
     "put gang and proportion into one tier of volcano-scheduler.conf, or set `reclaimable: false` on the queue",
 )
 FORGOTTEN = Cause(
-    "the gang plugin is not listened to: where it and a plugin before it agree on nobody, the next plugin of their "
-    "tier, conformance as shipped, decides as if it were the first (Volcano v1.14)",
+    "the gang plugin is ignored: if it and a plugin before it agree on no pod, the next plugin of their tier (by "
+    "default conformance) decides as if it were the first (Volcano v1.14)",
     "list gang after conformance and priority in its tier of volcano-scheduler.conf",
 )
 REFUSED_BEFORE = Cause(
-    "whoever was to be let in was refused at enqueue, before preemption is considered: proportion counts what the "
-    "queue's gangs hold less what they have above minAvailable, overcommit a fifth more than the cluster",
-    "let the gang that gives way have that much above minAvailable (spec.minAvailable below its replicas)",
+    "the gang that needed the room was refused at enqueue, before preemption is considered: proportion counts "
+    "what the queue's gangs hold up to minAvailable, and overcommit allows 1.2 x the cluster",
+    "give the gang that yields that many members above minAvailable (spec.minAvailable below its replicas)",
 )
 
 
@@ -76,7 +77,7 @@ def whole_or_surplus(evidence: Evidence, given: subjects.Given) -> Finding:
         return _halved(evidence, given, settled, max(bad, key=lambda left: left.seconds))
     unsure = next((left for left in found if left.open or left.gap), None)
     if unsure is not None:
-        why = "pods were not watched then" if unsure.gap else "the evidence ends before that can be told"
+        why = "pods were not watched then" if unsure.gap else "the evidence ends too early to decide"
         text = f"{_short(unsure)}; {why}"
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, unsure.gang, evidence=_keys(unsure.taken)
@@ -145,7 +146,7 @@ def _kept(
     expired = subjects.timed_out(evidence)
     if tempted is None:
         if expired is not None and limits.arranged:
-            text = f"{text}; the wait for {expired[0]} ended in vain, so that nobody asked for more"
+            text = f"{text}; the wait for {expired[0]} ended in vain, so no gang asked for more"
             return wording.finding(
                 Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=(*_keys(seen), expired[1])
             )
@@ -157,17 +158,17 @@ def _kept(
                 continue
             seconds = all_or_nothing.watched(evidence, held)
             if seconds >= limits.window - all_or_nothing.EPSILON:
-                text = f"{text}; {gang.name} wanted more for {seconds:.1f} s and got none"
+                text = f"{text}; {gang.name} wanted more for {seconds:.1f} s but got none"
                 keys = (*_keys(seen), *(said.key for said in held.reasons[:1]))
                 return wording.finding(Verdict.PASS, REQUIRED, text, seen[0].gang, evidence=keys)
-    text = f"{text}; that nothing is taken below minAvailable was not tried: nobody waited for it at the gang gate"
+    text = f"{text}; no gang waited at the gang gate, so taking below minAvailable was not tried"
     return wording.finding(
         Verdict.INCONCLUSIVE, REQUIRED, text, seen[0].gang, evidence=_keys(seen), causes=(REFUSED_BEFORE,)
     )
 
 
 def _nobody(evidence: Evidence) -> Finding:
-    text = "nobody was preempted or reclaimed"
+    text = "no pod was preempted or reclaimed"
     expired = subjects.timed_out(evidence)
     if expired is not None:
         return wording.finding(

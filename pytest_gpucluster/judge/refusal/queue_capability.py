@@ -23,17 +23,17 @@ REQUIRED = (
 QUEUE_NAME = "volcano.sh/queue-name"
 
 IGNORED = Cause(
-    "the scheduler does not hold the queue to its capability",
+    "the scheduler does not enforce the queue's capability",
     "put the plugin proportion (or capacity) into volcano-scheduler.conf, and check that the Job names the queue "
     "(spec.queue) and the capability the resource (kubectl get queue QUEUE -o yaml)",
 )
 QUOTA = Cause(
-    "the namespace's ResourceQuota also counts pods that only wait, so it ends before the queue does",
+    "the namespace's ResourceQuota also counts waiting pods, so it is used up before the queue is",
     "make the ResourceQuota of the namespace larger than the queue's capability plus what may wait",
 )
 UNLIKE = Cause(
-    "the refusal speaks of the cluster's total (overcommit), not of the queue's share",
-    "repeat when the cluster is emptier, or ask for less than 1.2 x the total less what is in use",
+    "the refusal names the cluster's total (overcommit), not the queue's share",
+    "repeat when the cluster is emptier, or ask for less than 1.2 x the total minus what is in use",
 )
 
 
@@ -79,13 +79,13 @@ def _judge(evidence: Evidence, given: subjects.Given, gang: Gang, excess: refusa
     total = _total(evidence, given, excess.resource)
     other = ""
     if total is not None and excess.asked > total:
-        other = f"{excess.text}, and the cluster has {total}: which of the two refused it cannot be told"
+        other = f"{excess.text}, and the cluster has {total}: it is not known which of the two refused it"
     finding = refusals.decide(evidence, given, one, REQUIRED, other)
     spoken = {schedulers.limit_of_enqueue(said.message) for said in one.said}
     if finding.verdict is Verdict.PASS and spoken == {schedulers.OF_CLUSTER}:
         return dataclasses.replace(
             finding, verdict=Verdict.INCONCLUSIVE, causes=(UNLIKE,),
-            observed=f"{finding.observed}; no reason spoke of the queue's share",
+            observed=f"{finding.observed}; no reason named the queue's share",
         )  # fmt: skip
     limit = Number(
         "asked for", float(excess.asked), excess.resource, float(excess.limit), "capability of the queue"
@@ -202,7 +202,7 @@ def _kept_full(evidence: Evidence, given: subjects.Given) -> list[Finding]:
         )
         quotas = _stopped_by_quota(evidence)
         if quotas:
-            text += f"; further pods were not even made: stopped by ResourceQuota {wording.listed(quotas, 4)}"
+            text += f"; further pods were not created: stopped by ResourceQuota {wording.listed(quotas, 4)}"
         number = Number(
             "held by the queue", float(full.held), full.resource, float(full.limit), "capability of the queue"
         )
@@ -294,5 +294,5 @@ def _not_looked_at(evidence: Evidence, given: subjects.Given, gang: Gang) -> Fin
     why = no_scheduler.silence_of(evidence, given, gang)
     if why is None:
         return None
-    text = f"{gang.title}: {why.text}, which is no refusal"
+    text = f"{gang.title}: {why.text}, which is not a refusal"
     return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, causes=why.causes)

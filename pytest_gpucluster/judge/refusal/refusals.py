@@ -16,8 +16,8 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 BLOCKED = Cause(
     "an enqueued gang that cannot be placed keeps its share reserved (overcommit), and blocks others",
-    "delete the refused gang before the control is started, or let the control ask for no more than 1.2 x the total "
-    "less what is reserved",
+    "delete the refused gang before the control is started, or make the control ask for no more than 1.2 x the "
+    "total minus what is reserved",
 )
 
 
@@ -122,7 +122,7 @@ def decide(
     if not inside:
         return found(Verdict.INCONCLUSIVE, "; no reason was given inside the window")
     if one.gate == schedulers.PLACEMENT and not subjects.gang_scheduler(one.gang):
-        more = "; that is no gang scheduler, which would have bound the members that fit"
+        more = "; a scheduler without the gang rule would have bound the members that fit"
         return found(Verdict.INCONCLUSIVE, more, causes=(wording.WRONG_SCHEDULER,))
     if wait < limits.window - EPSILON:
         return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
@@ -141,7 +141,7 @@ def decide(
 def control_of(evidence: Evidence, given: subjects.Given, subject: Gang) -> tuple[bool | None, str]:
     """Return whether a fitting control ran on the same queue after a refused gang (None: there was none), and why."""
     if "control" in (given.get("attested") or ()):
-        return True, "a fitting control is attested"
+        return True, "the record attests a fitting control"
     named = subjects.cast(evidence, given, "control")
     beside = [
         gang

@@ -22,8 +22,8 @@ from pytest_gpucluster.judge.rendezvous.presuppositions import HOSTED
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "members wait in an init container until names resolve, and then go on; for a name that never comes they end with "
-    "a code other than 0 within the bound and name it; the wait is told apart from the time that scheduling took"
+    "members wait in an init container until names resolve, and then go on; if a name never resolves, they end "
+    "with a non-zero exit code within the bound and name it; the wait is reported apart from the scheduling time"
 )
 ENDS_WITHIN = 10.0
 """Seconds in which a process that has given up ends and its kubelet says so; recorded on kubelets: 1 to 3 s."""
@@ -33,11 +33,12 @@ CACHED = 5.0
 """Seconds after which a name that is there and still unknown points to a kept denial."""
 
 DENIAL = Cause(
-    "a DNS server keeps that there was no such name (30 s in the classic Corefile: `cache 30`)",
-    "create the Service before the Job, ask for names with a final dot, and disable denial caching for cluster.local",
+    "a DNS server caches that the name did not exist (30 s in the classic Corefile: `cache 30`)",
+    "create the Service before the Job, look up names with a final dot, and disable denial caching for cluster.local",
 )
 NOT_PUBLISHED = Cause(
-    "the Service names pods only once they are ready, and a member in an init container never is: all wait for all",
+    "the Service publishes pods only once they are ready, and a member in an init container is never "
+    "ready: all members wait for each other",
     "set publishNotReadyAddresses on the headless Service",
 )
 NO_SERVICE = Cause(
@@ -45,21 +46,21 @@ NO_SERVICE = Cause(
     "compare metadata.name and spec.selector of the Service with spec.subdomain and the labels of the pods",
 )
 UNBOUNDED = Cause(
-    "the wait has no time-out of its own, or one look-up without an answer outlasts it (5 s a server, twice, for each "
-    "of the search domains)",
-    "look names up in a thread or with `timeout`, and end when the bound is over",
+    "the wait has no time-out, or one unanswered look-up outlasts it (5 s per server, twice, for each search "
+    "domain)",
+    "look names up in a thread or with `timeout`, and end at the bound",
 )
 SILENT = Cause(
-    "the wait ends without a word, or its log is not kept",
-    "let it write which name it misses, and what the resolver said, before it ends",
+    "the wait ends without a message, or its log is not kept",
+    "make it log the missing name and the resolver's answer before it ends",
 )
 IGNORED = Cause(
-    "the container went on though the wait failed: its exit code is swallowed, or it is no init container",
-    "let the wait be an init container, and end with a code other than 0 when a name is missing",
+    "the container went on although the wait failed: its exit code is lost, or it is not an init container",
+    "make the wait an init container that ends with a code other than 0 if a name is missing",
 )
 TOO_EARLY = Cause(
-    "the launcher started before the names were there, decided once, and does not look again",
-    "wait for DNS before the launcher starts, or say which replica hosts the store (is_host)",
+    "the launcher started before the names existed, decided once, and does not look again",
+    "wait for DNS before the launcher starts, or set which replica hosts the store (is_host)",
 )
 _GAVE_UP = re.compile(r"timed out|Timeout|giving up|Connection refused", re.IGNORECASE)
 
@@ -153,7 +154,9 @@ def bounded(evidence: Evidence, given: subjects.Given) -> Finding:
     findings = [_held(evidence, given, gang) for gang in held or ()]
     findings += [_vain(evidence, given, gang) for gang in vain or ()]
     if not held or not vain:
-        what = "that waited for names that come" if not held else "that waited for a name that never comes"
+        what = (
+            "that waited for names that resolve" if not held else "that waited for a name that never resolves"
+        )
         findings.append(wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang {what} was seen"))
     return wording.together(findings)
 
@@ -185,23 +188,23 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     for one in found:
         code = init_code(one.pod)
         if one.over is None and code and one.pod.uid in logged:
-            text = f"the wait of {one.pod.name} ended with {code} and did not say what became of it"
+            text = f"the wait of {one.pod.name} ended with {code} without reporting a result"
             return wording.finding(
                 Verdict.FAIL, REQUIRED, text, gang, causes=(SILENT,), evidence=keys, numbers=numbers
             )
     mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
-        return open_(f"{wording.listed(mute) or gang.title}: no word of a wait was read")
+        return open_(f"{wording.listed(mute) or gang.title}: no message of a wait was read")
     unplaced = [one.pod.name for one in found if one.pod.bound is None]
     if unplaced:
         return open_(
-            f"when {wording.listed(unplaced)} was placed was not seen: the wait stands beside nothing"
+            f"the time of placing {wording.listed(unplaced)} was not seen, so the wait cannot be compared with it"
         )
     if all(one.tries < 2 for one in found):
-        return open_("every name was there at the first look-up: nobody had to wait")
+        return open_("every name resolved at the first look-up: no member had to wait")
     stuck = [one.pod.name for one in found if one.pod.finished is None and not one.pod.exit_codes]
     if stuck:
-        return open_(f"{wording.listed(stuck)} found the names and was not seen to end")
+        return open_(f"{wording.listed(stuck)} found the names but was not seen to end")
     longest = max(found, key=lambda one: one.seconds or 0.0)
     text = (
         f"{len(found)} members waited {longest.seconds:.1f} s at most for names ({longest.tries} look-ups, bound "
@@ -271,7 +274,7 @@ def _not_found(
             or "the resolver"
         )
         silent = all(kind == "no-answer" for _, kind in one.missing)
-        said = f"no answer from DNS ({asked})" if silent else f"{asked} says that there is no such name"
+        said = f"no answer from DNS ({asked})" if silent else f"{asked} answers that the name does not exist"
         text = f"{one.pod.name} did not find {names_} within {one.within or 0:g} s: {said}"
         yield text, (name_resolution.NO_SERVER,) if silent else tuple(_why(evidence, gang))
 
@@ -292,7 +295,7 @@ def _ignored(found: Sequence[Wait]) -> Iterator[tuple[str, tuple[Cause, ...]]]:
     """Yield the members whose main container ran though the wait had failed."""
     for one in found:
         if one.over is not None and not one.found and (one.pod.exit_codes and _started(one.pod)):
-            yield f"{one.pod.name} went on though it had not found every name", (IGNORED,)
+            yield f"{one.pod.name} went on although it had not found every name", (IGNORED,)
 
 
 def _started(pod: PodStory) -> bool:
@@ -321,18 +324,18 @@ def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
             return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
     for one in found:
         if one.found:
-            return told(Verdict.INCONCLUSIVE, f"the name that nobody has was found by {one.pod.name}")
+            return told(Verdict.INCONCLUSIVE, f"{one.pod.name} found the name that must not exist")
         ended, code = one.pod.finished is not None, init_code(one.pod)
         if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded") or _started(one.pod)):
-            return told(Verdict.FAIL, f"{one.pod.name} went on without the name that it waited for", IGNORED)
+            return told(Verdict.FAIL, f"{one.pod.name} went on without the name it waited for", IGNORED)
         if ended and one.began is not None and not _explained(one):
-            return told(Verdict.FAIL, f"{one.pod.name} ended and does not say which name it missed", SILENT)
+            return told(Verdict.FAIL, f"{one.pod.name} ended without naming the missing name", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
         what = wording.listed(open_) or gang.title
         expired = subjects.timed_out(evidence, gang.created)
         waited = f" (waited for {expired[0]})" if expired else ""
-        return told(Verdict.INCONCLUSIVE, f"{what}: the end of a wait in vain was not seen{waited}")
+        return told(Verdict.INCONCLUSIVE, f"{what}: no end of a failed wait was seen{waited}")
     one = found[0]
     code = init_code(one.pod)
     text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {_explained(one)}"
@@ -393,7 +396,7 @@ def _too_early(evidence: Evidence) -> Finding | None:
             f"for it and gave up at t={after[-1].t:.0f} s"
         )
         if not hosted:
-            text += f"; no agent says that it hosts the store, not even {one.name.partition('.')[0]}"
+            text += f"; no agent reports that it hosts the store, not even {one.name.partition('.')[0]}"
         return wording.finding(
             Verdict.FAIL, REQUIRED, text, causes=(TOO_EARLY,), evidence=(one.key, after[-1].key),
             where=(f"Pod/{one.pod}",), violation=True,

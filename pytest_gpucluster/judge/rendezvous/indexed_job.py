@@ -16,27 +16,27 @@ from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "each index from 0 to N-1 exists once, its pod's host name is <job>-<index>, every member's name resolves to that "
-    "member's pod IP from all of them, and a step of DDP agrees with one process"
+    "each index from 0 to N-1 exists once, its pod's host name is <job>-<index>, every member's name resolves to "
+    "its pod IP from all members, and a DDP step agrees with a single process"
 )
 NO_SUBDOMAIN = Cause(
     "names of an Indexed Job's pods need `subdomain` in the pod template and a headless Service of that name",
     "set spec.template.spec.subdomain to the name of a Service with clusterIP None that selects the Job's pods",
 )
 NOT_PUBLISHED = Cause(
-    "the Service names pods only once they are ready, so that members who wait for each other before that never do",
+    "the Service publishes pods only once they are ready, but members that wait for each other never become ready",
     "set publishNotReadyAddresses on the headless Service, and create it before the Job",
 )
 CONTROLLER = Cause(
-    "the Job's controller does not keep its promise of one pod an index",
+    "the Job's controller did not make exactly one pod per index",
     "look at the Job's events and at the version of kube-controller-manager",
 )
 TRAINING = Cause(
-    "the members met, and a collective or the gradients mixed or lost contributions",
+    "the members met, but a collective or the gradients mixed or lost contributions",
     "look at the backend's log; run the same program in one pod to compare",
 )
 NO_GROUP = Cause(
-    "names resolve and no group formed: the first member's port is out of reach, or a member never started",
+    "names resolve but no group formed: the first member's port cannot be reached, or a member never started",
     "look at the last log lines of each member, and at NetworkPolicies and meshes between pods",
 )
 
@@ -169,7 +169,7 @@ def _names(seen: Sequence[Member], gang: Gang) -> Iterator[tuple[str, Cause]]:
         if told and told.partition(".")[0] != host:
             yield f"{member.pod.name} calls itself {told}, not {host}", CONTROLLER
         if index is not None and index != member.index:
-            yield f"{member.pod.name} of index {member.index} was told that it is {index}", CONTROLLER
+            yield f"{member.pod.name} of index {member.index} got the index {index}", CONTROLLER
         yield from _lookups(member, gang, addresses)
 
 
@@ -205,7 +205,7 @@ def _together(
     trained = [word for word in payload_lines.words(evidence).of("trained") if word.uid in uids]
     wrong = [word for word in trained if word.data.get("ok") is not True]
     if wrong:
-        text = ", ".join(f"{w.pod} is {w.data.get('difference')} from one process" for w in wrong[:4])
+        text = ", ".join(f"{w.pod} is {w.data.get('difference')} from a single process" for w in wrong[:4])
         return wording.finding(
             Verdict.FAIL, REQUIRED, f"DDP: {text}", gang, violation=True, causes=(TRAINING,), evidence=keys
         )
@@ -220,7 +220,7 @@ def _together(
     lacks = [m.pod.name for m in seen if m.trained is None]
     if lacks:
         failed = [m for m in seen if any(code for _, code in m.pod.exit_codes)]
-        text = f"no step was told by {wording.listed(lacks)}"
+        text = f"{wording.listed(lacks)} reported no step"
         if failed or expired:
             ended = f"{failed[0].pod.name} ended with {failed[0].pod.exit_codes[0][1]}" if failed else ""
             text += f"; {ended or 'waited for ' + (expired[0] if expired else '')}"
@@ -231,12 +231,10 @@ def _together(
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     unread = [m.pod.name for m in seen if m.said is None or m.waited is None]
     if unread:
-        text = f"{wording.listed(unread)} did not tell host name and look-ups"
+        text = f"{wording.listed(unread)} did not report host name and look-ups"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys)
     hosts = wording.listed([f"{gang.name}-{member.index}" for member in seen], 4)
     far = max(float(m.trained.data.get("difference") or 0.0) for m in seen if m.trained)
-    text = (
-        f"{len(seen)} indexes once each, {hosts} resolve from all members, a DDP step agrees with one process"
-    )
+    text = f"{len(seen)} indexes once each, {hosts} resolve from all members, a DDP step agrees with a single process"
     number = Number("difference of DDP from one process", far, "", 1e-5, "fp32 arithmetic of the payload")
     return wording.finding(Verdict.PASS, REQUIRED, text, gang, evidence=keys, numbers=(number,))

@@ -21,34 +21,35 @@ from pytest_gpucluster.judge.rendezvous import dns_wait
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
-    "members wait until their interface is up and their peers answer over it, and only then start the launcher; where "
-    "that never comes they end with a code other than 0 within the bound, say what they lack, and start no launcher"
+    "members wait until their interface is up and their peers answer over it, and only then start the launcher; "
+    "if that never happens, they end with a non-zero exit code within the bound, name what is missing, and start "
+    "no launcher"
 )
 NAMES = (name_resolution.NO_SERVER, name_resolution.NOT_READY)
 """Why the name of a peer is not known."""
 
 NOT_GATED = Cause(
-    "the launcher does not depend on the wait: it runs in a container beside it, or the wait's exit code is swallowed",
-    "let the wait be an init container, or the line before `exec torchrun` in an entrypoint that runs under `set -e`",
+    "the launcher does not depend on the wait: it runs in a parallel container, or the wait's exit code is lost",
+    "make the wait an init container, or the line before `exec torchrun` in an entrypoint that runs under `set -e`",
 )
 INTERFACE = Cause(
-    "the interface was not brought up in this pod (no network attachment, a tunnel that does not come up), or has "
-    "another name than the one that is declared",
+    "the interface was not brought up in this pod (no network attachment, or a tunnel that does not come up), or "
+    "its name differs from the declared one",
     "look at the pod's interfaces (`ip -brief address`), its k8s.v1.cni.cncf.io/networks annotation and the tunnel's "
-    "log on this node, and declare the name that pods see",
+    "log on this node, and declare the name seen in pods",
 )
 PEERS = Cause(
-    "names of the peers are not known before they are ready, or nothing gets to them over this interface (routes, "
-    "NetworkPolicy, keys of the mesh)",
-    "set publishNotReadyAddresses on the headless Service, and try one peer from a pod by hand over the interface",
+    "the peers' names do not resolve before the peers are ready, or they cannot be reached over this interface "
+    "(routes, NetworkPolicy, keys of the mesh)",
+    "set publishNotReadyAddresses on the headless Service, and try one peer by hand from a pod over the interface",
 )
 UNBOUNDED = Cause(
-    "the wait has no time-out of its own, or one try without an answer outlasts it",
-    "try peers in a thread or with `timeout`, and end when the bound is over",
+    "the wait has no time-out, or one unanswered try outlasts it",
+    "try peers in a thread or with `timeout`, and end at the bound",
 )
 SILENT = Cause(
-    "the wait ends without a word, or its log is not kept",
-    "let it write which interface or peer it misses, and what the last try got, before it ends",
+    "the wait ends without a message, or its log is not kept",
+    "make it log the missing interface or peer and the result of the last try before it ends",
 )
 
 
@@ -121,7 +122,7 @@ def ready_first(evidence: Evidence, given: subjects.Given) -> Finding:
         ]
         if not told:
             return wording.finding(
-                Verdict.INCONCLUSIVE, REQUIRED, "no member told that it waits for the network"
+                Verdict.INCONCLUSIVE, REQUIRED, "no member reported a wait for the network"
             )
         return _early(evidence, told) or wording.gravest([_held(evidence, given, gang) for gang in told])
     early = _early(evidence, (*held, *(vain or ())))
@@ -130,7 +131,7 @@ def ready_first(evidence: Evidence, given: subjects.Given) -> Finding:
     findings = [_held(evidence, given, gang) for gang in held]
     findings += [_vain(evidence, given, gang) for gang in vain or ()]
     if not held or not vain:
-        what = "for peers that come" if not held else "for an interface that never comes"
+        what = "for peers that answer" if not held else "for an interface that never comes up"
         findings.append(
             wording.finding(Verdict.INCONCLUSIVE, REQUIRED, f"no gang that waited {what} was seen")
         )
@@ -163,7 +164,7 @@ def _too_early(found: Sequence[Start]) -> Iterator[tuple[Start, str]]:
         if one.over is not None and not one.found:
             yield one, f"{who} although {one.error or 'the wait failed'}"
         elif one.order is not None and one.order < 0:
-            yield one, f"{who} {-one.order:.2f} s before the network was there"
+            yield one, f"{who} {-one.order:.2f} s before the network was ready"
         elif one.over is None and one.began is not None:
             yield one, f"{who} while the wait for the network went on"
 
@@ -221,17 +222,17 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
         torn = [one.pod.name for one in found if payload_lines.words(evidence).torn.get(one.pod.uid)]
-        what = f"a line of {wording.listed(torn)} is cut" if torn else "no word about the network was read"
+        what = f"a line of {wording.listed(torn)} is cut" if torn else "no message about the network was read"
         return told(Verdict.INCONCLUSIVE, f"{wording.listed(mute) or gang.title}: {what}")
     waiting = [one.pod for one in found if one.launched is None]
     if waiting:
         text = (
-            "the network was there and no launcher was seen to start on "
+            "the network was ready, but no launcher was seen to start on "
             f"{wording.listed([pod.name for pod in waiting])}"
         )
         return told(Verdict.INCONCLUSIVE, text, pods=waiting)
     if not any(one.held for one in found):
-        return told(Verdict.INCONCLUSIVE, "the network was there at the first look: nobody had to wait")
+        return told(Verdict.INCONCLUSIVE, "the network was ready at the first look: no member had to wait")
     over = found[0].interface
     longest = max(found, key=lambda one: one.seconds or 0.0)
     last = min(one.order for one in found if one.order is not None)
@@ -265,23 +266,23 @@ def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
         ended, code = one.pod.finished is not None, dns_wait.init_code(one.pod)
         if one.found:
             return told(
-                Verdict.INCONCLUSIVE, f"{one.pod.name} found {one.interface}, which no pod was to have"
+                Verdict.INCONCLUSIVE, f"{one.pod.name} found {one.interface}, which no pod should have"
             )
         if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded")):
             return told(
                 Verdict.FAIL,
-                f"{one.pod.where} ended with 0 without the network that it waited for",
+                f"{one.pod.where} ended with 0 without the network it waited for",
                 NOT_GATED,
             )
         torn = bool(payload_lines.words(evidence).torn.get(one.pod.uid))
         if ended and one.began is not None and not torn and one.interface not in one.error:
-            return told(Verdict.FAIL, f"{one.pod.where} ended and does not say what it lacks", SILENT)
+            return told(Verdict.FAIL, f"{one.pod.where} ended without naming what is missing", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
         what = wording.listed(open_) or gang.title
         expired = subjects.timed_out(evidence, gang.created)
         waited = f" (waited for {expired[0]})" if expired else ""
-        return told(Verdict.INCONCLUSIVE, f"{what}: the end of a wait in vain was not seen{waited}")
+        return told(Verdict.INCONCLUSIVE, f"{what}: no end of a failed wait was seen{waited}")
     one = found[0]
     code = dns_wait.init_code(one.pod)
     text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {one.error}"

@@ -19,34 +19,34 @@ from pytest_gpucluster.judge.rendezvous import dns_wait
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "the launcher finds the wanted labels of the very node that its pod is on in its environment, and an empty "
-    "variable for each label that the node does not have"
+    "the launcher's environment has the wanted labels of its own node, and an empty variable for each label that "
+    "the node lacks"
 )
 FORBIDDEN = Cause(
-    "the pod's service account may not read nodes: they are no namespaced objects, so that a Role does not help",
+    "the pod's service account may not read nodes: they are not namespaced, so a Role does not help",
     "bind a ClusterRole with `get` on nodes to the account of the training pods (a ClusterRoleBinding)",
 )
 UNREACHABLE = Cause(
     "the API server does not answer the pod: a NetworkPolicy, a token that is not mounted "
-    "(automountServiceAccountToken), or an init container that starts before the mesh lets it out",
-    "read the log of the init container; let egress to the Service kubernetes.default through",
+    "(automountServiceAccountToken), or an init container that starts before the mesh lets traffic out",
+    "read the log of the init container; allow egress to the Service kubernetes.default",
 )
 NOT_EXPORTED = Cause(
-    "the entrypoint sources the file and the variables stay in its shell: lines NAME=value are not exported",
-    "put `set -a` before the line that sources it, or write `export NAME=value`",
+    "the entrypoint sources the file, but the variables stay in its shell: lines NAME=value are not exported",
+    "put `set -a` before the line that sources the file, or write `export NAME=value`",
 )
 NOT_SHARED = Cause(
-    "the file that the init container wrote is not the one that the entrypoint sources: the volume is not mounted in "
-    "both, or under another path",
+    "the init container writes another file than the entrypoint sources: the volume is not mounted in both, or "
+    "the paths differ",
     "mount one emptyDir in both containers, at the same path",
 )
 OTHER_NODE = Cause(
-    "the labels are those of another node: NODE_NAME is written into the template instead of taken from the pod",
+    "the labels are those of another node: NODE_NAME is fixed in the template instead of taken from the pod",
     "take it from the downward API: fieldRef spec.nodeName",
 )
 FAILED = Cause(
-    "the init container fails where a label is missing, so that one node without a label stops the whole gang",
-    "let a missing label be an empty value: no `set -e` around the look-up, and no exit code of it",
+    "the init container fails if a label is missing, so one node without a label stops the whole gang",
+    "treat a missing label as an empty value: use no `set -e` around the look-up, and ignore its exit code",
 )
 
 
@@ -122,7 +122,7 @@ def labels_arrive(evidence: Evidence, given: subjects.Given) -> Finding:
     silent = [one.pod for one in found if one.launched is None]
     if not found or silent:
         torn = [pod.name for pod in silent if payload_lines.words(evidence).torn.get(pod.uid)]
-        what = f"a line of {wording.listed(torn)} is cut" if torn else "no launcher told its environment"
+        what = f"a line of {wording.listed(torn)} is cut" if torn else "no launcher reported its environment"
         return told(
             Verdict.INCONCLUSIVE,
             f"{wording.listed([pod.name for pod in silent]) or 'no member'}: {what}",
@@ -177,7 +177,7 @@ def _faults(one: Member, labels: Mapping[str, object], wanted: Sequence[str]) ->
         if got is None:
             lost = name in wrote
             yield (
-                f"{where} is not set{', though it was written' if lost else ''}",
+                f"{where} is not set{', although it was written' if lost else ''}",
                 NOT_EXPORTED if lost else NOT_SHARED,
             )
         elif not got:

@@ -57,7 +57,7 @@ def master_name_resolves(evidence: Evidence, given: subjects.Given) -> Presuppos
         return wording.presupposed(name, held=True, observed=text, evidence=(formed[0].key,))
     if not words.logged and not subjects.of(evidence, given).arranged:
         return wording.presupposed(
-            name, held=True, observed="a recording without logs: nothing in it stands on a look-up"
+            name, held=True, observed="a recording without logs: nothing in it depends on a look-up"
         )
     return _torch_could_not_resolve(evidence, name)
 
@@ -72,7 +72,7 @@ def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
     hosted = any(HOSTED.search(text) for _, text in lines)
     seen = f"{line.data.get('pod')} could not resolve the endpoint at t={line.t:.0f} s ({text.strip()[:160]})"
     if not hosted:
-        seen += "; no agent says that it hosts the store"
+        seen += "; no agent reports that it hosts the store"
     return wording.presupposed(
         name, held=False, observed=seen, causes=(name_resolution.NOT_READY,), evidence=(line.key,)
     )
@@ -80,7 +80,7 @@ def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
 
 def master_port_open(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether nothing stood between the members and the master's port: what rows about meeting stand on."""
-    name = "nothing stands between members and the master's port"
+    name = "nothing blocks the way to the master's port"
     uids = {pod.uid for gang in subjects.of_the_row(evidence, given) for pod in gang.pods}
     tried = [
         one for one in reachability.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids
@@ -96,9 +96,11 @@ def master_port_open(evidence: Evidence, given: subjects.Given) -> Presupposed:
         return wording.presupposed(name, held=True, observed="the members met, so they reached it")
     if not tried and not subjects.of(evidence, given).arranged:
         return wording.presupposed(
-            name, held=True, observed="no member's try of it was recorded, so none failed"
+            name, held=True, observed="no member's attempt was recorded, so none failed"
         )
-    return wording.presupposed(name, held=None, observed="no member's try of the master's port was recorded")
+    return wording.presupposed(
+        name, held=None, observed="no member's attempt on the master's port was recorded"
+    )
 
 
 def members_find_each_other(evidence: Evidence, given: subjects.Given) -> Presupposed:
@@ -125,7 +127,7 @@ def members_find_each_other(evidence: Evidence, given: subjects.Given) -> Presup
 
 def no_interception(evidence: Evidence, given: subjects.Given) -> Presupposed:
     """Say whether an endpoint out of reach is so because nobody hosts it, and not because something stands between."""
-    name = "nothing stands between members and the endpoint"
+    name = "nothing blocks the way to the endpoint"
     uids = {pod.uid for gang in subjects.of_the_row(evidence, given) for pod in gang.pods}
     tried = [
         one for one in reachability.attempts(evidence) if one.pod is None or one.pod.uid in uids or not uids
@@ -135,10 +137,6 @@ def no_interception(evidence: Evidence, given: subjects.Given) -> Presupposed:
         one = stopped[0]
         causes = tuple(interception.causes(evidence, one.pod, one.master, one.port, one.kind))
         return wording.presupposed(name, held=False, observed=one.text, causes=causes, evidence=(one.key,))
-    text = (
-        f"{len(tried)} tries were refused or open"
-        if tried
-        else "no try that was dropped or reset was recorded"
-    )
+    text = f"{len(tried)} tries were refused or open" if tried else "no dropped or reset attempt was recorded"
     held = True if tried or not subjects.of(evidence, given).arranged else None
     return wording.presupposed(name, held=held, observed=text, evidence=tuple(one.key for one in tried[:2]))

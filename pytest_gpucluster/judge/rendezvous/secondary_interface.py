@@ -20,37 +20,38 @@ from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
-    "every open connection of the rendezvous and of the collectives to another member begins at the declared "
-    "interface, on all members, and the all-reduce is right"
+    "on all members, every open connection of rendezvous and collectives to another member starts from the "
+    "declared interface, and the all-reduce is right"
 )
 STATUS = "k8s.v1.cni.cncf.io/network-status"
 PARTS = ("rendezvous", "collective")
 """What each member tells its connections of."""
 
 NAMED = Cause(
-    "the endpoint is a name, and a pod's name leads to its first interface; or a launcher tells the others the address "
+    "the endpoint is a name, and a pod's name leads to its first interface; or a launcher announces the address "
     "of its host name",
-    "give the address on the declared interface as --rdzv-endpoint, and let each launcher say its own: --local-addr",
+    "give the address on the declared interface as --rdzv-endpoint, and make each launcher announce its "
+    "own: --local-addr",
 )
 UNSET = Cause(
-    "gloo and NCCL take the interface to which the pod's own host name resolves, unless they are told another",
+    "gloo and NCCL use the interface of the address that the pod's host name resolves to, unless another is set",
     "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the declared interface in every member (the entrypoint of the "
     "image, or the pod template)",
 )
 ROUTE = Cause(
-    "the interface has an address and no route to its network, so that what is sent there takes the default route over "
-    "the first interface",
-    "look at `ip route get PEER` in a pod: the attachment's IPAM must give a prefix or routes of its network, a tunnel "
-    "its AllowedIPs",
+    "the interface has an address but no route to its network, so traffic takes the default route over the first "
+    "interface",
+    "look at `ip route get PEER` in a pod: the attachment's IPAM must give a prefix or routes of its network, "
+    "and a tunnel must set its AllowedIPs",
 )
 NOT_ATTACHED = Cause(
-    "the pod was not given the interface: the annotation k8s.v1.cni.cncf.io/networks is missing or names another "
+    "the pod did not get the interface: the annotation k8s.v1.cni.cncf.io/networks is missing or names another "
     "network, Multus is not there, or the tunnel does not come up",
-    "look at the pod's events and its annotation k8s.v1.cni.cncf.io/network-status; declare the name that pods see",
+    "look at the pod's events and its annotation k8s.v1.cni.cncf.io/network-status; declare the name seen in pods",
 )
 NOT_FORMED = Cause(
-    "members do not reach each other over the declared interface: no route, a network policy, other layers that do not "
-    "know each other (VLAN, keys of the mesh)",
+    "members do not reach each other over the declared interface: no route, a network policy, or layers that do "
+    "not match (VLAN, keys of the mesh)",
     "try one member's port from another over the interface by hand, then look at the launchers' last lines",
 )
 COLLECTIVE = Cause(
@@ -98,11 +99,11 @@ def over_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         )
 
     if gang is None:
-        return found(Verdict.INCONCLUSIVE, subjects.nothing(evidence, "fleet that tells over what it meets"))
+        return found(Verdict.INCONCLUSIVE, subjects.nothing(evidence, "fleet that reports its connections"))
     wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
     if wrong:
         text = ", ".join(
-            f"{_who(w)} got {w.data.get('got')}, right is {w.data.get('expected')}" for w in wrong
+            f"{_who(w)} got {w.data.get('got')}, expected {w.data.get('expected')}" for w in wrong
         )
         return found(Verdict.FAIL, f"all-reduce: {text}", COLLECTIVE, at=_places(gang, wrong), violation=True)
     lacking = [w for w in _words(evidence, gang, "wiring") if declared not in fields.sub(w.data, "has")]
@@ -145,7 +146,7 @@ def meeting_told(evidence: Evidence, given: subjects.Given) -> Presupposed:
         causes = (name_resolution.NO_SERVER, name_resolution.NOT_READY)
         return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(failed[0].key,))
     held = True if words or not subjects.of(evidence, given).arranged else None
-    return wording.presupposed(name, held=held, observed=f"{len(words)} members were told where to meet")
+    return wording.presupposed(name, held=held, observed=f"{len(words)} members got a meeting place")
 
 
 def _words(evidence: Evidence, gang: Gang | None, *events: str) -> list[Word]:
@@ -245,7 +246,9 @@ def _whole(
                 (),
             )
         return None
-    text = f"rank {wording.listed([str(rank) for rank in missing]) or 'of any number'} told no connections"
+    text = (
+        f"rank {wording.listed([str(rank) for rank in missing]) or 'of any number'} reported no connections"
+    )
     torn = [pod.name for pod in gang.pods if said.torn.get(pod.uid)]
     failed = [(pod, code) for pod in gang.pods for _, code in pod.exit_codes if code]
     expired = subjects.timed_out(evidence, gang.created)

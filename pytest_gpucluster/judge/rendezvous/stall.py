@@ -16,8 +16,8 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "a rank that stands still outside a collective ends with a code other than 0 within the bound of its place, and "
-    "its log names the rank, the place and the line of the program; ranks that go on are not named"
+    "a rank that hangs outside a collective ends with a non-zero exit code within the bound of its place, and "
+    "its log names the rank, the place and the program line; healthy ranks are not named"
 )
 TOLD_WITHIN = 10.0
 """Seconds in which a kubelet tells the phase of a pod whose process has ended; on busy nodes more than recorded."""
@@ -25,21 +25,21 @@ LATE = 3.0
 """Seconds from the bound to the end being seen: the dump, the exit, the status."""
 
 NO_BOUND = Cause(
-    "nothing watches what a rank does outside collectives, so that it stands there until somebody looks",
-    "put a bound on each place (Python: faulthandler.dump_traceback_later(seconds, exit=True) around imports, restore "
-    "and the first batch; a time-out of the data loader)",
+    "nothing watches a rank outside collectives, so it hangs until someone looks",
+    "set a bound for each place (Python: faulthandler.dump_traceback_later(seconds, exit=True) around imports, "
+    "restore and the first batch; a time-out of the data loader)",
 )
 LOST = Cause(
     "the dump goes to standard error, which is not in the container's log, or the process was killed before it wrote",
-    "keep standard error of the ranks (torchrun: --tee 3), and let the watchdog write before it ends the process",
+    "keep the ranks' standard error (torchrun: --tee 3), and make the watchdog write before it ends the process",
 )
 HIDDEN = Cause(
-    "the end does not come through: a wrapper swallows the exit code, or the node reports another",
-    "let the program be process 1 of the container (`exec`)",
+    "the exit code is lost: a wrapper swallows it, or the node reports another",
+    "make the program process 1 of the container (`exec`)",
 )
 ACCUSED = Cause(
     "the bound of a place is shorter than the place needs on a busy machine",
-    "measure how long a healthy rank stays in each place, and set the bound to several times that",
+    "measure how long a healthy rank stays in each place, and set a bound several times as long",
 )
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>[\w<>.]+)')
@@ -133,7 +133,7 @@ def ends_named(evidence: Evidence, given: subjects.Given) -> Finding:
     gangs = named if named is not None else subjects.everyone(evidence)
     told = [(gang, found) for gang in gangs if (found := ranks(evidence, gang))]
     if not told:
-        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no rank told in which place it is")
+        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, "no rank reported its place")
     gang, found = told[0]
     stood = [rank for rank in found if not rank.left]
     longest = max(((r.ended or evidence.end) - r.entered for r in stood), default=None)
@@ -167,7 +167,7 @@ def _fault(evidence: Evidence, given: subjects.Given, rank: Rank) -> tuple[str, 
     limits = subjects.of(evidence, given)
     if rank.left:
         if rank.frame:
-            return f"{rank.text} went on and was named as standing at {rank.frame}", ACCUSED
+            return f"{rank.text} went on but was named as hanging at {rank.frame}", ACCUSED
         return None
     allowed = (rank.bound or 0.0) + LATE + limits.grain
     lasted = (evidence.end if rank.ended is None else rank.ended) - rank.entered
@@ -177,9 +177,9 @@ def _fault(evidence: Evidence, given: subjects.Given, rank: Rank) -> tuple[str, 
     if rank.ended is None:
         return None
     if rank.code == 0:
-        return f"{rank.text} did not go on and ended with 0", HIDDEN
+        return f"{rank.text} did not go on but ended with 0", HIDDEN
     if not rank.frame:
-        return f"{rank.text} ended with {rank.code} and no line of its log says where it stood", LOST
+        return f"{rank.text} ended with {rank.code} and no line of its log shows where it hung", LOST
     return None
 
 
@@ -193,11 +193,11 @@ def _missing(
     open_ = [rank.text for rank in stood if rank.ended is None]
     nameless = [rank.pod.name for rank in found if rank.rank is None]
     if subjects.of(evidence, given).arranged and mute:
-        return f"{wording.listed(mute)} told no place"
+        return f"{wording.listed(mute)} reported no place"
     if open_:
         return f"{wording.listed(open_)} had not ended when the evidence ends"
     if nameless:
-        return f"{wording.listed(nameless)} did not say which rank it is"
+        return f"{wording.listed(nameless)} did not report its rank"
     if not stood or not wanted <= seen:
-        return f"{wording.listed(sorted(wanted - seen)) or 'no rank'} was not seen to stand still"
+        return f"{wording.listed(sorted(wanted - seen)) or 'no rank'} was not seen to hang"
     return ""

@@ -13,13 +13,13 @@ REQUIRED = "one world of nnodes x nproc ranks, each rank once, and the all-reduc
 
 SPLIT = Cause(
     "workers did not meet at one store: another endpoint or id, names that did not resolve at the start, or two stores",
-    "give every member the same --rdzv-endpoint (the master's DNS name) and --rdzv-id; let names resolve before pods "
-    "are ready (svc plugin with --publish-not-ready-addresses=true) or wait for DNS before torchrun",
+    "give every member the same --rdzv-endpoint (the master's DNS name) and --rdzv-id; make names resolve before "
+    "pods are ready (svc plugin with --publish-not-ready-addresses=true) or wait for DNS before torchrun",
 )
 LOOPBACK = Cause(
-    "the agent that hosts the store announces a name or address that the others cannot reach (its own host name "
+    "the agent that hosts the store announces a name or address out of reach of the others (its own host name "
     "resolves to a loopback address, or to nothing)",
-    "let every agent say its pod IP: --local-addr=$(POD_IP) from the field status.podIP",
+    "make every agent announce its pod IP: --local-addr=$(POD_IP) from the field status.podIP",
 )
 COLLECTIVE = Cause(
     "the collective mixed or lost contributions",
@@ -80,7 +80,7 @@ def _judge(evidence: Evidence, given: subjects.Given, gang: Gang | None, prefix:
 
     expired = _gave_up(evidence, gang)
     if not ranks:
-        text = "no rank printed anything that could be read"
+        text = "no rank printed anything readable"
         if expired and gang is not None and all(pod.uid in said.logged for pod in gang.pods):
             return found(
                 Verdict.FAIL, f"{text}; no world formed (waited for {expired})", causes=(SPLIT, LOOPBACK)
@@ -161,4 +161,4 @@ def _right(word: payload_lines.Word, world: int) -> bool:
 
 def _got(word: payload_lines.Word) -> str:
     got, right = word.data.get("got"), word.data.get("expected")
-    return f"got {got}, right is {right}" if got != right else f"got an element that is not {right}"
+    return f"got {got}, expected {right}" if got != right else f"got an element other than {right}"

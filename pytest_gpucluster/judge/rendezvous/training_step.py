@@ -15,30 +15,31 @@ from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, V
 
 REQUIRED = (
     "every rank takes its steps with DDP and with fully_shard; the loss of each step and every parameter after them "
-    "agree with one process that trains on the whole batch"
+    "agree with a single process that trains on the whole batch"
 )
 TOLERANCE = 1e-5
-ORIGIN = "fp32: 2^-23 an operation, sums of at most 64 terms in another order"
+ORIGIN = "fp32: 2^-23 per operation, sums of at most 64 terms in another order"
 SEEN = 10.0
 """A step must move parameters by so many times the tolerance, or agreement shows nothing."""
 WAYS = {"ddp": "DDP", "fsdp": "FSDP2"}
 
 GRADIENTS = Cause(
-    "gradients were summed where they must be averaged, or a rank's part of the batch was lost or taken twice",
-    "run the same program with all ranks in one pod; equal results there point at the network or its plugin, different "
-    "ones at the torch build of the image",
+    "gradients were summed instead of averaged, or a rank's part of the batch was lost or taken twice",
+    "run the same program with all ranks in one pod; equal results point to the network or its plugin, different "
+    "ones to the image's torch build",
 )
 NOT_A_NUMBER = Cause(
-    "a kernel or a collective of this image gives no numbers (a library built for other devices, a broken GPU)",
-    "run the same program on one GPU after another, and look for Xid and ECC errors of the node that is named",
+    "a kernel or a collective of this image returns values that are not numbers (a library built for other "
+    "devices, a broken GPU)",
+    "run the same program on one GPU after another, and look for Xid and ECC errors on the named node",
 )
 WHOLE_COPIES = Cause(
-    "fully_shard left each rank with a whole copy: the world has one rank, or its mesh is not that of the world",
+    "fully_shard left a whole copy on each rank: the world has one rank, or the mesh does not cover the world",
     "give fully_shard a mesh over all ranks (init_device_mesh), and look at the torch version of the image",
 )
 ENDED = Cause(
-    "a rank ended, or waits for one that did: an exception in a step, out of memory, a cut connection",
-    "read the last lines of the log of the member that is named first, and of the one that ended before it",
+    "a rank ended, or waits for one that ended: an exception in a step, out of memory, a cut connection",
+    "read the last log lines of the member named first, and of the one that ended before it",
 )
 
 
@@ -114,7 +115,11 @@ def agrees(evidence: Evidence, given: subjects.Given) -> Finding:
     keys = tuple(word.key for word in words)[:12]
     far = max((one.apart for one in told), default=math.inf)
     number = Number(
-        "difference from one process", far if math.isfinite(far) else None, "", bound=TOLERANCE, origin=ORIGIN
+        "difference from one process",
+        far if math.isfinite(far) else None,
+        "",
+        bound=TOLERANCE,
+        origin=ORIGIN,
     )
 
     def found(verdict: Verdict, text: str, **more: Any) -> Finding:
@@ -135,10 +140,13 @@ def agrees(evidence: Evidence, given: subjects.Given) -> Finding:
         return _short(evidence, gang, found, missing, lacking)
     small = [one for one in told if not one.moved > SEEN * TOLERANCE]
     if small:
-        text = f"{small[0].where}: the steps moved parameters by {small[0].moved:g} at most: agreement shows nothing"
+        text = (
+            f"{small[0].where}: the steps moved parameters by {small[0].moved:g} at most, so agreement proves "
+            "nothing"
+        )
         return found(Verdict.INCONCLUSIVE, text)
     if any(one.own is None or not one.of for one in told):
-        return found(Verdict.INCONCLUSIVE, "no rank told how much of the model it holds under fully_shard")
+        return found(Verdict.INCONCLUSIVE, "no rank reported its share of the model under fully_shard")
     last = told[0]
     text = (
         f"{len(told)} ranks, {len(last.reference)} steps: loss {last.reference[0]:.4g} to {last.reference[-1]:.4g} "
@@ -165,7 +173,7 @@ def ranks_met(evidence: Evidence, given: subjects.Given) -> Presupposed:
         pod, code = failed[0]
         text = f"no rank met another; {pod.where} ended with {code}"
         return wording.presupposed(name, held=False, observed=text, causes=(two_worlds.NOT_FORMED,))
-    return wording.presupposed(name, held=None, observed="no rank told that it met another")
+    return wording.presupposed(name, held=None, observed="no rank reported that it met another")
 
 
 def _steps(evidence: Evidence, given: subjects.Given) -> tuple[Gang | None, list[Word]]:
@@ -196,7 +204,7 @@ def _faults(one: Told) -> Iterator[tuple[str, Cause]]:
         if not all(math.isfinite(value) for value in (*losses, far)):
             told = wording.listed([str(value) for value in losses])
             yield (
-                f"{one.where}: with {title} the loss is {told}, parameters are {far} from one process",
+                f"{one.where}: with {title} the loss is {told}, parameters are {far} from a single process",
                 NOT_A_NUMBER,
             )
         for step, (got, right) in enumerate(zip(losses, one.reference, strict=True), start=1):
@@ -207,7 +215,7 @@ def _faults(one: Told) -> Iterator[tuple[str, Cause]]:
                 )
         if far > TOLERANCE:
             yield (
-                f"{one.where}: with {title} a parameter is {far:.3g} from one process (at most {TOLERANCE:g})",
+                f"{one.where}: with {title} a parameter is {far:.3g} from a single process (at most {TOLERANCE:g})",
                 GRADIENTS,
             )
     world = one.word.number("world") or 0
@@ -229,7 +237,7 @@ def _between(told: Sequence[Told]) -> Iterator[str]:
         yield f"ranks trained in worlds of {wording.listed(sorted(str(world) for world in worlds))}"
     for one in told[1:]:
         if any(abs(a - b) > TOLERANCE for a, b in zip(one.reference, told[0].reference, strict=False)):
-            yield f"{one.where} and {told[0].where} have another loss of the same steps alone"
+            yield f"{one.where} and {told[0].where} differ in the loss of the same steps on a single process"
 
 
 def _short(
@@ -242,16 +250,14 @@ def _short(
     """Judge ranks that told nothing, or too little."""
     parts = []
     if missing:
-        parts.append(f"rank {wording.listed([str(rank) for rank in missing])} told no step")
+        parts.append(f"rank {wording.listed([str(rank) for rank in missing])} reported no step")
     if lacking:
-        parts.append(
-            f"{wording.listed([word.pod for word in lacking])} left out a part of what it was to tell"
-        )
+        parts.append(f"{wording.listed([word.pod for word in lacking])} left out part of its report")
     pods = gang.pods if gang is not None else ()
     torn = [pod.name for pod in pods if payload_lines.words(evidence).torn.get(pod.uid)]
     if torn:
         parts.append(f"a line of {wording.listed(torn)} is cut")
-    text = "; ".join(parts) or "no rank told a step"
+    text = "; ".join(parts) or "no rank reported a step"
     failed = [pod for pod in pods if any(code for _, code in pod.exit_codes)]
     expired = None if gang is None else subjects.timed_out(evidence, gang.created)
     read_some = any(pod.uid in payload_lines.words(evidence).logged for pod in pods)

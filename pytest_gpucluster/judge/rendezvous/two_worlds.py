@@ -17,24 +17,24 @@ from pytest_gpucluster.judge.plugins import name_resolution
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "two Jobs that run at the same time form two worlds: each has its own ranks from 0 on once each, meets at its own "
-    "rendezvous, and gets by its collectives only what its own ranks sent"
+    "two Jobs that run at the same time form two worlds: each has its own ranks 0 to N-1 once, its own "
+    "rendezvous, and receives in collectives only what its own ranks sent"
 )
 SAME_RENDEZVOUS = Cause(
-    "both Jobs meet under the same id at the same endpoint: an id left at its default (`none`) beside a shared "
-    "endpoint, or one written into a template that both were made of",
-    'give every Job an id of its own, --rdzv-id="${JOB_ID}" (the Job\'s name or uid), also at a shared endpoint',
+    "both Jobs meet under the same id at the same endpoint: the default id (`none`) with a shared endpoint, or "
+    "an id fixed in a shared template",
+    'give every Job its own id, --rdzv-id="${JOB_ID}" (the Job\'s name or uid), even at a shared endpoint',
 )
 WRONG_SELECTOR = Cause(
-    "the name of the endpoint leads to a pod of another Job: a Service whose selector fits the pods of both, or two "
-    "Jobs that use one Service or one host name",
-    "let the Service select by the Job's own label (job-name), one headless Service a Job; on the host's network give "
-    "each Job another port",
+    "the endpoint's name leads to a pod of another Job: the Service selects the pods of both, or both Jobs use "
+    "one Service or one host name",
+    "make the Service select by the Job's own label (job-name), with one headless Service per Job; on the host "
+    "network give each Job its own port",
 )
 NOT_FORMED = Cause(
     "members of one of the Jobs did not meet: their name did not resolve when the launcher started, the port was taken "
     "by the other Job (both on the host's network), or members of one were never placed",
-    "look at the last lines of the launchers that are named; let names resolve before pods are ready "
+    "look at the last lines of the named launchers; make names resolve before pods are ready "
     "(publishNotReadyAddresses), and gang-schedule both Jobs",
 )
 
@@ -102,7 +102,7 @@ def apart(evidence: Evidence, given: subjects.Given) -> Finding:
     keys = tuple(word.key for world in found for word in world.exchanged)[:12]
     where = tuple(_rank(word) for world in found for word in world.exchanged)[:16]
     if len(found) < 2:
-        text = subjects.nothing(evidence, "two Jobs whose ranks tell what they exchanged")
+        text = subjects.nothing(evidence, "two Jobs with ranks that report what they exchanged")
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
     number = Number("worlds", float(sum(bool(world.exchanged) for world in found)), "", 2.0, "two Jobs")
 
@@ -121,10 +121,10 @@ def apart(evidence: Evidence, given: subjects.Given) -> Finding:
     spans = [span for world in found if (span := world.span) is not None]
     together = min(end for _, end in spans) - max(start for start, _ in spans)
     if together <= 0:
-        return judged(Verdict.INCONCLUSIVE, f"one world was over {-together:.1f} s before the other began")
+        return judged(Verdict.INCONCLUSIVE, f"one world ended {-together:.1f} s before the other began")
     told = "; ".join(_described(world) for world in found)
     return judged(
-        Verdict.PASS, f"{told}; {together:.1f} s at the same time, no nonce of one came to the other"
+        Verdict.PASS, f"{told}; {together:.1f} s at the same time, neither received a nonce of the other"
     )
 
 
@@ -218,7 +218,10 @@ def _unformed(evidence: Evidence, given: subjects.Given, world: World) -> tuple[
         )
     lost = [word for word in world.exchanged if len(_got(word)) != size]
     if lost:
-        return Verdict.INCONCLUSIVE, f"{title}: {_rank(lost[0])} told {len(_got(lost[0]))} nonces of {size}"
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{title}: {_rank(lost[0])} reported {len(_got(lost[0]))} of {size} nonces",
+        )
     missing = payload_lines.absent(size, {word.number("rank") for word in world.exchanged})
     if size and not missing:
         return None

@@ -17,8 +17,8 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = (
-    "a member that cannot reach its rendezvous, because nobody hosts it or its name does not exist, ends with a code "
-    "other than 0 within its bound and says which endpoint it could not reach"
+    "if a member cannot reach its rendezvous, because nothing hosts it or its name does not exist, it ends with "
+    "a non-zero exit code within its bound and names the endpoint"
 )
 OVERSHOOT = 2.5
 LATE = 5.0
@@ -33,12 +33,12 @@ HANGS = Cause(
     "bound",
 )
 DROPPED = Cause(
-    "look-ups or connections get no answer at all, so that each try lasts as long as the system's own limit",
-    "let DNS answer unknown names at once (NXDOMAIN), and policies reject rather than drop",
+    "look-ups or connections get no answer at all, so each try lasts until the system's own limit",
+    "make DNS answer unknown names at once (NXDOMAIN), and make policies reject rather than drop",
 )
 HIDDEN = Cause(
-    "the failure does not come through: a wrapper swallows the exit code, or the node reports another",
-    "let the launcher be process 1 of the container (`exec torchrun ...`)",
+    "the exit code is lost: a wrapper swallows it, or the node reports another",
+    "make the launcher process 1 of the container (`exec torchrun ...`)",
 )
 WORDLESS = Cause(
     "the program ends without naming the endpoint",
@@ -160,7 +160,7 @@ def _decide(
 ) -> Finding:
     tried = [member for member in members if member.tried]
     if not tried:
-        text = f"{prefix}no member was seen that could not reach its rendezvous"
+        text = f"{prefix}no member failed to reach its rendezvous"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang)
     declared = subjects.seconds(given, "within", "join_timeout", "rendezvous")
     keys = tuple(member.key for member in tried)[:8]
@@ -211,7 +211,7 @@ def _fault(
             return None
         return f"{member.name} had not ended (waited for {expired[0]})", (HANGS, DROPPED)
     if member.code == 0:
-        return f"{member.name} could not reach its rendezvous and ended with 0", (HIDDEN,)
+        return f"{member.name} could not reach its rendezvous but ended with 0", (HIDDEN,)
     if not member.said:
-        return f"{member.name} ended with {member.code} and does not say what it could not reach", (WORDLESS,)
+        return f"{member.name} ended with {member.code} without naming the endpoint", (WORDLESS,)
     return None

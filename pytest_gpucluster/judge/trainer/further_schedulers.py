@@ -16,8 +16,9 @@ from pytest_gpucluster.judge.gang import all_or_nothing, barrier, two_gangs
 from pytest_gpucluster.requirement import Finding, Number, Verdict
 
 REQUIRED = (
-    "for each further scheduler: a gang that fits runs whole; while part of a gang would fit none of its members is "
-    "bound, and all are when room appears; of two gangs for the room of one the first runs whole, the other after it"
+    "for each further scheduler: a gang that fits runs whole; while only part of a gang fits, no member is "
+    "bound, and when room appears, all are; if two gangs compete for the room of one, the first runs whole, then "
+    "the other"
 )
 RUNS = "a gang that fits runs whole"
 

@@ -14,7 +14,7 @@ class Advice(NamedTuple):
 
 
 DISABLED = Advice(
-    "NCCL_IB_DISABLE is set, often by ENV in the image or by /etc/nccl.conf, where no manifest shows it",
+    "NCCL_IB_DISABLE is set, often by ENV in the image or by /etc/nccl.conf, so no manifest shows it",
     "unset NCCL_IB_DISABLE in image, pod and configuration files; NCCL_IB_DISABLE=0 alone forces nothing",
 )
 FORCED_SOCKET = Advice(
@@ -22,8 +22,7 @@ FORCED_SOCKET = Advice(
     "set NCCL_NET to the declared network (IB, or the name of its plugin), or unset it",
 )
 NO_DEVICE = Advice(
-    "the pod has no InfiniBand or RoCE device that it can open, so that NCCL goes on with sockets without a "
-    "word",
+    "the pod has no InfiniBand or RoCE device that it can open, so NCCL silently uses sockets",
     "request the device in the pod (rdma/..., nvidia.com/..., or the claim of its DRA class), allow IPC_LOCK, "
     "and check "
     "with ibv_devinfo inside the pod that a port is ACTIVE",
@@ -33,10 +32,9 @@ NO_VERBS = Advice(
     "install rdma-core (libibverbs1, ibverbs-providers) in the image",
 )
 NO_PLUGIN_DEVICE = Advice(
-    "the network plugin found no device of its own, so that NCCL went on with the next network",
-    "request the device (vpc.amazonaws.com/efa and the like) in the pod, and set NCCL_NET to the plugin's "
-    "name so that "
-    "a missing device is an error",
+    "the network plugin found no device, so NCCL used the next network",
+    "request the device (vpc.amazonaws.com/efa and the like) in the pod, and set NCCL_NET to the plugin's name "
+    "so that a missing device is an error",
 )
 FORCE = Advice(
     "NCCL takes the next network that starts, by design without an error",
@@ -48,11 +46,11 @@ LIBFABRIC_TCP = Advice(
     "sees",
 )
 GPUDIRECT_TCP = Advice(
-    "this network is GPUDirect-TCPX or FasTrak: no RDMA, and no fallback either",
+    "this network is GPUDirect-TCPX or FasTrak: it is neither RDMA nor a fallback",
     "judge such a cluster by its own declaration and bandwidth floor, not as RDMA",
 )
 PEERMEM = Advice(
-    "neither nvidia-peermem nor DMA-BUF works on the node, so that each transfer goes through host memory",
+    "neither nvidia-peermem nor DMA-BUF works on the node, so each transfer goes through host memory",
     "load nvidia-peermem on the host (or open kernel modules with DMA-BUF, kernel 5.12+), restart the pod, "
     "and compare "
     "with `GPU Direct RDMA Enabled for HCA` under NCCL_DEBUG_SUBSYS=INIT,NET",
@@ -66,7 +64,7 @@ DISTANCE = Advice(
 READ_OFF = Advice(
     "GPUDirect reads (the sending side) are off: by NCCL_NET_GDR_READ=0, or by default on GPUs before Ampere "
     "without NVLink",
-    "unset NCCL_NET_GDR_READ, or allow receive-only where the hardware is such",
+    "unset NCCL_NET_GDR_READ, or allow receive-only if the hardware requires it",
 )
 RCCL_DMABUF = Advice(
     "RCCL found no peer memory module, and DMA-BUF is off there by default",
@@ -74,7 +72,7 @@ RCCL_DMABUF = Advice(
 )
 _BALANCING = "RCCL turns GPUDirect RDMA off while kernel.numa_balancing=1 and NCCL_IB_PCI_RELAXED_ORDERING=0"
 _BALANCING_FIX = (
-    "sysctl kernel.numa_balancing=0 on the nodes, or drop the setting NCCL_IB_PCI_RELAXED_ORDERING=0"
+    "set sysctl kernel.numa_balancing=0 on the nodes, or drop the setting NCCL_IB_PCI_RELAXED_ORDERING=0"
 )
 NUMA_BALANCING = Advice(f"on Hyper-V {_BALANCING}; the log shows both", _BALANCING_FIX)
 NUMA_BALANCING_IF = Advice(
@@ -94,33 +92,33 @@ SMALL_WORLD = Advice(
     "build nccl-tests with MPI=1",
 )
 NO_MPI = Advice(
-    "nccl-tests was built without MPI=1, so that every process is a job of one rank",
+    "nccl-tests was built without MPI=1, so every process is a job of one rank",
     "build it with MPI=1 MPI_HOME=..., or start it with one process and -g for all GPUs of one node",
 )
 WRONG_DATA = Advice(
-    "data arrived corrupted, or a figure was spoilt on the way",
+    "data arrived corrupted, or a figure was damaged in transit",
     "run the same test with NCCL_PROTO=Simple and over TCP to compare; drain the node whose pairwise test is "
     "wrong",
 )
 FIRST = Advice(
-    "a call of NCCL failed with this warning", "read its words; it is the first error of this rank"
+    "a call of NCCL failed with this warning", "read the message; it is the first error of this rank"
 )
 ABORTED = Advice(
-    "a communicator is aborted after an error or a time-out of any rank; PyTorch up to 2.5 ends good jobs in this "
-    "way too, on all ranks alike",
+    "a communicator is aborted after an error or a time-out of any rank; PyTorch up to 2.5 also ends good jobs "
+    "in this way, on all ranks alike",
     "look at how the processes ended (exit code, the last lines of each rank)",
 )
 UNFINISHED = Advice(
-    "the rank never came to the end of its initialisation (another rank did not join, or an adapter did not answer), "
+    "the rank never finished its initialisation (another rank did not join, or an adapter did not answer), "
     "or its log lacks lines",
-    "read what the rank printed last, and compare with the others; write NCCL_DEBUG_FILE with %h and %p in it",
+    "read the rank's last output, and compare with the others; set NCCL_DEBUG_FILE with %h and %p in it",
 )
 UNKNOWN_WARNING = Advice(
-    "NCCL, a plugin or the program warns of something that is not known here",
-    "read the line; a warning that is not known to be harmless is no pass",
+    "NCCL, a plugin or the program prints an unknown warning",
+    "read the line; a warning prevents a pass unless it is known to be harmless",
 )
 UNEVEN = Advice(
-    "a rank cannot use all adapters that others use: such a job may hang",
+    "a rank cannot use all adapters that other ranks use: such a job may hang",
     "open every device of /dev/infiniband in each pod (ibv_devinfo), and name the same adapters in NCCL_IB_HCA",
 )
 NO_P2P = Advice(
@@ -129,15 +127,15 @@ NO_P2P = Advice(
 )
 NODES = Advice(
     "logs of other nodes are missing or too many, or pods share a machine: for NCCL each host name is a node",
-    "tell the machines of the pods: --pod-node POD=NODE, and --nodes as many as there are",
+    "give the machines of the pods with --pod-node POD=NODE, and their number with --nodes",
 )
 STRIPPED = Advice(
     "the collector or launcher stripped the prefix `host:pid:tid` of NCCL's lines",
-    "take the log as NCCL wrote it: NCCL_DEBUG_FILE=DIR/%h.%p writes one a process",
+    "take the log as NCCL wrote it: NCCL_DEBUG_FILE=DIR/%h.%p writes one per process",
 )
 TORN = Advice(
-    "output of several ranks was mixed or tagged in the middle of a line, or a line is of a shape that is not known "
-    "here: what stands in it may be the one thing that matters",
+    "output of several ranks was mixed or tagged within a line, or a line has an unknown shape: it may hold the "
+    "decisive fact",
     "write files: NCCL_DEBUG_FILE=DIR/%h.%p for NCCL, -J FILE for nccl-tests",
 )
 ODD_FIGURES = Advice(
@@ -145,25 +143,25 @@ ODD_FIGURES = Advice(
     "run the test again, with -J FILE",
 )
 SLOW = Advice(
-    "the test itself was told a least bandwidth (NCCL_TESTS_MIN_BW), and did not reach it",
-    "look at which transports, adapters and GPUDirect the connection lines show, then at single links",
+    "the test was given a minimum bandwidth (NCCL_TESTS_MIN_BW), but did not reach it",
+    "check the transports, adapters and GPUDirect in the connection lines, then single links",
 )
 UNKNOWN_NETWORK = Advice(
-    "the network comes from a plugin whose name is not known here",
-    "tell what it is: --network NAME=rdma (or tcp, gpudirect_tcp)",
+    "the network comes from an unknown plugin",
+    "declare its class: --network NAME=rdma (or tcp, gpudirect_tcp)",
 )
-TELL = Advice("a pass needs every rank and every node", "tell both: --ranks N --nodes M")
+TELL = Advice("a pass needs every rank and every node", "give both: --ranks N --nodes M")
 ALL_RANKS = Advice(
     "logs of some ranks are missing, were rotated away, or have been cut",
-    "give the logs of all ranks: NCCL_DEBUG_FILE=DIR/%h.%p writes one a process, which nothing glues or tears",
+    "give the logs of all ranks: NCCL_DEBUG_FILE=DIR/%h.%p writes one per process, which nothing merges or cuts",
 )
 SPREAD = Advice(
-    "the scheduler placed the pods on one node", "require one pod a node (pod anti-affinity or a DaemonSet)"
+    "the scheduler placed the pods on one node", "require one pod per node (pod anti-affinity or a DaemonSet)"
 )
 FOLDED = Advice("Ray folds lines that resemble each other", "set RAY_DEDUP_LOGS=0, or write NCCL_DEBUG_FILE")
 CUT = Advice(
-    "the log was cut while it was written, or is no text",
-    "write NCCL_DEBUG_FILE, and read it when the job has ended",
+    "the log was cut while it was written, or is not text",
+    "write NCCL_DEBUG_FILE, and read it after the job has ended",
 )
 ONE_JOB = Advice("logs of several jobs are in one stream", "judge one job at a time")
 QUIET = Advice(
@@ -175,7 +173,7 @@ LAZY = Advice(
     "run a collective, or set NCCL_RUNTIME_CONNECT=0 so that connections are made at the start",
 )
 ONE_NODE = Advice(
-    "the ranks are on one node, where no network is used",
+    "the ranks are on one node, so no network is used",
     "judge ranks of several nodes; to try the network on one node set NCCL_P2P_DISABLE=1 and "
     "NCCL_SHM_DISABLE=1",
 )

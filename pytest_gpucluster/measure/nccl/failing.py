@@ -87,7 +87,7 @@ def not_good(facts: Facts) -> Iterator[Reason]:
     mute = [one for one in facts.unknown if not one.fatal]
     for one in mute[:_QUOTED]:
         yield unseen(
-            f"nobody knows what this means {who(facts, (one,))}: {one.fault.detail}",
+            f"unknown meaning {who(facts, (one,))}: {one.fault.detail}",
             (advice.UNKNOWN_WARNING,),
         )
     if len(mute) > _QUOTED:
@@ -100,7 +100,9 @@ def not_good(facts: Facts) -> Iterator[Reason]:
             yield unseen(f"{kind} {who(facts, same)}: {same[0].fault.detail}", (advice.UNEVEN,))
     if not mute and not any(one.fatal for one in (*facts.troubles, *facts.unknown)):
         for process, (where, code) in sorted(facts.seen.traces.items())[:_QUOTED]:
-            text = f"a call of NCCL failed on {process.host or '?'} ({where}: {RESULTS[code]}), without a word why"
+            text = (
+                f"a call of NCCL failed on {process.host or '?'} ({where}: {RESULTS[code]}), without a reason"
+            )
             yield unseen(text, (advice.UNKNOWN_WARNING,))
     yield from _unfinished(facts)
     ranks = {rank for _, rank in facts.seen.aborts}
@@ -120,12 +122,12 @@ def _unfinished(facts: Facts) -> Iterator[Reason]:
     }
     lone = {m.comm.rank for m in begun if m.comm.nranks == facts.nranks}
     if lone:
-        text = f"nothing says that the communicator was complete on {listed(sorted(lone), facts)}"
+        text = f"nothing shows that the communicator was complete on {listed(sorted(lone), facts)}"
         yield unseen(text, (advice.UNFINISHED,))
     elif begun:
         ranks = say_ranks(begun)
         yield unseen(
-            f"a communicator was begun, and nothing says that it was complete: {ranks}", (advice.UNFINISHED,)
+            f"a communicator was begun, but nothing shows that it was complete: {ranks}", (advice.UNFINISHED,)
         )
 
 

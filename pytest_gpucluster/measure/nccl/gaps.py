@@ -7,6 +7,7 @@ from pytest_gpucluster.measure.nccl import advice, failing, line_patterns, netwo
 from pytest_gpucluster.measure.nccl.facts import Facts
 from pytest_gpucluster.measure.nccl.reasons import MANY, Reason, few, listed, unseen
 from pytest_gpucluster.measure.nccl.reasons import networks as named
+from pytest_gpucluster.plain import plurals
 
 
 def gaps(facts: Facts) -> Iterator[Reason]:
@@ -25,7 +26,7 @@ def _connections(facts: Facts) -> Iterator[Reason]:
         yield unseen(why_no_connection(facts), advice.of_silence(facts))
     unknown = sorted({p.name for p in over if p.carrier == networks.UNKNOWN})
     if unknown:
-        yield unseen(f"nobody knows what carries {named(unknown)}", (advice.UNKNOWN_NETWORK,))
+        yield unseen(f"the transport of {named(unknown)} is not known", (advice.UNKNOWN_NETWORK,))
 
 
 def _inside(facts: Facts) -> Iterator[Reason]:
@@ -45,16 +46,19 @@ def _inside(facts: Facts) -> Iterator[Reason]:
 def _world(facts: Facts) -> Iterator[Reason]:
     given = facts.given
     if given.ranks is None or given.nodes is None:
-        yield unseen("how many ranks and nodes the job has was not told", (advice.TELL,))
+        yield unseen("the number of ranks and nodes of the job was not given", (advice.TELL,))
     else:
         yield from _not_covered(facts, given.ranks, given.nodes)
     if facts.between_nodes is False:
-        yield unseen("the pods sit on one machine: nothing crossed a wire", (advice.SPREAD,))
+        yield unseen("the pods are on one machine: nothing crossed a wire", (advice.SPREAD,))
 
 
 def _not_covered(facts: Facts, ranks: int, nodes: int) -> Iterator[Reason]:
     if facts.alone and facts.nranks is not None and facts.nranks != ranks:
-        text = f"the largest communicator has {facts.nranks} ranks, told are {ranks}: nothing is known of the others"
+        text = (
+            f"the largest communicator has {facts.nranks} ranks, but {ranks} are expected: nothing is known of "
+            "the others"
+        )
         yield unseen(text, (advice.SMALL_WORLD, advice.ALL_RANKS))
     missing = ranks - sum(rank < ranks for rank in facts.ranks)
     if missing:
@@ -65,17 +69,17 @@ def _not_covered(facts: Facts, ranks: int, nodes: int) -> Iterator[Reason]:
     machines: Mapping[str, str] = facts.given.pod_nodes
     seen = {machines.get(host, host) for host in facts.net_hosts}
     if over and len(seen) < nodes:
-        text = f"connections over a network are seen of {len(seen)} of {nodes} nodes ({few(sorted(seen))})"
+        text = f"connections over a network are seen on {len(seen)} of {nodes} nodes ({few(sorted(seen))})"
         yield unseen(text, (advice.ALL_RANKS,))
     if over and nodes == 1:
         yield unseen(
-            "one node was told: what goes over a network within it crosses no wire between nodes",
+            "one node was given: network traffic within it crosses no wire between nodes",
             (advice.SPREAD,),
         )
     yield from _other_nodes(facts, nodes, len(seen))
     if facts.sub_worlds and facts.nranks != ranks:
         yield unseen(
-            f"only communicators split off are seen, of at most {facts.nranks} ranks", (advice.ALL_RANKS,)
+            f"only split communicators are seen, with at most {facts.nranks} ranks", (advice.ALL_RANKS,)
         )
 
 
@@ -88,14 +92,16 @@ def _other_nodes(facts: Facts, nodes: int, seen: int) -> Iterator[Reason]:
         return
     count = said if said is not None else seen
     if count != nodes:
-        yield unseen(f"the log tells of {count} nodes, told were {nodes}", (advice.NODES,))
+        yield unseen(f"the log shows {count} nodes, but {nodes} are expected", (advice.NODES,))
 
 
 def why_no_connection(facts: Facts) -> str:
     """Return what is there in place of a connection over a network."""
     inside = [path for path in facts.paths if path.kind == line_patterns.INTRA]
     if facts.nnodes == 1 or inside:
-        return "no connection over a network is seen: what is seen stays inside one node or NVLink domain"
+        return (
+            "no connection over a network is seen: all seen connections stay inside one node or NVLink domain"
+        )
     if facts.net:
         return f"{named(facts.net)} was chosen, but no connection over it is seen: a choice proves nothing"
     if not facts.seen.records:
@@ -107,25 +113,25 @@ def unread(facts: Facts) -> Iterator[Reason]:
     """Return what of the log cannot be read, or was left out."""
     seen, figures = facts.seen, facts.seen.table
     if seen.headless:
-        text = f"{_lines(seen.headless)} of NCCL without host and process in front: who printed them is not known"
+        text = f"{_lines(seen.headless)} of NCCL without host and process in front: their origin is not known"
         yield unseen(text, (advice.STRIPPED,))
     if seen.torn:
         yield unseen(f"{_lines(seen.torn)} of NCCL cannot be read", (advice.TORN,))
     if figures.torn:
         yield unseen(f"{_lines(figures.torn)} of the test's table cannot be read", (advice.TORN,))
     if figures.odd:
-        yield unseen(f"figures that cannot be: {figures.odd[0]}", (advice.ODD_FIGURES,))
+        yield unseen(f"impossible figures: {figures.odd[0]}", (advice.ODD_FIGURES,))
     if seen.folded:
         yield unseen(
-            "a launcher folded similar lines: what single ranks printed is not known", (advice.FOLDED,)
+            "a launcher folded similar lines: the output of single ranks is not known", (advice.FOLDED,)
         )
     if seen.cut:
         yield unseen("the log ends in the middle of a record", (advice.CUT,))
     if seen.long:
-        yield unseen("a line is too long to be one of a log", (advice.CUT,))
+        yield unseen("a line is too long for a log", (advice.CUT,))
     if seen.full:
-        yield unseen("the log states more than is kept of one job", (advice.ONE_JOB,))
+        yield unseen("the log has more facts than are kept for one job", (advice.ONE_JOB,))
 
 
 def _lines(count: int) -> str:
-    return f"{count} line{'s' if count != 1 else ''}"
+    return plurals.count(count, "line")

@@ -8,18 +8,18 @@ from pytest_gpucluster.measure.nccl.advice import Advice
 if TYPE_CHECKING:
     from pytest_gpucluster.measure.nccl.faults import Fault
 
-_LOOK = "look at the first error of any rank, in time: later ones follow from it"
+_LOOK = "look at the earliest error of any rank: it causes the later ones"
 _REACH = Advice(
-    "the adapters cannot reach each other (status 12, retries exceeded): a link or a rank that is gone, a wrong GID or "
-    "VLAN, no PFC, or rails that are not joined",
-    "see whether the peer had an error first; leave NCCL_IB_GID_INDEX unset (automatic since 2.21), set "
+    "the adapters cannot reach each other (status 12, retries exceeded): a lost link or rank, a wrong GID or "
+    "VLAN, no PFC, or unconnected rails",
+    "check whether the peer had an error first; leave NCCL_IB_GID_INDEX unset (automatic since 2.21), set "
     "NCCL_CROSS_NIC=0 on rail-only fabrics, and try ib_write_bw between the two adapters",
 )
 _STATUS = {
     1: Advice(
-        "a message was longer than the buffer that waits for it (status 1, length error): both ends do not agree on "
-        "what is sent",
-        "compare versions, environment and sizes of the collective on both ranks; an MTU or a setting that differs "
+        "a message was longer than the buffer that waits for it (status 1, length error): both ends disagree on "
+        "the message",
+        "compare versions, environment and sizes of the collective on both ranks; a different MTU or setting "
         "does not give this status",
     ),
     2: Advice(
@@ -27,7 +27,7 @@ _STATUS = {
         "update NCCL and the adapter's firmware",
     ),
     4: Advice(
-        "memory that the adapter may not touch (status 4, protection error): PCIe ACS is on, or GPUDirect is broken",
+        "the adapter may not access the memory (status 4, protection error): PCIe ACS is on, or GPUDirect is broken",
         "switch ACS off on the PCIe switches (or in the host's firmware), then try NCCL_NET_GDR_LEVEL=LOC to compare",
     ),
     5: Advice("flushed (status 5): another error came first", _LOOK),
@@ -49,8 +49,8 @@ _STATUS = {
         "compare versions and environment of both ranks; look at the peer's log",
     ),
     10: Advice(
-        "the other end refused access to its memory (status 10, remote access error): it freed or lost "
-        "it, often since its process ended",
+        "the other end refused access to its memory (status 10, remote access error): it freed or lost it, often "
+        "because its process ended",
         "look at the peer's log at the same time",
     ),
     11: Advice(
@@ -74,7 +74,7 @@ _STATUS = {
 _ERRNO = {
     19: Advice(
         "the GID belongs to a network namespace other than the pod's (errno 19): its index differs between pods",
-        "leave NCCL_IB_GID_INDEX unset, and give the pod a RoCE v2 GID of its own (attach the secondary network)",
+        "leave NCCL_IB_GID_INDEX unset, and give the pod its own RoCE v2 GID (attach the secondary network)",
     ),
     22: Advice(
         "the queue pair was given a value that the adapter refuses (errno 22)",
@@ -101,14 +101,14 @@ _LOCKED = Advice(
 )
 _PINNED = Advice(
     "memory cannot be registered with the adapter: nvidia-peermem or DMA-BUF on the GPU's side, locked memory, or ACS",
-    "look at `ulimit -l` and IPC_LOCK in the container and at dmesg of the node; NCCL_NET_GDR_LEVEL=LOC tells whether "
-    "only GPU memory is refused",
+    "look at `ulimit -l` and IPC_LOCK in the container and at dmesg of the node; NCCL_NET_GDR_LEVEL=LOC shows "
+    "whether only GPU memory is refused",
 )
 _PROCESS = Advice("the process of this rank ended by itself, or was killed", "read its last lines before the error, "
                   "`kubectl get pod -o yaml` (exit code, OOMKilled) and dmesg of its node")  # fmt: skip
 _FAULTS = {
     "net_init": Advice(
-        "the network that NCCL_NET demands did not start; without it NCCL would have fallen back in silence",
+        "the network that NCCL_NET demands did not start; without NCCL_NET, NCCL would have fallen back silently",
         "give the pod the device or the plugin, or correct the name in NCCL_NET",
     ),
     "incompatible_hca": Advice(
@@ -121,7 +121,7 @@ _FAULTS = {
         "mount an emptyDir with medium: Memory at /dev/shm, and count it in the memory limit",
     ),
     "bad_socket_ifname": Advice(
-        "NCCL_SOCKET_IFNAME matches no interface of the pod, or the pod has none that NCCL takes",
+        "NCCL_SOCKET_IFNAME matches no interface of the pod, or the pod has none that NCCL accepts",
         "name an interface that exists in every pod (`ip -brief address`), exactly: NCCL_SOCKET_IFNAME==eth0",
     ),
     "imex": Advice(
@@ -129,18 +129,18 @@ _FAULTS = {
         "claim a ComputeDomain in the pod; on the node check nvidia-imex-ctl -N and /dev/nvidia-caps-imex-channels",
     ),
     "watchdog_timeout": Advice(
-        "a collective did not end: if it was the first, ranks could not connect; else one rank stopped or took another "
-        "path",
+        "a collective did not end: if it was the first, ranks could not connect; otherwise one rank stopped or "
+        "took another path",
         "look at the first error of any rank and at the rank that did not time out; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
         "records what each rank waited for",
     ),
     "mixed_versions": Advice("ranks run different versions of NCCL", "give all ranks the same image"),
     "verbs_call": Advice(
         "the verbs library refused a call: the adapter has no room (queue pairs, memory), is gone, or may not be used",
-        "read the words of the call; look at dmesg of the node, ibv_devinfo inside the pod, and `ulimit -l`",
+        "read the message of the call; look at dmesg of the node, ibv_devinfo inside the pod, and `ulimit -l`",
     ),
     "ib_async_fatal": Advice(
-        "the adapter reported a fatal event of its own or of a connection",
+        "the adapter reported a fatal event of itself or of a connection",
         "look at dmesg of this node for the adapter (mlx5_core, ionic, bnxt_re), and at the peer for an earlier error",
     ),
     "ib_port_error": Advice(
@@ -149,9 +149,9 @@ _FAULTS = {
         "cable and port in turn",
     ),
     "ofi_error": Advice(
-        "libfabric ended a transfer with an error: the peer is gone, or the network (EFA: security group) does not let "
-        "it through",
-        "read the error's words; see whether the peer had an error first, and allow all traffic within the security "
+        "libfabric ended a transfer with an error: the peer is gone, or the network (EFA: security group) blocks "
+        "it",
+        "read the error message; check whether the peer had an error first, and allow all traffic within the security "
         "group",
     ),
     "gpu_lost": Advice(
@@ -160,7 +160,8 @@ _FAULTS = {
     ),
     "driver_mismatch": Advice(
         "driver and library of the node do not match, often after an update without a restart",
-        "run nvidia-smi on the node; restart it, or reload the driver; give the image a CUDA that the driver knows",
+        "run nvidia-smi on the node; restart it, or reload the driver; use an image with a CUDA version "
+            "that the driver supports",
     ),
     "duplicate_gpu": Advice(
         "two ranks took the same GPU: the launcher gave both the same local rank, or the container sees fewer GPUs "
@@ -168,23 +169,23 @@ _FAULTS = {
         "set the device by LOCAL_RANK, start as many ranks as the pod has GPUs, and compare CUDA_VISIBLE_DEVICES",
     ),
     "proxy_failed": Advice(
-        "NCCL's proxy could not do what a rank asked for, mostly since the peer or the network failed", _LOOK
+        "NCCL's proxy could not serve a rank's request, mostly because the peer or the network failed", _LOOK
     ),
     "message_truncated": Advice(
-        "two ranks do not agree on the size of a message: they are in different collectives, pass different sizes, or "
-        "something else spoke on the port",
+        "two ranks disagree on the size of a message: they are in different collectives, pass different sizes, "
+        "or another program used the port",
         "compare what the ranks call (TORCH_DISTRIBUTED_DEBUG=DETAIL), versions, and NCCL_ settings over ranks",
     ),
     "nvls": Advice(
-        "NVLink SHARP could not take its memory: the fabric manager or its configuration of the node",
-        "restart the fabric manager on the node, look at its log; NCCL_NVLS_ENABLE=0 goes on without",
+        "NVLink SHARP could not get its memory: the node's fabric manager or its configuration is at fault",
+        "restart the fabric manager on the node, look at its log; NCCL_NVLS_ENABLE=0 works without it",
     ),
     "out_of_memory": Advice(
-        "memory is used up: of the GPU (by the model, or by another process on it) or of the container",
+        "the memory of the GPU (by the model, or by another process on it) or of the container is used up",
         "look at nvidia-smi (or amd-smi) on the node and at the container's limit; fewer channels need less",
     ),
     "plugin_daemon": Advice(
-        "the receive daemon of the plugin (RxDM, container tcpxo-daemon or tcpx-daemon) is not there or has ended",
+        "the receive daemon of the plugin (RxDM, container tcpxo-daemon or tcpx-daemon) does not exist or has ended",
         "read the daemon's log: kubectl logs POD -c tcpxo-daemon --previous; it must start before the ranks and stay, "
         "and share /run/tcpx or the socket's folder with them",
     ),
@@ -194,17 +195,19 @@ _FAULTS = {
         "and replace the node if one is missing",
     ),
     "bootstrap_mismatch": Advice(
-        "ranks do not agree on the world: two have the same number, or they were told different sizes",
+        "ranks disagree on the world: two have the same number, or they were given different sizes",
         "compare RANK and WORLD_SIZE of all ranks, and use a fresh address or port for each job",
     ),
     "async_error": Advice("the communicator had an error before this line", _LOOK),
     "nccl_result": Advice("the program ended with an error of NCCL or of a GPU", _LOOK),
     "process_ended": _PROCESS,
-    "last_error": Advice("NCCL's last error, as the program quotes it", "read its words: no cause of it is known here"),
+    "last_error": Advice("NCCL's last error, as the program quotes it", "read the message: its cause is not known"),
 }  # fmt: skip
 _REFUSED = Advice(
-    "nobody listens at the address that a rank announced: its process has ended, or it is the address of another host",
-    "see whether that rank had an error first; else set NCCL_SOCKET_IFNAME to the pod network's interface (`=eth0`)",
+    "nothing listens at the address that a rank announced: its process has ended, or it is the address of "
+    "another host",
+    "check whether that rank had an error first; otherwise set NCCL_SOCKET_IFNAME to the pod network's "
+    "interface (`=eth0`)",
 )
 _UNREACHED = Advice(
     "the address that a rank announced cannot be reached: wrong interface (docker0, link-local), a firewall, or the "
@@ -223,15 +226,15 @@ _GPU: tuple[tuple[tuple[str, ...], Advice], ...] = (
     )),
     (("system not yet initialized", "SystemNotReady", "802"), Advice(
         "the fabric manager of the node does not run (error 802)",
-        "start nvidia-fabricmanager on the node, of the driver's version",
+        "start nvidia-fabricmanager in the driver's version on the node",
     )),
     (("illegal memory access", "device-side assert", "misaligned address", "Memory access fault"), Advice(
-        "a kernel touched memory that is not its own, or stopped itself: the program, a library, or the GPU",
+        "a kernel accessed foreign memory, or stopped itself: the program, a library, or the GPU",
         "run this rank's step alone with CUDA_LAUNCH_BLOCKING=1, and look at dmesg of its node for Xid: a fault that "
         "stays with the node is hardware",
     )),
     (("no kernel image", "invalid device function"), Advice(
-        "the image was not built for this GPU", "use an image that knows the GPU's architecture",
+        "the image was not built for this GPU", "use an image built for the GPU's architecture",
     )),
     (("invalid device ordinal", "no CUDA-capable device", "NoDevice", "no ROCm-capable"), Advice(
         "the container has fewer GPUs than the rank asks for", "compare LOCAL_RANK with `nvidia-smi -L` in the pod",
@@ -263,7 +266,7 @@ _AMD = {
         "allow IPC_LOCK, look at `ulimit -l` inside the container (unlimited) and at dmesg of the node",
     ),
     "out_of_memory": Advice(
-        "memory is used up: of the GPU or of the container",
+        "the memory of the GPU or of the container is used up",
         "look at amd-smi on the node and at the container's limit; fewer channels need less",
     ),
 }
@@ -299,12 +302,12 @@ def of(fault: "Fault", *, amd: bool = False) -> tuple[Advice, ...]:
 
 
 def _code(number: int) -> str:
-    return f"errno {number}" if number >= 0 else "the words of the message"
+    return f"errno {number}" if number >= 0 else "the message"
 
 
 def _unknown(what: str) -> Advice:
     """Return what to do about a number whose meaning is not known here."""
     return Advice(
-        f"what {what} means at this place is not known here; several causes give it",
+        f"the meaning of {what} at this place is not known; several causes give it",
         "look at the first error of both ends and at dmesg of their nodes, and try ib_write_bw between the adapters",
     )

@@ -191,10 +191,10 @@ def _odd(row: Row, side: Side) -> str:
     if min(side.time, side.algbw, side.busbw) < 0 or (side.wrong or 0) < 0:
         return f"{size}: a figure is below zero"
     if row.size > 0 and side.time == 0 and side.algbw > 0:
-        return f"{size}: in no time at all"
+        return f"{size}: in zero time"
     given = row.size / side.time / 1e3 if side.time > 0 else math.inf
     if side.algbw > given * (1 + _SLACK) + 0.011:
-        return f"{size}: {side.algbw:g} GB/s where {side.time:g} us give {given:.4g}"
+        return f"{size}: {side.algbw:g} GB/s, but {side.time:g} us give {given:.4g}"
     if max(side.algbw, side.busbw) > collective.BEYOND:
         return f"{size}: {max(side.algbw, side.busbw):g} GB/s are beyond any link"
     if side.busbw > 2 * side.algbw + 0.02:

@@ -52,7 +52,7 @@ def question(facts: Facts) -> str:
     """Return what is decided: what goes between nodes, or, where there is one, what is used inside it."""
     if not facts.alone:
         return "RDMA with GPUDirect RDMA on all ranks over all nodes"
-    return "direct connections inside the one node; between nodes: not applicable, nothing goes between nodes"
+    return "direct connections inside the one node; between nodes: not applicable, there is no traffic between nodes"
 
 
 def hca_check(facts: Facts) -> str | None:
@@ -126,7 +126,7 @@ def _over_tcp(facts: Facts) -> Iterator[Reason]:
     ]
     if copied or others:
         who = f": {listed(copied, facts)}" if copied else ""
-        text = f"{named(sorted(others))} is TCP with copies between NIC and GPU, no RDMA{who}"
+        text = f"{named(sorted(others))} is TCP with copies between NIC and GPU, not RDMA{who}"
         yield wrong(text, (advice.GPUDIRECT_TCP,))
 
 
@@ -136,7 +136,7 @@ def _without_gdr(facts: Facts) -> Iterator[Reason]:
         directions = sorted(
             {p.way for p in facts.paths if p.carrier and p.carrier != networks.TCP and not p.gdr and p.way}
         )
-        text = f"without GPUDirect RDMA ({' and '.join(directions) or 'no direction told'}): {listed(ranks, facts)}"
+        text = f"without GPUDirect RDMA ({' and '.join(directions) or 'no direction given'}): {listed(ranks, facts)}"
         yield wrong(text, advice.of_no_gdr(facts))
     elif (
         facts.gdr == "none"
@@ -168,13 +168,13 @@ def _wrong_figures(facts: Facts) -> Iterator[Reason]:
         count = max(figures.wrong or 0, figures.out_of_bounds or 0)
         yield wrong(f"{count or 'some'} results of the test are wrong", (advice.WRONG_DATA,))
     if figures.below_minimum:
-        yield wrong("the average bus bandwidth is below the least one that the test was told", (advice.SLOW,))
+        yield wrong("the average bus bandwidth is below the minimum given to the test", (advice.SLOW,))
     if figures.zero:
-        yield wrong("the bus bandwidth is 0: each process was a world of its own", (advice.NO_MPI,))
+        yield wrong("the bus bandwidth is 0: each process was its own world", (advice.NO_MPI,))
     elif figures.single_ranks():
-        yield wrong("several processes are rank 0: each was a world of its own", (advice.NO_MPI,))
+        yield wrong("several processes are rank 0: each was its own world", (advice.NO_MPI,))
     if figures.not_finite:
-        yield wrong("a figure of the test is no number", (advice.WRONG_DATA,))
+        yield wrong("a figure of the test is not a number", (advice.WRONG_DATA,))
 
 
 def _at(facts: Facts, host: str) -> str:

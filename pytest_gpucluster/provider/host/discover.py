@@ -32,7 +32,7 @@ def look(
     nodes, memory, notes = sysfs.numa_nodes(root, cpus or frozenset(os.sched_getaffinity(0)))
     adapters = tuple(sysfs.adapters(root))
     if all(gpu.numa is None for gpu in vendor.gpus):
-        notes = [*notes, f"no GPU has a NUMA node (/{sysfs.PCI}/*/numa_node): nothing aligns pods to one"]
+        notes = [*notes, f"no GPU has a NUMA node (/{sysfs.PCI}/*/numa_node): pods cannot be aligned"]
     return Inventory(
         vendor, nodes, memory, adapters, sysfs.shared_rdma(root), sysfs.product(root), str(root), tuple(notes)
     )
@@ -53,12 +53,12 @@ def _vendor(root: Path, library: Callable[[], Any], visible: str | None) -> Vend
         if any(not gpu.problem for gpu in found.gpus):
             return found
         said = "; ".join(found.notes) or (
-            f"none that CUDA_VISIBLE_DEVICES={visible} names" if visible is not None else "it counts none"
+            f"none that CUDA_VISIBLE_DEVICES={visible} names" if visible is not None else "it finds none"
         )
         tried.append(
-            f"NVML answers, and no GPU can be used: {said}" if found.resource == nvml.RESOURCE else said
+            f"NVML answers, but no GPU can be used: {said}" if found.resource == nvml.RESOURCE else said
         )
-    raise ProviderError(f"no GPU that can be used was found on this host: {'; '.join(tried)}{OFFER}")
+    raise ProviderError(f"no usable GPU was found on this host: {'; '.join(tried)}{OFFER}")
 
 
 @functools.cache

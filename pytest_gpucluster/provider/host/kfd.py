@@ -18,7 +18,7 @@ def read(root: Path) -> Vendor:
     """
     folder = root / TOPOLOGY
     if not folder.is_dir():
-        raise HostProblem(f"/{TOPOLOGY} is not there")
+        raise HostProblem(f"/{TOPOLOGY} does not exist")
     found: list[Gpu] = []
     for node in sorted(folder.iterdir(), key=lambda path: int(path.name) if path.name.isdigit() else -1):
         facts = dict(re.findall(r"^(\w+)\s+(\d+)$", sysfs.text(node / "properties"), re.MULTILINE))
@@ -53,5 +53,5 @@ def _gpu(root: Path, index: int, node: Path, facts: dict[str, int]) -> Gpu:
         memory=sum(banks) >> 20,
         numa=sysfs.numa_of(root, pci),
         files=(file,),
-        problem="" if there else f"its device file {file} is not there",
+        problem="" if there else f"its device file {file} does not exist",
     )

@@ -120,7 +120,7 @@ def _whole(nvml: Any, root: Path, index: int, uuid: str, handle: Any) -> Gpu:
         files=(file,),
         partitioned=bool(mode and mode[0]),
         compute=f"{compute[0]}.{compute[1]}" if compute else "",
-        problem="" if there else f"its device file {file} is not there",
+        problem="" if there else f"its device file {file} does not exist",
     )
 
 
@@ -156,7 +156,7 @@ def _slices(nvml: Any, root: Path, whole: Gpu, handle: Any) -> list[Gpu]:
                 problem=whole.problem or ("" if len(caps) == 2 else f"{MINORS} does not name its files"),
             )
         )
-    return found or [dataclasses.replace(whole, files=(), problem="it is in MIG mode and has no slice")]
+    return found or [dataclasses.replace(whole, files=(), problem="it is in MIG mode but has no slice")]
 
 
 def _visible(gpus: list[Gpu], told: str) -> list[Gpu]:
@@ -175,7 +175,7 @@ def _notes(gpus: list[Gpu]) -> tuple[str, ...]:
 
 def _lacking(root: Path) -> tuple[str, ...]:
     return tuple(
-        f"/dev/{name} is not there: CUDA does not begin (nvidia-modprobe -c 0 -u makes it)"
+        f"/dev/{name} does not exist: CUDA does not start (nvidia-modprobe -c 0 -u creates it)"
         for name in NEEDED
         if not (root / "dev" / name).exists()
     )

@@ -57,7 +57,7 @@ def shares(inventory: Inventory, count: int, chosen: Sequence[Sequence[str]] = (
 def _parts(gpus: Sequence[Gpu], count: int) -> list[list[Gpu]]:
     if len(gpus) % count:
         raise ProviderError(
-            f"host.nodes: {len(gpus)} GPUs cannot be divided evenly among {count} nodes; host.gpus says which has which"
+            f"host.nodes: {len(gpus)} GPUs cannot be divided evenly among {count} nodes; assign them with host.gpus"
         )
     size = len(gpus) // count
     return [list(gpus[at * size : (at + 1) * size]) for at in range(count)]

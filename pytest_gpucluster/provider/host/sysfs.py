@@ -62,7 +62,7 @@ def numa_nodes(
             memory[node] = _total(text(folder / "meminfo"))
     if cpus:
         return dict(sorted(cpus.items())), memory, []
-    note = f"/{NODES} tells no NUMA node: the machine counts as one"
+    note = f"/{NODES} lists no NUMA node: the machine counts as one"
     return {0: tuple(sorted(usable))}, {0: _total(text(root / "proc/meminfo"))}, [note]
 
 

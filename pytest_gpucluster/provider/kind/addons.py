@@ -74,10 +74,10 @@ def fetch(name: str, source: str, sha256: str | None) -> Addon:
     else:
         raise ProviderError(f"{where}.source: {path} does not exist: give a file, a folder or an https URL")
     if sha256 is not None and sha256.lower() != found:
-        raise ProviderError(f"{where}.sha256: {source} has the digest {found}, declared is {sha256}")
+        raise ProviderError(f"{where}.sha256: {source} has the digest {found}, but {sha256} is declared")
     manifests = tuple(each for text in texts.items() for each in _objects(where, *text))
     if not manifests:
-        raise ProviderError(f"{where}.source: {source} holds no Kubernetes objects (*.yaml)")
+        raise ProviderError(f"{where}.source: {source} contains no Kubernetes objects (*.yaml)")
     return Addon(name, found, manifests, archives)
 
 
@@ -202,7 +202,7 @@ def _objects(where: str, source: str, text: bytes) -> list[Obj]:
                 or not (each.get("metadata") or {}).get("name")
             ):
                 raise ProviderError(
-                    f"{where}.source: {source} holds a document without kind or metadata.name"
+                    f"{where}.source: {source} contains a document without kind or metadata.name"
                 )
             found.append(each)
     return found
@@ -210,7 +210,7 @@ def _objects(where: str, source: str, text: bytes) -> list[Obj]:
 
 def _download(where: str, url: str, sha256: str | None) -> bytes:
     if sha256 is None:
-        raise ProviderError(f"{where}.sha256: is missing; what comes from a URL needs its digest")
+        raise ProviderError(f"{where}.sha256: is missing; a source from a URL needs its digest")
     if not url.startswith("https://"):
         raise ProviderError(f"{where}.source: {url}: https only")
     try:

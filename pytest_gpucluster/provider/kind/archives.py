@@ -37,7 +37,7 @@ def images(archive: Path) -> tuple[str, ...]:
 def _json(tar: tarfile.TarFile, name: str) -> Any:
     member = tar.extractfile(name)
     if member is None:
-        raise ProviderError(f"image archive {name} is no file")
+        raise ProviderError(f"image archive {name} is not a file")
     with member:
         return json.loads(member.read())
 

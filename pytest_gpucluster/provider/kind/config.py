@@ -30,10 +30,10 @@ def read(path: str | None) -> dict[str, Any]:
         raise ProviderError(f"kind.config: {path} cannot be read: {words}") from None
     nodes = data.get("nodes") if isinstance(data, dict) and data.get("kind") == "Cluster" else None
     if not nodes or not isinstance(nodes, list):
-        raise ProviderError(f"kind.config: {path} is no kind cluster configuration with nodes")
+        raise ProviderError(f"kind.config: {path} is not a kind cluster configuration with nodes")
     for place, node in enumerate(nodes):
         if not isinstance(node, dict):
-            told = f"nodes[{place}] is {node!r}, an object such as {{role: worker}} is expected"
+            told = f"nodes[{place}] is {node!r}, but must be an object such as {{role: worker}}"
             raise ProviderError(f"kind.config: {path}: {told}")
     return dict(data)
 

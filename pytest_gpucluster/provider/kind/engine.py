@@ -84,14 +84,14 @@ def find(environment: Mapping[str, str] | None = None) -> Engine:
     kind = shutil.which(KIND)
     if kind is None:
         raise ProviderError(
-            f"--cluster=kind: there is no program kind on PATH (https://kind.sigs.k8s.io){OFFER}"
+            f"--cluster=kind: the program kind is not on PATH (https://kind.sigs.k8s.io){OFFER}"
         )
     told = (environment or {}).get(CHOICE) or os.environ.get(CHOICE)
     wanted: Sequence[str] = (told,) if told else ENGINES
     program = next((each for each in wanted if shutil.which(each)), None)
     if program is None:
         raise ProviderError(
-            f"--cluster=kind: there is no container engine on PATH (looked for: {', '.join(wanted)}){OFFER}"
+            f"--cluster=kind: no container engine is on PATH (looked for: {', '.join(wanted)}){OFFER}"
         )
     return Engine(program, kind, dict(environment or {}))
 

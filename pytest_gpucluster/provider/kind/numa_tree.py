@@ -10,7 +10,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gpucluster.plain import ranges
+from pytest_gpucluster.plain import plurals, ranges
 
 MOUNT = "/sys/devices/system/node"
 """Where the tree belongs in a node."""
@@ -61,7 +61,7 @@ def write_numa_tree(
     if nodes < 1:
         raise NumaTreeError(f"a machine has 1 NUMA node or more, not {nodes}")
     if folder.exists() and any(folder.iterdir()):
-        raise NumaTreeError(f"{folder}: a NUMA tree needs a folder of its own, this one is not empty")
+        raise NumaTreeError(f"{folder}: a NUMA tree needs its own folder, but this one is not empty")
     cpus = deal(_cores(system / "cpu"), nodes)
     amounts = _memory(meminfo)
     for number, mine in enumerate(cpus):
@@ -82,7 +82,9 @@ def deal(cores: Sequence[Sequence[int]], nodes: int) -> tuple[tuple[int, ...], .
     if len(groups) < nodes:
         groups = [[cpu] for core in groups for cpu in core]
     if len(groups) < nodes:
-        raise NumaTreeError(f"{len(groups)} CPU of this machine cannot be dealt over {nodes} NUMA nodes")
+        raise NumaTreeError(
+            f"{plurals.count(len(groups), 'CPU')} of this machine cannot be divided among {nodes} NUMA nodes"
+        )
     groups.sort()
     parts: list[list[int]] = [[] for _ in range(nodes)]
     for place, core in enumerate(groups):

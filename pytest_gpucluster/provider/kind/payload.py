@@ -106,6 +106,7 @@ def _pinned(image: str) -> str:
     last = image.rpartition("/")[2]
     if "@" not in last and last.partition(":")[2] in {"", "latest"}:
         raise ProviderError(
-            f"payload image {image!r}: give it a tag other than latest, with which every kubelet asks a registry"
+            f"payload image {image!r}: give it a tag other than latest, since with latest every kubelet "
+            "asks a registry"
         )
     return image

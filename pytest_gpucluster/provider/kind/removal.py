@@ -84,16 +84,16 @@ def due(run_id: str | None = None, names: Iterable[str] = ()) -> tuple[list[Due]
         if why:
             found.append(Due(claim.name, why, claim))
         elif run_id is None:
-            state = "is meant to stay" if claim.kept else f"expires {claim.expires}"
+            state = "is kept on purpose" if claim.kept else f"expires {claim.expires}"
             kept.append(f"kind cluster {claim.name} of run {claim.run}: {state}")
     claimed = {claim.name for claim in known}
     for name in names:
         age = claims.made_at(name)
         if run_id is None and name not in claimed and age is not None:
             if age > claims.EXPIRES_AFTER:
-                found.append(Due(name, f"made {age / 3600:.0f} h ago, by whom is not known", None))
+                found.append(Due(name, f"made {age / 3600:.0f} h ago, its maker is not known", None))
             else:
-                kept.append(f"kind cluster {name}: somebody else's, made {age / 60:.0f} min ago")
+                kept.append(f"kind cluster {name}: not made by this plugin, {age / 60:.0f} min old")
     return found, kept
 
 

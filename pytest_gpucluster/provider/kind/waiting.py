@@ -99,7 +99,7 @@ def nodes_ready(api: objects.Objects, limit: float) -> None:
 
     def missing(state: State) -> Iterable[str]:
         if not state:
-            yield "there is no node"
+            yield "no node exists"
         for (_, name), node in state.items():
             said = condition(node, "Ready")
             if said.get("status") != "True":

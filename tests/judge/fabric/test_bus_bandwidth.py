@@ -285,22 +285,22 @@ def _four_nodes(evidence):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda one: one.pop("wrong"), "nobody says that the data is right"),
-        (lambda one: one.update(wrong=None), "nobody says that the data is right"),
-        (lambda one: one.update(wrong=-1), "nobody says that the data is right"),
+        (lambda one: one.pop("wrong"), "nothing shows that the data is right"),
+        (lambda one: one.update(wrong=None), "nothing shows that the data is right"),
+        (lambda one: one.update(wrong=-1), "nothing shows that the data is right"),
         (
             lambda one: one.update(mean=one["mean"], min=one["mean"] * 1.1, p50=one["mean"] * 1.1),
             "below its own",
         ),
         (lambda one: one.update(p90=one["p99"] * 2), "below its own p90"),
         (lambda one: one.update(p50=one["min"] / 2), "below its own min"),
-        (lambda one: one.update(min=0.0), "no time"),
-        (lambda one: one.update(p99=float("nan")), "no time"),
+        (lambda one: one.update(min=0.0), "not a time"),
+        (lambda one: one.update(p99=float("nan")), "not a time"),
         (lambda one: one.update(algbw=one["algbw"] * 2), "algorithm bandwidth"),
         (lambda one: one.update(busbw=-1.0), "below zero"),
         (lambda one: one.update(mean=0.0), "below its own min"),
-        (lambda one: one.update(mean=one["mean"] * 1.5), "tells"),
-        (lambda one: one.update(skipped="too little memory"), "is not of all ranks: rank 3 of 8 lacks it"),
+        (lambda one: one.update(mean=one["mean"] * 1.5), "reports"),
+        (lambda one: one.update(skipped="too little free memory"), "not reported by all ranks: rank 3 of 8 lacks it"),
     ],
     ids=[
         "not-checked", "check-of-nothing", "below-no-element", "mean-below-min", "p99-below-p90", "p50-below-min",
@@ -371,12 +371,12 @@ def on(rank, **figures):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (on(3, factor=0.5), "tells a factor of 0.5"),
-        (on(3, p50=9719.34, p90=9719.34, p99=9719.34), "allow one of 9719 us at most"),
+        (on(3, factor=0.5), "reports a factor of 0.5"),
+        (on(3, p50=9719.34, p90=9719.34, p99=9719.34), "allow at most 9719 us"),
         (on(3, iters=True), "was measured True times"),
         (on(3, size=-1), "is of -1 bytes"),
         (on(3, size=10**400), "no such size"),
-        (on(3, iters=500, p50=9719.34, p90=9719.34, p99=9719.34), "a few times make it"),
+        (on(3, iters=500, p50=9719.34, p90=9719.34, p99=9719.34), "a few outliers set the mean"),
     ],
 )  # fmt: skip
 def test_a_figure_at_the_floor_that_its_own_record_contradicts_is_no_pass(fast, change, said):

@@ -78,7 +78,7 @@ def test_what_is_not_declared_is_measured_and_not_judged(good):
     assert {row for row, verdict in found.items() if verdict == "not_applicable"} == {
         "FAB-001", "FAB-002", "FAB-003", "FAB-005", "FAB-017",
     }  # fmt: skip
-    assert "connections between nodes are over IB" in judge("FAB-001", bare).observed
+    assert "connections between nodes use IB" in judge("FAB-001", bare).observed
 
 
 def test_ranks_on_tcp_are_named_with_their_nodes(good):
@@ -109,7 +109,7 @@ def test_a_disabling_variable_is_the_first_cause(good):
     assert "NCCL_IB_DISABLE" in judge("FAB-003", found).causes[0].text
     settings = judge("FAB-017", found)
     assert settings.verdict is Verdict.FAIL
-    assert "NCCL_IB_DISABLE=1 is in force" in settings.observed
+    assert "NCCL_IB_DISABLE=1 is in effect" in settings.observed
 
 
 def test_gdr_in_one_direction_is_not_enough(good):
@@ -171,7 +171,7 @@ def test_silence_is_no_pass(good, row):
     cut = logged(good, lambda t: None if "[rank3]" in t and "Destroy" in t else t)
     finding = judge(row, cut)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "rank 3 of 8 is not there, or not whole" in finding.observed
+    assert "rank 3 of 8 is missing or incomplete" in finding.observed
 
 
 def test_several_worlds_are_no_world(good):
@@ -207,7 +207,7 @@ def test_settings_that_differ_between_ranks(good):
     unset = declared(good, settings={"NCCL_CROSS_NIC": "0"})
     finding = judge("FAB-017", unset)
     assert finding.verdict is Verdict.FAIL
-    assert "neither its environment nor its log" in finding.observed
+    assert "neither in the environment nor in the log" in finding.observed
     for env in ({"NCCL_CROSS_NIC": "0"}, None):
         unread = base.words(unset, lambda _, w, env=env: {**w, "env": env} if w.get("event") == "who" else w)
         assert judge("FAB-017", unread).verdict is Verdict.INCONCLUSIVE

@@ -90,8 +90,8 @@ def test_an_error_of_a_forced_network_is_a_fail(recorded):
         (lambda t: t.replace("NET/IB/1/GDRDMA", "NET/Socket/0"), Verdict.FAIL, "connected over Socket"),
         (lambda t: t.replace("nranks 8", "nranks 4").replace("nRanks 8", "nRanks 4"), Verdict.FAIL, "4 of 8 ranks"),
         (lambda t: None if " via NET/" in t else t, Verdict.INCONCLUSIVE, "printed a connection"),
-        (lambda t: None if "NCCL_NET set" in t else t, Verdict.INCONCLUSIVE, "is in force"),
-        (lambda t: t.replace("environment to IB", "environment to OFI"), Verdict.INCONCLUSIVE, "in force is OFI"),
+        (lambda t: None if "NCCL_NET set" in t else t, Verdict.INCONCLUSIVE, "is in effect"),
+        (lambda t: t.replace("environment to IB", "environment to OFI"), Verdict.INCONCLUSIVE, "in effect is OFI"),
         (lambda _: None, Verdict.INCONCLUSIVE, "no communicator"),
     ],
 )  # fmt: skip
@@ -113,12 +113,12 @@ def test_a_stall_that_all_ranks_explain_passes(recorded):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"absent": [3]}, "it says that [3] is missing, rank 7 is"),
-        ({"absent": []}, "it says that nobody is missing"),
+        ({"absent": [3]}, "it says that [3] is missing, but rank 7 is"),
+        ({"absent": []}, "it says that no rank is missing"),
         ({"collective": ""}, "which collective"),
         ({"transport": ""}, "which transport"),
         ({"waited": None}, "how long it waited"),
-        ({"waited": 600.0}, "waited 600 s, the bound is 60 s"),
+        ({"waited": 600.0}, "waited 600 s; the bound is 60 s"),
     ],
 )
 def test_a_diagnosis_that_lacks_something_is_a_fail(recorded, change, text):
@@ -161,7 +161,7 @@ def test_sockets_are_seen_with_both_figures(recorded):
     ("change", "pods", "text"),
     [
         (lambda t: t.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), "off-worker", "still connected over IB"),
-        (lambda t: None if " via NET/" in t else t, "off-worker", "no connection line between nodes"),
+        (lambda t: None if " via NET/" in t else t, "off-worker", "shows no connection between nodes"),
         (
             lambda t: t.replace("NET/IB/2/GDRDMA", "NET/Socket/0"),
             "sockets-worker",

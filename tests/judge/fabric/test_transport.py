@@ -67,7 +67,7 @@ def test_a_gpu_that_the_pod_was_not_given(recorded):
     finding = devices(changed(recorded, "who", real))
     assert finding.verdict is Verdict.FAIL
     assert "rank 3" in finding.observed
-    assert "was not given" in finding.observed
+    assert "was not allocated" in finding.observed
 
 
 def test_a_slice_of_a_gpu_is_the_same_by_both_names(recorded):

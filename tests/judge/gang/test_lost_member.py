@@ -101,7 +101,7 @@ def test_a_podgroup_that_never_says_so_fails():
     evidence = _silent(_own())
     finding = lost_member.reported(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
-    assert "never said so (Running)" in finding.observed
+    assert "never reported it (Running)" in finding.observed
     assert finding.where == ("Pod/lost-worker-0 on gpu-0",)
     assert finding.causes[0].fix
 
@@ -165,7 +165,7 @@ def test_not_healed_but_said_is_allowed():
     evidence = mutants.each(base, lambda line: line.kind == "PodGroup" and line.t > back, short)
     finding = lost_member.healed(evidence, evidence.given)
     assert finding.verdict == "pass"
-    assert "its object says so: phase Unknown" in finding.observed
+    assert "its object reports it: phase Unknown" in finding.observed
 
 
 def test_too_late_and_not_said_is_a_violation():
@@ -179,7 +179,7 @@ def test_too_late_and_not_said_is_a_violation():
     )
     finding = lost_member.healed(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
-    assert "(declared: 2.00 s), and its object did not say so" in finding.observed
+    assert "(declared: 2.00 s), and its object did not report it" in finding.observed
 
 
 def test_healed_without_a_declared_time():

@@ -56,14 +56,14 @@ def test_a_gang_that_was_never_short_of_its_minimum_shows_nothing(name: str):
     finding = min_available.never_below_minimum(recordings.stream(name), {})
     assert finding.verdict == "inconclusive"
     assert "surplus bound by" in finding.observed
-    assert "never so scarce" in finding.observed
+    assert "never room for some members" in finding.observed
 
 
 def test_a_shortage_of_one_session_is_none():
     """Between the making of its pods and its bind every gang waits for one session: not a test of the gate."""
     finding = min_available.roles_gated(recordings.stream("b5-per-task-minimum"), {})
     assert finding.verdict == "inconclusive"
-    assert "never lacked room" in finding.observed
+    assert "every task had room" in finding.observed
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_room_that_is_not_taken_is_a_fail_when_the_driver_waited_in_vain():
 
 
 ABSENT = [
-    ("Job.batch.volcano.sh", lambda obj: obj["spec"].pop("minAvailable"), "fail", "no gang at all"),
+    ("Job.batch.volcano.sh", lambda obj: obj["spec"].pop("minAvailable"), "fail", "the Job is no gang"),
     ("Job.batch.volcano.sh", lambda obj: obj["spec"].update(minAvailable=1), "fail", "got 1"),
     ("PodGroup", lambda obj: obj["spec"].update(minMember=2), "fail", "minMember 2"),
 ]

@@ -98,7 +98,7 @@ def test_pods_that_somebody_renamed_are_told():
     assert "webhooks" in first.cause.fix
     finding = scheduler_name.field_named_control(evidence, evidence.given)
     assert finding.verdict == "fail"
-    assert "at fault is spec.tasks[1].template.spec.schedulerName" in finding.observed
+    assert "but spec.tasks[1].template.spec.schedulerName is at fault" in finding.observed
 
 
 def test_a_mismatch_that_is_not_there_shows_nothing():

@@ -74,7 +74,7 @@ def test_real_gpus_each_in_its_container(recorded):
         ),
         (
             {"none": {**NOBODY, "told": ["GPU-x"]}},
-            "none asked for no GPU and was told GPU-x",
+            "none asked for no GPU, but its environment names GPU-x",
             "NVIDIA_VISIBLE_DEVICES=all",
         ),
         (
@@ -157,7 +157,7 @@ def test_replicas_are_shared_on_purpose(recorded):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"other": None}, "container other on gpu-0 did not say what it can reach"),
+        ({"other": None}, "container other on gpu-0 did not report what it can reach"),
         (
             {"one": {**lists(A), "driver": {"library": "?", "why": "the driver did not answer within 90 s"}}},
             "the driver did not answer within 90 s",

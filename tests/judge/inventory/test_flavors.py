@@ -113,7 +113,11 @@ def test_nodes_of_a_flavor_that_are_out_of_service():
         (quota(("h100", GPU, 0)), "fail", "its quota of nvidia.com/gpu is 0"),
         (quota(("h100", GPU, "0")), "fail", "its quota of nvidia.com/gpu is 0"),
         (quota(("h100", GPU, 8), ("h100", "cpu", 0)), "fail", "its quota of cpu is 0"),
-        (quota(("h100", GPU, 0), cohort="all"), "inconclusive", "what its cohort all lends was not seen"),
+        (
+            quota(("h100", GPU, 0), cohort="all"),
+            "inconclusive",
+            "the quota that its cohort all lends was not seen",
+        ),
         (quota(("h100", "cpu", 8)), "inconclusive", "it has no quota of nvidia.com/gpu"),
         (quota(), "inconclusive", "it has no quota of nvidia.com/gpu"),
     ],

@@ -46,7 +46,7 @@ SHARING = {"nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.re
         ([node("a"), node("b", ready="Unknown")], "environment", "1 node not Ready"),
         ([node("a"), node("b", ready="False", cordoned=True)], "pass", "b is NotReady, cordoned"),
         ([node("a"), node("b", 7, ready="Unknown")], "fail", "b offers 7 of 8 [NotReady]"),
-        ([node("a"), {"kind": "Node", "metadata": {"name": "b"}}], "inconclusive", "never said what they have: b"),
+        ([node("a"), {"kind": "Node", "metadata": {"name": "b"}}], "inconclusive", "never reported their devices: b"),
         ([node("a", None)], "fail", "none of 1 node offers"),
         ([], "inconclusive", ""),
     ],
@@ -74,7 +74,7 @@ def test_the_declared_name_is_what_counts(resource):
     ("found", "text"),
     [
         (node("a", 8, 7), "unhealthy"),
-        (node("a", 8, 0), "the device plugin has left"),
+        (node("a", 8, 0), "the device plugin is gone"),
         (node("a", 0, labels=LABEL), "no device plugin"),
         (node("a", 4), "fewer devices"),
         (node("a", 16), "more devices"),
@@ -110,7 +110,7 @@ def test_zero_that_stayed_behind_is_none():
     """A key with 0 is left by a plugin that is gone for good: the node counts as one without GPUs, and is named."""
     finding = gpus(node("a"), node("b", 0))
     assert finding.verdict == "pass"
-    assert "b had a device plugin once and offers 0" in finding.observed
+    assert "b once had a device plugin and offers 0" in finding.observed
 
 
 def test_a_declared_zero_is_not_applicable_and_an_unwatched_list_decides_nothing():

@@ -94,7 +94,7 @@ def test_what_is_no_number_of_devices(value, resource):
     odd = told(node("b"), {resource: value}, "allocatable")
     finding = gpus(evidence(node("a"), odd))
     assert finding.verdict == "inconclusive"
-    assert "which is no number of devices" in finding.observed
+    assert "which is not a number of devices" in finding.observed
     assert alike(evidence(node("a"), odd)).verdict != "pass"
     alone = gpus(evidence(node("a"), told(node("b", None), {resource: value})))
     assert alone.verdict == "inconclusive", alone.observed
@@ -197,7 +197,7 @@ def test_a_promise_that_cannot_be_read(value):
     """It is no absent promise; and what a node offers of something promised must be a number too."""
     finding = quota((0.0, "ADDED", queue_of(capability={GPU: value})))
     assert finding.verdict == "inconclusive"
-    assert "not to be read as an amount" in finding.observed
+    assert "not valid amounts" in finding.observed
     odd = told(node("b"), {GPU: "8.5"})
     seen = [(0.0, "ADDED", odd), (0.0, "ADDED", queue_of(capability={GPU: "16"}))]
     assert quota(*seen).verdict == "inconclusive"

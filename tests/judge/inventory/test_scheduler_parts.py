@@ -125,7 +125,7 @@ def test_a_pod_that_is_looked_at(how):
     """A node, a condition or an event: somebody serves the name."""
     finding = scheduler_parts.scheduler_answers(evidence(answers(), gang(), looked()[how]))
     assert finding.verdict == PASS, finding.observed
-    assert "a scheduler looked at probe-0, which names volcano" in finding.observed
+    assert "a scheduler handled probe-0, which names volcano" in finding.observed
 
 
 @pytest.mark.parametrize("by", ["volcano-v2", "volcano", "vc-scheduler", ""])
@@ -134,7 +134,7 @@ def test_a_phase_without_a_look_at_any_pod(by):
     said = [event(1.4, GROUP, "pg-probe", "Unschedulable", by)] if by else []
     finding = scheduler_parts.scheduler_answers(evidence(answers(), gang(), said))
     assert (finding.verdict, finding.violation) == (FAIL, True)
-    assert "nobody looked at probe-0, which names schedulerName volcano" in finding.observed
+    assert "no scheduler handled probe-0, which names schedulerName volcano" in finding.observed
     assert by in finding.observed
     assert "no running scheduler serves schedulerName 'volcano'" in finding.causes[0].text
 
@@ -215,11 +215,11 @@ def roles(**gangs):
         (
             [gang("control"), event(1.4, GROUP, "pg-control", "Unschedulable", "volcano-v2")],
             NO,
-            "volcano-v2 speaks of it",
+            "volcano-v2 reports about it",
         ),
-        ([gang("control")], NO, "though its PodGroup was given a phase"),
+        ([gang("control")], NO, "although its PodGroup got a phase"),
         # No scheduler runs at all.
-        ([gang("control", phase="")], PASS, "no scheduler looks at the PodGroup"),
+        ([gang("control", phase="")], PASS, "no scheduler handles the PodGroup"),
         ([], NO, "no control was placed"),
     ],
 )

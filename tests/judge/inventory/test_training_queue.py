@@ -22,7 +22,7 @@ def fits(*objects, **told):
 @pytest.mark.parametrize(
     ("objects", "verdict", "said"),
     [
-        ([queue_of(), node("a")], "pass", "no quota of its own"),
+        ([queue_of(), node("a")], "pass", "it has no quota: the cluster limits it"),
         ([queue_of(capability={GPU: "16"}), node("a"), node("b")], "pass", "capability 16 of 16 nvidia.com/gpu"),
         ([queue_of(capability={GPU: "16"}), node("a"), node("b", 8, 7)], "fail", "nvidia.com/gpu, allocatable 15"),
         ([queue_of(capability={"cpu": "1k"}), node("a")], "fail", "capability 1k cpu, allocatable 96"),
@@ -53,7 +53,7 @@ def test_a_queue_that_is_not_there_is_told_with_those_that_are():
     assert absent.verdict == "fail"
     assert "did you mean 'trainings'" in absent.observed
     assert "there are: default, trainings" in absent.observed
-    assert "there is none" in fits(node("a"), queues={"Queue": []}).observed
+    assert "no queue exists" in fits(node("a"), queues={"Queue": []}).observed
     assert fits(node("a")).observed == "there is no queue 'training'"
 
 
@@ -91,7 +91,7 @@ def test_a_local_queue_leads_to_its_cluster_queue(objects, verdict, said):
     ("objects", "told", "verdict", "said"),
     [
         # Beside Volcano: both queues must hold.
-        ([queue_of(), cluster_queue(("4", "4")), node("a")], {}, "pass", "no quota of its own"),
+        ([queue_of(), cluster_queue(("4", "4")), node("a")], {}, "pass", "it has no quota: the cluster limits it"),
         ([queue_of(), cluster_queue(("4", 5)), node("a")], {}, "fail", "ClusterQueue/cq is Active and promises more"),
         ([queue_of(), cluster_queue(("4", "4"), "False"), node("a")], {}, "fail", "ClusterQueue/cq is not Active"),
         ([queue_of(), node("a")], {}, "fail", "there is no queue 'cq'"),

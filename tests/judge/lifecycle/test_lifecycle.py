@@ -363,7 +363,7 @@ def test_a_batch_job_decides_and_volcano_is_reported():
     finding = finished_members.not_run_again(evidence, evidence.given)
     assert finding.verdict == "pass"
     assert "reported: removals-volcano-second-0" in finding.observed
-    assert "no memory" in told(finding)
+    assert "does not remember" in told(finding)
     assert [(n.value, n.bound) for n in finding.numbers] == [(1, 1), (2, None)]
 
 

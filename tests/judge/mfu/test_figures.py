@@ -172,11 +172,11 @@ def test_memory_that_is_short_decides_nothing(gpus):
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        ([], "rank 2 of 4 told no figures"),
+        ([], "rank 2 of 4 reported no figures"),
         ([lambda text: text[: len(text) // 2]], "1 line cut in the middle"),
         ([lambda text: text, lambda text: text.replace('"cv":0.006', '"cv":0.007')], "two different figures"),
-        ([lambda _: "GPUCONF1 []"], "rank 2 of 4 told no figures"),
-        ([lambda _: "\x00\xff GPUCONF1"], "rank 2 of 4 told no figures"),
+        ([lambda _: "GPUCONF1 []"], "rank 2 of 4 reported no figures"),
+        ([lambda _: "\x00\xff GPUCONF1"], "rank 2 of 4 reported no figures"),
     ],
 )
 def test_lines_that_are_missing_cut_or_doubled(gpus, texts, said):
@@ -201,7 +201,7 @@ def test_a_rank_that_was_started_anew_counts_from_then(gpus):
     )
     finding = judged(gemm.reach_the_floor, again)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "rank 2 of 4 told no figures" in finding.observed
+    assert "rank 2 of 4 reported no figures" in finding.observed
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0.0, "700", None, True, [1]])
@@ -275,7 +275,7 @@ def test_a_formula_that_the_counter_contradicts(gpus):
     )(gpus)
     finding = judged(possible_figures.possible, odd)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "counter of torch" in finding.observed
+    assert "torch's counter" in finding.observed
     for times in (0, 12, 14):
         one = 24 * 3072 * 2048
 
@@ -305,7 +305,7 @@ def test_the_smoke_loop_counts_each_product_once(smoke):
     """Three ranks: the documented formula tells two thirds, and is named where it was used."""
     finding = smoke_loop.counts_right(smoke, smoke.given)
     assert finding.verdict is Verdict.PASS
-    assert "0.667 of that" in finding.observed
+    assert "(ratio 0.667)" in finding.observed
     wrong = mutants.MUTANTS["mfu.counted-as-documented"][1](smoke)
     finding = smoke_loop.counts_right(wrong, wrong.given)
     assert finding.verdict is Verdict.FAIL

@@ -58,7 +58,7 @@ def test_all_parts_on_one_node_each(evidence):
         ),
         (
             {"devices": [{"id": "GPU-a", "numa": 1, "bus": 1}, {"id": "GPU-b", "numa": 1, "bus": 0}]},
-            "the plugin tells NUMA node 1 of GPU-b, the machine 0, alignment-1: its GPUs lie on NUMA nodes 0, 1",
+            "for GPU-b the plugin reports NUMA node 1, the machine 0, alignment-1: its GPUs lie on NUMA nodes 0, 1",
             "/sys/bus/pci/devices",
         ),
     ],
@@ -76,14 +76,14 @@ def test_parts_that_lie_apart(evidence, changes, text, cause):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"memory": {}}, "not known on which NUMA node: memory of alignment-1"),
+        ({"memory": {}}, "NUMA node not known: memory of alignment-1"),
         ({"cpu_nodes": []}, "CPUs of alignment-1"),
         ({"devices": [{"id": "GPU-a", "numa": -1, "bus": -1}]}, "GPUs of alignment-1"),
         (
             {"functions": [{"name": "mlx5_0", "kind": "verbs", "numa": None}]},
             "network functions of alignment-1",
         ),
-        ({"functions": []}, "alignment-1 was given no network function that it can see"),
+        ({"functions": []}, "alignment-1 sees no network function"),
     ],
 )
 def test_what_nobody_tells_is_not_judged(evidence, changes, text):

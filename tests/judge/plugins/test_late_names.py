@@ -31,13 +31,13 @@ def published(*times: tuple[float, list[str]]) -> list[dict[str, Any]]:
         (
             published((2, ["calc-worker-0", "calc-worker-1"])),
             "fail",
-            "calc-launcher-b2 did not know it at t=16 s",
+            "calc-launcher-b2 could not resolve it at t=16 s",
         ),
         (published((12, ["calc-worker-0"])), "inconclusive", "no EndpointSlice lists its pod as ready"),
         (
             published((48, ["calc-worker-0", "calc-worker-1"])),
             "inconclusive",
-            "nobody was seen to look it up",
+            "no look-up was seen",
         ),
         ([], "inconclusive", "no Volcano Job"),
     ],

@@ -117,7 +117,7 @@ def test_a_worker_that_starts_although_the_master_is_silent_fails():
     )
     finding = wait_for_master.gives_up_in_time(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
-    assert "let go" in finding.observed
+    assert "went on (exit 0)" in finding.observed
     assert "mesh" in finding.causes[0].text
 
 
@@ -153,7 +153,7 @@ def test_a_worker_that_was_let_go_had_nothing_to_give_up():
     """Recorded: the master ran, the init container ended with 0."""
     finding = wait_for_master.gives_up_in_time(recordings.stream(E5), {})
     assert finding.verdict == "inconclusive"
-    assert "let go" in finding.observed
+    assert "went on (exit 0)" in finding.observed
 
 
 def test_a_log_that_was_not_read_leaves_open_whether_it_names_the_master():

@@ -255,7 +255,7 @@ def test_a_wait_that_ends_without_a_word_is_a_failure() -> None:
     )  # fmt: skip
     finding = judged(dns_wait.bounded, mute)
     assert finding.verdict == "fail"
-    assert "did not say what became of it" in finding.observed
+    assert "without reporting a result" in finding.observed
 
 
 def test_one_half_alone_is_not_enough() -> None:

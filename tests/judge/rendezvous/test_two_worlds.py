@@ -76,7 +76,7 @@ def test_two_worlds_pass_and_all_four_ranks_are_placed() -> None:
     finding = found(two_worlds.apart, evidence())
     assert finding.verdict == "pass"
     assert len(finding.where) == 4
-    assert "no nonce of one came to the other" in finding.observed
+    assert "neither received a nonce of the other" in finding.observed
 
 
 def test_a_nonce_of_the_other_job_names_who_got_it_and_who_sent_it() -> None:
@@ -205,8 +205,8 @@ def test_what_is_no_number_fails_and_names_the_rank(way: str, value: object) -> 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda w: w["ddp"].update(far=2e-5), "with DDP a parameter is 2e-05 from one process"),
-        (lambda w: w["fsdp"].update(far=1.0), "with FSDP2 a parameter is 1 from one process"),
+        (lambda w: w["ddp"].update(far=2e-5), "with DDP a parameter is 2e-05 from a single process"),
+        (lambda w: w["fsdp"].update(far=1.0), "with FSDP2 a parameter is 1 from a single process"),
         (lambda w: w["fsdp"]["losses"].__setitem__(1, 0.5), "the loss of step 2 is 0.5 with FSDP2"),
         (lambda w: w["fsdp"].update(own=808), "holds all 808 parameters"),
         (lambda w: w.update(rank=1), "rank 1 trained twice"),
@@ -243,7 +243,7 @@ def test_a_rank_that_died_in_its_steps_fails_with_its_code() -> None:
     assert found(training_step.agrees, lost).verdict == "inconclusive"
     finding = found(training_step.agrees, failed(lost, "two-jobs-left-worker-0", 137))
     assert finding.verdict == "fail"
-    assert "rank 1 told no step" in finding.observed
+    assert "rank 1 reported no step" in finding.observed
     assert "ended with 137" in finding.observed
 
 

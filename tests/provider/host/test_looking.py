@@ -45,7 +45,7 @@ def test_files_that_the_driver_makes_late_are_made_and_else_noted(tmp_path):
     missing = root / "dev/nvidia-uvm"
     missing.unlink()
     (note,) = machines.look(root, cards).vendor.notes
-    assert note.startswith("/dev/nvidia-uvm is not there: CUDA does not begin")
+    assert note.startswith("/dev/nvidia-uvm does not exist: CUDA does not start")
     nvml.make_files(("no-such-program",), root)
     assert not missing.exists()
     nvml.make_files(("touch", str(missing)), root)
@@ -71,7 +71,7 @@ def test_a_virtual_machine_that_tells_no_numa_node(tmp_path, told):
     found = machines.look(root, cards, range(4))
     assert [gpu.numa for gpu in found.vendor.gpus] == [None, None]
     assert found.notes == (
-        "no GPU has a NUMA node (/sys/bus/pci/devices/*/numa_node): nothing aligns pods to one",
+        "no GPU has a NUMA node (/sys/bus/pci/devices/*/numa_node): pods cannot be aligned",
     )
 
 
@@ -86,7 +86,7 @@ def test_a_kernel_without_numa(tmp_path):
     cards = [Card(0, "0000:01:00.0")]
     found = machines.look(machines.tree(tmp_path, cards, {}), cards, range(4))
     assert found.cpus == {0: (0, 1, 2, 3)}
-    assert "/sys/devices/system/node tells no NUMA node: the machine counts as one" in found.notes
+    assert "/sys/devices/system/node lists no NUMA node: the machine counts as one" in found.notes
 
 
 def test_a_lost_gpu_is_counted_and_cannot_be_used(tmp_path):
@@ -102,7 +102,7 @@ def test_a_gpu_without_its_device_file_cannot_be_used(tmp_path):
     """What cannot be handed to a container is said, not tried."""
     root, cards = machines.hgx(tmp_path)
     (root / "dev/nvidia5").unlink()
-    assert machines.look(root, cards).vendor.gpus[5].problem == "its device file /dev/nvidia5 is not there"
+    assert machines.look(root, cards).vendor.gpus[5].problem == "its device file /dev/nvidia5 does not exist"
 
 
 def test_mig_slices_stand_in_place_of_their_gpu(tmp_path):
@@ -120,7 +120,7 @@ def test_mig_slices_stand_in_place_of_their_gpu(tmp_path):
     assert (one.id, one.mig, one.memory) == ("MIG-a", "1g.10gb", 10240)
     assert one.files == ("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap84", "/dev/nvidia-caps/nvidia-cap85")
     assert two.files[1:] == ("/dev/nvidia-caps/nvidia-cap102", "/dev/nvidia-caps/nvidia-cap103")
-    assert whole.problem == "it is in MIG mode and has no slice"
+    assert whole.problem == "it is in MIG mode but has no slice"
 
 
 def test_a_slice_whose_files_nobody_names_cannot_be_used(tmp_path):
@@ -158,7 +158,7 @@ def _missing():
         (
             lambda: machines.library([], error=machines.NVMLError("NVML Shared Library Not Found")),
             None,
-            "NVML does not open: NVML Shared Library Not Found; /sys/class/kfd/kfd/topology/nodes is not there",
+            "NVML does not open: NVML Shared Library Not Found; /sys/class/kfd/kfd/topology/nodes does not exist",
         ),
         (
             lambda: machines.library([], error=machines.NVMLError("Driver Not Loaded")),
@@ -170,7 +170,7 @@ def _missing():
             None,
             "NVML does not open: Insufficient Permissions",
         ),
-        (lambda: machines.library([]), None, "NVML answers, and no GPU can be used: it counts none"),
+        (lambda: machines.library([]), None, "NVML answers, but no GPU can be used: it finds none"),
         (
             lambda: machines.library([Card(0, "0000:01:00.0", lost=True)]),
             None,
@@ -188,7 +188,7 @@ def test_no_gpu_is_one_line_that_names_what_was_looked_for(tmp_path, library, vi
     with pytest.raises(ProviderError) as caught:
         discover.look(tmp_path, library, frozenset({0}), visible)
     text = str(caught.value)
-    assert text.startswith("no GPU that can be used was found on this host: ")
+    assert text.startswith("no usable GPU was found on this host: ")
     assert told in text
     assert text.endswith("; --cluster=embedded needs no GPU")
     assert "\n" not in text

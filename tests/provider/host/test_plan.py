@@ -82,7 +82,7 @@ def test_gpus_of_each_node_by_name(hgx):
 @pytest.mark.parametrize(
     ("count", "chosen", "told"),
     [
-        (3, (), "host.nodes: 8 GPUs cannot be divided evenly among 3 nodes; host.gpus says which has which"),
+        (3, (), "host.nodes: 8 GPUs cannot be divided evenly among 3 nodes; assign them with host.gpus"),
         (1, [["8"]], "host.gpus: no GPU '8' on this host"),
         (1, [["1"], ["0000:2b:00.0"]], "host.gpus: GPU '0000:2b:00.0' is named twice"),
     ],

@@ -68,13 +68,13 @@ def test_a_machine_without_gpus_is_told_before_anything_starts(monkeypatch):
     """What `verify` and the completion of a profile say is the one line of the look."""
 
     def none():
-        raise provider.ProviderError("no GPU that can be used was found on this host: ...")
+        raise provider.ProviderError("no usable GPU was found on this host: ...")
 
     monkeypatch.setattr(discover, "this_machine", none)
     loaded = profile.load("host")
-    with pytest.raises(provider.ProviderError, match="no GPU that can be used"):
+    with pytest.raises(provider.ProviderError, match="no usable GPU"):
         HostProvider(none).verify(loaded)
-    with pytest.raises(provider.ProviderError, match="no GPU that can be used"):
+    with pytest.raises(provider.ProviderError, match="no usable GPU"):
         provider.completed(loaded)
     assert provider.completed(profile.load("embedded")).profile.gpus_per_node == 8
 
@@ -82,6 +82,6 @@ def test_a_machine_without_gpus_is_told_before_anything_starts(monkeypatch):
 def test_defects_are_not_planted_on_real_machines():
     """Planted defects belong to the embedded cluster."""
     with pytest.raises(
-        provider.ProviderError, match="planted in the embedded cluster only, this one is 'host'"
+        provider.ProviderError, match="planted in the embedded cluster only, but this one is 'host'"
     ):
         provider.check_defects(["node.devices-leak"], "host")

@@ -82,7 +82,7 @@ def test_digests_are_those_of_sha256sum(folder, tmp_path):
         (
             "{folder}",
             "0" * 64,
-            "addons.kueue.sha256: {folder} has the digest [0-9a-f]{{64}}, declared is 0000",
+            "addons.kueue.sha256: {folder} has the digest [0-9a-f]{{64}}, but 0000",
         ),
         (
             "{folder}/none",
@@ -92,7 +92,7 @@ def test_digests_are_those_of_sha256sum(folder, tmp_path):
         (
             "https://example.com/m.yaml",
             None,
-            "addons.kueue.sha256: is missing; what comes from a URL needs its digest",
+            "addons.kueue.sha256: is missing; a source from a URL needs its digest",
         ),
         ("http://example.com/m.yaml", "0" * 64, "https only"),
     ],
@@ -106,7 +106,7 @@ def test_what_is_wrong_with_a_source_is_one_line(folder, source, sha256, told):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "holds no Kubernetes objects"),
+        ("", "contains no Kubernetes objects"),
         ("a: [", "is not valid YAML"),
         ("kind: Pod\n", "without kind or metadata.name"),
     ],

@@ -77,7 +77,7 @@ def test_a_folder_that_holds_something_is_left_alone(machine: pathlib.Path) -> N
 
 def test_more_nodes_than_cpus(machine: pathlib.Path) -> None:
     """One line says why it cannot be."""
-    with pytest.raises(NumaTreeError, match="8 CPU of this machine cannot be dealt over 9 NUMA nodes"):
+    with pytest.raises(NumaTreeError, match="8 CPUs of this machine cannot be divided among 9 NUMA nodes"):
         write(machine, 9)
 
 

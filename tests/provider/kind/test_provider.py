@@ -111,7 +111,7 @@ def test_a_kept_cluster_outlives_its_run(programs, api, tmp_path):
     assert held.close() == []
     (name,) = programs.clusters()
     due, kept = removal.due(None, programs.clusters())
-    assert (due, kept) == ([], [f"kind cluster {name} of run run-1: is meant to stay"])
+    assert (due, kept) == ([], [f"kind cluster {name} of run run-1: is kept on purpose"])
     due, _ = removal.due("run-1", programs.clusters())
     assert [(each.name, each.why) for each in due] == [(name, "of run run-1")]
     removal.remove(name)
@@ -285,7 +285,7 @@ def test_without_kind_the_embedded_cluster_is_offered(programs):
         provider.verify(load())
     assert (
         str(caught.value)
-        == f"--cluster=kind: there is no program kind on PATH (https://kind.sigs.k8s.io){ANSWER}"
+        == f"--cluster=kind: the program kind is not on PATH (https://kind.sigs.k8s.io){ANSWER}"
     )
 
 
@@ -296,7 +296,7 @@ def test_without_an_engine_the_embedded_cluster_is_offered(programs, monkeypatch
     with pytest.raises(provider.ProviderError) as caught:
         provider.verify(load())
     assert str(caught.value) == (
-        f"--cluster=kind: there is no container engine on PATH (looked for: docker, podman, nerdctl){ANSWER}"
+        f"--cluster=kind: no container engine is on PATH (looked for: docker, podman, nerdctl){ANSWER}"
     )
     monkeypatch.setenv(engine.CHOICE, "podman")
     with pytest.raises(provider.ProviderError, match=r"looked for: podman\)"):
@@ -347,10 +347,10 @@ def test_a_configuration_of_ones_own_is_taken(programs, api, tmp_path):
     assert [node["role"] for node in made["nodes"]] == ["control-plane"]
     for wrong in ("kind: Pod\n", "kind: Cluster\nnodes: {role: worker}\n", "kind: Cluster\n", "- 1\n"):
         path.write_text(wrong)
-        with pytest.raises(provider.ProviderError, match="is no kind cluster configuration with nodes"):
+        with pytest.raises(provider.ProviderError, match="is not a kind cluster configuration with nodes"):
             provider.verify(load(f"kind.config={path}"))
     path.write_text("kind: Cluster\nnodes:\n- role: control-plane\n-\n")
     with pytest.raises(
-        provider.ProviderError, match=r"nodes\[1\] is None, an object such as \{role: worker\}"
+        provider.ProviderError, match=r"nodes\[1\] is None, but must be an object such as \{role: worker\}"
     ):
         provider.verify(load(f"kind.config={path}"))
