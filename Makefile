@@ -25,6 +25,8 @@ help:
 	@echo "make kind-lab      make a Docker engine and a node image from nothing (dev/kind/README.md)"
 	@echo "make kind-down     stop that engine"
 	@echo "make bench         print the benchmarks"
+	@echo "make wheel         build the wheel in dist/"
+	@echo "make clean         remove the environment, wheels and reports"
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s: make PYTHON=python3.12" % sys.version.split()[0])'

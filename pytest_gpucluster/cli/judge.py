@@ -31,7 +31,7 @@ EXITS = {
     4: "not applicable",
 }
 
-EXAMPLES = """Example: gpucluster judge runs/1/evidence/gang-scarce.jsonl --requirement GANG-002 --given window=3
+EXAMPLES = """Example: gpucluster judge reports/latest/evidence/scarce.jsonl --requirement GANG-002 --given window=3
 """
 
 

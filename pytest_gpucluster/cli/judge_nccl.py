@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_gpucluster.cli import common
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, plurals
 
 if TYPE_CHECKING:
     from pytest_gpucluster.measure import nccl
@@ -249,7 +249,7 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
 
     given = found.given
     yield "class", f"{found.kind} (evidence: {found.evidence})"
-    nodes = "" if found.nnodes is None else f", {found.nnodes} nodes as NCCL counts them"
+    nodes = "" if found.nnodes is None else f", {plurals.count(found.nnodes, 'node')} as NCCL counts them"
     told = "" if given.ranks is None else f"; expected: {given.ranks} ranks, {given.nodes or '?'} nodes"
     yield "world", f"{_or_unknown(found.nranks)} ranks{nodes}{told}"
     yield "ranks seen", f"{len(found.ranks)}: {_ranges(found.ranks)}" if found.ranks else "none"

@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from pytest_gpucluster.plain import plurals
 from tests.defects import matrix
 
 
@@ -23,7 +24,8 @@ def main(run: Path) -> str:
         if path.stem not in wanted:
             path.unlink()
     lacking = sorted(wanted - set(found))
-    return f"{len(wanted & set(found))} scenarios kept" + (f"; not in the run: {lacking}" if lacking else "")
+    kept = plurals.count(len(wanted & set(found)), "scenario")
+    return f"{kept} kept" + (f"; not in the run: {lacking}" if lacking else "")
 
 
 if __name__ == "__main__":

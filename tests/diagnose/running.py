@@ -125,6 +125,16 @@ def _no_store() -> Dump:
     return dump
 
 
+def _no_store_no_service() -> Dump:
+    """Nobody could resolve a name below a Service that nothing makes; torch then waits for a store in vain."""
+    dump = no_use().drop("Service")
+    dump.looked["Service"] = 0
+    dump.job["spec"]["plugins"] = {}
+    for pod in dump.pods:
+        dump.say(pod, UNKNOWN, TIMED_OUT).end(pod, 1)
+    return dump
+
+
 def _mesh() -> Dump:
     dump = Dump()
     for pod in dump.pods:
@@ -325,6 +335,9 @@ MODES: dict[str, tuple[Plant, str, list[str]]] = {
     "master not ready": (_master_not_ready, "name-unresolved", ["torch-master-0", "not ready"]),
     "no such Service": (_wrong_service, "name-unresolved", ["no Service trainer", "(torch)"]),
     "no pod hosts the store": (_no_store, "nobody-hosts", ["torch-master-0", "is_host"]),
+    "no Service, so no store": (
+        _no_store_no_service, "name-unresolved", ["no Service torch", "no svc plugin", "svc: []"],
+    ),
     "mesh": (_mesh, "mesh", ["linkerd-proxy", "23456", "linkerd.io/inject=enabled"]),
     "NetworkPolicy": (_policy_blocks, "network-policy", ["default-deny", "torch-master-0", "23456"]),
     "nobody listens": (_nobody_listens, "port-refused", ["port 23456", "torch-master-0"]),

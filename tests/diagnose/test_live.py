@@ -189,6 +189,12 @@ PLANTED: dict[str, tuple[Callable[[], Obj], str, list[str]]] = {
         ),
         "name-unresolved", ["wrongname-master-0.nosuch", "no Service nosuch"],
     ),
+    "noservice": (
+        lambda: job(
+            "noservice", task("worker", 2, CONNECT % "noservice-worker-0.noservice", restartPolicy="OnFailure"),
+        ),
+        "name-unresolved", ["no Service noservice", "no svc plugin", "add `svc: []` to spec.plugins"],
+    ),
     "noport": (
         lambda: job(
             "noport", task("master", 1, SLEEP, policies=COMPLETE),

@@ -67,7 +67,7 @@ def name_unresolved(s: Situation) -> Iterator[Suspect]:
         yield note("name-late", Stage.CONNECT, cause, seen, **more)
         return
     cause, certainty = _why_unresolved(s, host, ready)
-    if not any(own(c) for c in complaints(s, UNREACHED, anywhere=True)):
+    if _missing_service(s, host) or not any(own(c) for c in complaints(s, UNREACHED, anywhere=True)):
         yield fault("name-unresolved", Stage.CONNECT, cause, seen, certainty, **more)
 
 
@@ -138,6 +138,20 @@ def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
     ), SURE if given or (listed and not known) else LIKELY
 
 
+def _missing_service(s: Situation, host: str) -> Cause | None:
+    """Return that a name is below a Service that does not exist; None if it exists, or the Services are not known."""
+    domain = _domain(s, host) if host else ""
+    services = {line.name for line in s.objects("Service", s.namespace)}
+    if not domain or domain == "svc" or domain in services or not (services or s.looked_at("Service")):
+        return None
+    text = f"{host} can never resolve: there is no Service {domain} in namespace {s.namespace}"
+    if s.vcjob is not None and "svc" not in s.vcjob.plugins:
+        rest = "" if domain == s.name else f", and use the Service {s.name} that it makes in the endpoint"
+        return Cause(f"{text}, and the Job has no svc plugin", f"add `svc: []` to spec.plugins{rest}")
+    own_name = s.name if s.object("Service", s.name, s.namespace) else "of the Job"
+    return Cause(text, f"use the name of the headless Service ({own_name}), which is the pods' subdomain")
+
+
 def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause, Certainty]:
     pod = host_pod(s, host)
     domain = _domain(s, host) if host else ""
@@ -156,13 +170,9 @@ def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause
             "check the cluster's DNS and whether pods may leave the cluster (egress, proxy); or put the fetched "
             "files into the image",
         ), LIKELY
-    own_name = s.name if s.object("Service", s.name, s.namespace) else "of the Job"
-    services = {line.name for line in s.objects("Service", s.namespace)}
-    if domain and services and domain not in services and domain != "svc":
-        return Cause(
-            f"{host} can never resolve: there is no Service {domain} in namespace {s.namespace}",
-            f"use the name of the headless Service ({own_name}), which is the pods' subdomain",
-        ), SURE
+    missing = _missing_service(s, host)
+    if missing is not None:
+        return missing, SURE
     if pod is not None and fields.text(pod.last, "spec", "subdomain") != domain and domain:
         had = fields.text(pod.last, "spec", "subdomain") or "none"
         return Cause(
@@ -202,6 +212,9 @@ def nobody_hosts(s: Situation) -> Iterator[Suspect]:
         return
     names_ = complaints(s, UNRESOLVED, anywhere=True)
     host, port = mine[0].host, mine[0].port
+    if names_ and _missing_service(s, host) is not None:
+        # The name that nobody could resolve is why, and no wait for it would ever end.
+        return
     ready = ready_at(s, mine[0].pod)
     late = f"; {mine[0].pod} became resolvable at t={ready:.0f} s" if ready is not None else ""
     why = " because it could not resolve its own name when it started" if any(own(c) for c in names_) else ""
