@@ -136,13 +136,10 @@ def test_versions_of_stores_apart_order_nothing():
     assert order.versions(other) == {} or len(evidence.of_kind("Pod")) < 2
 
 
-@pytest.mark.parametrize("batch", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("batch", [0.02, 0.05, 0.1, 0.3])
 @pytest.mark.parametrize("name", ["k1-admitted", "k3-two-jobs-room-for-one"])
 def test_a_busy_machine_reads_several_changes_in_one_moment(name, batch):
-    """Lines of one object that were received together still tell by their versions what came before them.
-
-    Only if one moment has changes of a Job from before and after its quota it is open, and never a violation.
-    """
+    """Lines of one object that were received together still tell by their versions what came before them."""
     evidence = recordings.stream(name)
 
     def at(line):
@@ -153,9 +150,7 @@ def test_a_busy_machine_reads_several_changes_in_one_moment(name, batch):
     seen = mutants.with_lines(evidence, [at(line) for line in evidence.lines])
     assert len({line.key for line in seen.lines}) < len({line.key for line in evidence.lines})
     finding = judged("KUE-001", seen)
-    if finding.verdict != "pass":
-        assert (finding.verdict, batch) == ("inconclusive", 0.1), finding.observed
-        assert "no version orders them" in finding.observed
+    assert finding.verdict == "pass", finding.observed
 
 
 def test_versions_that_overlap_order_nothing():

@@ -32,6 +32,17 @@ class Versions(NamedTuple):
     highest: int
 
 
+def exact(version: int | None, versions: Mapping[str, Versions]) -> Versions | None:
+    """Return the version of one line as versions; None if it tells none, or versions order nothing here."""
+    return Versions(version, version) if versions and version is not None else None
+
+
+def first(key: str, versions: Mapping[str, Versions]) -> Versions | None:
+    """Return the version of the first line under a key; None if it tells none, or versions order nothing here."""
+    found = versions.get(key)
+    return None if found is None else Versions(found.lowest, found.lowest)
+
+
 def before(one: Versions | None, other: Versions | None) -> bool | None:
     """Report whether one thing came before another; None if a version is missing or the two overlap."""
     if one is None or other is None:

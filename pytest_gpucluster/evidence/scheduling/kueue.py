@@ -8,6 +8,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 from pytest_gpucluster.evidence.log import fields, order
 from pytest_gpucluster.evidence.log.model import Evidence, Line
@@ -42,6 +43,8 @@ class Reserved:
         admitted: when its condition Admitted was first True in it, None if never.
         seen: whether its beginning was seen: else it was held already when the Workload was seen first.
         ended: key of the line that shows its end, "" where there is none.
+        version: of the line that shows its beginning, None if it tells none.
+        ended_version: of the line that shows its end.
     """
 
     start: float
@@ -54,6 +57,24 @@ class Reserved:
     key: str
     seen: bool = True
     ended: str = ""
+    version: int | None = None
+    ended_version: int | None = None
+
+
+class Suspension(NamedTuple):
+    """A change of a Job's `spec.suspend`.
+
+    Attributes:
+        t: when it was seen.
+        suspended: what the Job then said.
+        key: of the line that shows it.
+        version: of that line, None if it tells none.
+    """
+
+    t: float
+    suspended: bool
+    key: str
+    version: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +135,7 @@ class Held:
         gang: the Job with its pods.
         queue: the LocalQueue that its label names, "" without the label.
         workloads: its Workloads, in order; several where Kueue made a new one.
-        suspended: (t, spec.suspend, key), one per change.
+        suspended: what `spec.suspend` said, one per change.
         asks: resource -> what all its pods ask for together; the most that it ever asked for.
         fresh: its first line is that of a Job which was just made, so that what it shows is how it was stored.
         versions: key of a line -> its versions, by which lines of different kinds are put in order.
@@ -123,7 +144,7 @@ class Held:
     gang: Gang
     queue: str
     workloads: tuple[Workload, ...]
-    suspended: tuple[tuple[float, bool, str], ...]
+    suspended: tuple[Suspension, ...]
     asks: Mapping[str, Fraction]
     fresh: bool
     versions: Mapping[str, order.Versions] = dataclasses.field(default_factory=dict)
@@ -153,50 +174,61 @@ class Held:
         """Return when it was first admitted: quota reserved and every check passed."""
         return min((one.admitted for one in self.reserved if one.admitted is not None), default=None)
 
-    def covered(self, t: float, key: str) -> bool | None:
+    def covered(self, t: float, mine: order.Versions | None) -> bool | None:
         """Report whether quota was held for it when something of it happened; None where it cannot be told.
 
         Args:
             t: when that was seen.
-            key: of the line that shows it.
+            mine: the versions of what shows it, None if they order nothing.
         """
-        answers = [self._covers(one, t, key) for one in self.reserved]
+        answers = [self._covers(one, t, mine) for one in self.reserved]
         return True if True in answers else None if None in answers else False
 
-    def _covers(self, one: Reserved, t: float, key: str) -> bool | None:
-        mine, begins, ends = (self.versions.get(name) for name in (key, one.key, one.ended))
-        if t >= one.end + SKEW or t < one.start - SKEW:
+    def _covers(self, one: Reserved, t: float, mine: order.Versions | None) -> bool | None:
+        """Versions decide, however late a watch of one kind was read; times only if versions order nothing."""
+        begins, ends = (order.exact(of, self.versions) for of in (one.version, one.ended_version))
+        early = order.before(mine, begins) if one.seen else None
+        if early is None:
+            if t < one.start - SKEW:
+                return False
+            if t < one.start or (one.seen and mine is not None and begins is not None):
+                return None
+        elif early:
             return False
-        if one.seen and mine is not None and begins is not None and t < one.start + SKEW:
-            early = order.before(mine, begins)
-            if early is not False:
-                return None if early is None else False
-        elif t < one.start:
-            return None
-        if t < one.end and (mine is None or ends is None or t < one.end - SKEW):
+        if order.before(mine, ends):
             return True
+        if t >= one.end + SKEW:
+            return False
         # Whoever makes pods may be at work still while the quota is given back.
-        return True if order.before(mine, ends) else None
+        sure = mine is None or ends is None or t < one.end - SKEW
+        return True if t < one.end and sure else None
 
     @property
-    def loose(self) -> tuple[float, bool, str] | None:
+    def loose(self) -> Suspension | None:
         """Return when it was first seen unsuspended although no quota was held for it.
 
         A Job that was just made cannot have any; later Kueue lifts the suspension after the reservation.
         """
-        for number, (t, suspended, key) in enumerate(self.suspended):
-            if suspended or (number == 0 and not self.fresh):
+        for number, one in enumerate(self.suspended):
+            if one.suspended or (number == 0 and not self.fresh):
                 continue
-            if number == 0 or self.covered(t, key) is False:
-                return t, suspended, key
+            if number == 0 or self.covered(one.t, order.exact(one.version, self.versions)) is False:
+                return one
         return None
 
     @property
     def undecided(self) -> str:
         """Return what was seen close to the beginning or the end of a reservation, on which side is not known."""
-        lifted = [(t, key) for t, suspended, key in self.suspended[1:] if not suspended]
-        made = [(pod.created, pod.keys["created"]) for pod in self.gang.pods]
-        open_ = [key for t, key in (*lifted, *made) if self.covered(t, key) is None]
+        lifted = [
+            (one.t, one.key, order.exact(one.version, self.versions))
+            for one in self.suspended[1:]
+            if not one.suspended
+        ]
+        made = [
+            (pod.created, key := pod.keys["created"], order.first(key, self.versions))
+            for pod in self.gang.pods
+        ]
+        open_ = [key for t, key, mine in (*lifted, *made) if self.covered(t, mine) is None]
         return open_[0] if open_ else ""
 
     @property
@@ -266,7 +298,9 @@ def _reserved(lines: Sequence[Line]) -> tuple[Reserved, ...]:
         admission = fields.sub(line.object, "status", "admission")
         gone = line.type == "DELETED" or not admission
         if now is not None and gone:
-            found.append(dataclasses.replace(now, end=line.t, ended=line.key))
+            found.append(
+                dataclasses.replace(now, end=line.t, ended=line.key, ended_version=order.version(line))
+            )
             now = None
         if gone:
             continue
@@ -284,6 +318,7 @@ def _reserved(lines: Sequence[Line]) -> tuple[Reserved, ...]:
                 None,
                 line.key,
                 number > 0,
+                version=order.version(line),
             )
         if now.admitted is None and fields.condition(line.object, "Admitted").get("status") == "True":
             now = dataclasses.replace(now, admitted=line.t)
@@ -370,12 +405,12 @@ def _asks(lines: Iterable[Line]) -> dict[str, Fraction]:
     return {one: fields.requested(template, one) * size_of(job) for one in sorted(resources)}
 
 
-def _suspended(lines: Iterable[Line]) -> tuple[tuple[float, bool, str], ...]:
-    found: list[tuple[float, bool, str]] = []
+def _suspended(lines: Iterable[Line]) -> tuple[Suspension, ...]:
+    found: list[Suspension] = []
     for line in lines:
         now = fields.sub(line.object, "spec").get("suspend") is True
-        if line.type != "DELETED" and (not found or found[-1][1] != now):
-            found.append((line.t, now, line.key))
+        if line.type != "DELETED" and (not found or found[-1].suspended != now):
+            found.append(Suspension(line.t, now, line.key, order.version(line)))
     return tuple(found)
 
 

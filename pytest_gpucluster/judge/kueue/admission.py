@@ -1,5 +1,6 @@
 """KUE-001: a labelled Job is held until it is admitted, admitted as a whole, and then runs whole."""
 
+from pytest_gpucluster.evidence.log import order
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.kueue import Held
@@ -114,7 +115,11 @@ def _early(job: Held) -> Finding | None:
 
 def unreserved(job: Held) -> list[PodStory]:
     """Return the pods of a Job that were made while no quota was held for it."""
-    return [pod for pod in job.gang.pods if job.covered(pod.created, pod.keys["created"]) is False]
+    return [
+        pod
+        for pod in job.gang.pods
+        if job.covered(pod.created, order.first(pod.keys["created"], job.versions)) is False
+    ]
 
 
 def _in_part(job: Held) -> Finding | None:

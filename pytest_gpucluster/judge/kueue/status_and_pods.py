@@ -154,7 +154,7 @@ def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
     """Report whether a pod was bound, or stayed, while no quota was held: however short, by the order of versions."""
     if pod.bound is None or pod.bound >= end:
         return False
-    if job.covered(pod.bound, pod.keys["bound"]) is False:
+    if job.covered(pod.bound, job.versions.get(pod.keys["bound"])) is False:
         return True
     left = (
         min(
@@ -169,7 +169,7 @@ def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
         return False
     released = [one for one in job.reserved if pod.bound < one.end < min(left[0], end)]
     gone = job.versions.get(left[1])
-    return any(order.before(job.versions.get(one.ended), gone) for one in released)
+    return any(order.before(order.exact(one.ended_version, job.versions), gone) for one in released)
 
 
 def _alone(job: Held, pod: PodStory, end: float) -> float:
