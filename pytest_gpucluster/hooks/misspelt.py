@@ -1,7 +1,8 @@
 """Words that are almost ours: told in one line with the nearest."""
 
 import difflib
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -11,6 +12,19 @@ from pytest_gpucluster.plain.names import did_you_mean
 PREFIX = "gpucluster_"
 LIKE = 0.9
 """How like a setting of ours a name of another beginning is, of 1, to be taken for it."""
+
+
+def check_options(args: Sequence[str]) -> None:
+    """Refuse options of ours that there are not; pytest would name neither the nearest nor the allowed.
+
+    Raises:
+        pytest.UsageError: the first of them, with the nearest.
+    """
+    known = table.flags_known()
+    for word in itertools.takewhile(lambda word: word != "--", args):
+        flag = word.partition("=")[0]
+        if flag.startswith(table.OURS.rstrip("-")) and flag not in known:
+            raise pytest.UsageError(f"{flag}: unknown option{did_you_mean(flag, known)}")
 
 
 def check_ini(config: pytest.Config, names: Iterable[str]) -> None:

@@ -43,6 +43,10 @@ def pytest_load_initial_conftests(
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_load_initial_conftests
     """
+    if any(word.startswith("--gpuc") for word in args):
+        from pytest_gpucluster.hooks import misspelt
+
+        misspelt.check_options(args)
     kept = table.without_claimed(args)
     if len(kept) < len(args):
         # Until it is claimed, the value of `--cluster NAME` would look like a path.

@@ -146,7 +146,7 @@ def register(parser: pytest.Parser) -> None:
             how = {"action": "store_true"}
         else:
             how["metavar"] = option.metavar
-        flag = option.flag if option.flag.startswith(OURS) else f"{OURS}{option.name}"
+        flag = own_flag(option)
         told = (
             option.help
             if flag == option.flag
@@ -176,6 +176,16 @@ def claim(parser: pytest.Parser) -> None:
                 help=f"{option.help} ({twins})",
                 metavar=option.metavar,
             )
+
+
+def own_flag(option: Option) -> str:
+    """Return the name of an option that is ours alone."""
+    return option.flag if option.flag.startswith(OURS) else f"{OURS}{option.name}"
+
+
+def flags_known() -> frozenset[str]:
+    """Return the names of all options that are ours alone."""
+    return frozenset(map(own_flag, OPTIONS))
 
 
 def settings_known() -> frozenset[str]:

@@ -25,7 +25,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "node.corrupts-collectives": {
         "FAB-006": "wrong data",
         "FAB-013": "all-reduce",
-        "MFU-002": "another loss of the same batch",
+        "MFU-002": "its loss of the same batch before training differs",
         "MFU-004": "the sum over ranks is wrong",
         "RDZV-006": "alone",
     },

@@ -258,3 +258,26 @@ def test_a_broken_flag_in_the_environment_is_a_usage_error(project, monkeypatch)
     result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: environment GPUCLUSTER_KEEP = 'perhaps': must be a flag*"])
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("--gpucluster-gte", "--gpucluster-gate"),
+        ("--gpucluster-max-gpu-second=600", "--gpucluster-max-gpu-seconds"),
+        ("--gpucluster-clustr=x", "--gpucluster-cluster"),
+    ],
+)
+def test_a_misspelt_option_is_one_line_with_the_nearest(project, word, near):
+    """Pytest alone would say that an argument is not recognized."""
+    project.rows("GANG-001 calm passes")
+    result = project.run(word)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {word.partition('=')[0]}: unknown option; did you mean '{near}'?*"])
+
+
+def test_what_stands_behind_two_dashes_is_no_option(project):
+    """A path may be called as it likes."""
+    project.rows("GANG-001 calm passes")
+    result = project.run("--", "--gpucluster-gte")
+    assert "unknown option" not in str(result.stderr)
