@@ -19,7 +19,9 @@ gathered = torch.zeros(3)
 dist.all_gather_into_tensor(gathered, torch.ones(3))
 count = torch.ones(3, dtype=torch.int64)
 dist.all_reduce(count)
-print(value.tolist(), most.tolist(), gathered.tolist(), count.tolist())
+print(value.tolist(), most.tolist(), gathered.tolist(), count.tolist(), flush=True)
+# The threads of a group that nobody ends may end the process with SIGABRT.
+dist.destroy_process_group()
 """
 
 

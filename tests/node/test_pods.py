@@ -147,9 +147,16 @@ def test_a_killed_worker_fails_with_137(nodes: Nodes) -> None:
     """A first process that is killed from outside is Failed with 137, and says nothing of it in its log."""
     nodes.run("killed", "exec sleep 62")
     nodes.wait_phase("killed", "Running")
-    (victim,) = [
-        p for p in nodes.running_processes() if Path(f"/proc/{p}/cmdline").read_bytes() == b"sleep\x0062\x00"
-    ]
+
+    def victims() -> list[int]:
+        found = {p: Path(f"/proc/{p}/cmdline") for p in nodes.running_processes()}
+        return [p for p, path in found.items() if path.exists() and path.read_bytes() == b"sleep\x0062\x00"]
+
+    # A container is Running before its shell has become the program, of which there is no event.
+    deadline = time.monotonic() + 20
+    while len(victims()) != 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (victim,) = victims()
     os.kill(victim, signal.SIGKILL)
     status = nodes.wait_end("killed")
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137

@@ -95,7 +95,7 @@ def test_the_smoke_loop_alone():
     assert told[1]["documented_by_right"] == 2.0
     finding = smoke_loop.counts_right(evidence_of(told), {})
     assert finding.verdict is Verdict.PASS
-    assert "2 of that" in finding.observed
+    assert "(ratio 2)" in finding.observed
 
 
 def free_port():
