@@ -33,9 +33,9 @@ def _mounts_below(*folders: pathlib.Path) -> list[str]:
 
 def _begin(report_dir: pathlib.Path, mark: str, temporary: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        # An interrupt inside an import leaves a file object of the interpreter's to the garbage collector, and one in an
-        # old hook of another plugin makes pluggy warn; this repository's own "warnings are errors" would make both a
-        # traceback.
+        # An interrupt inside an import leaves a file object of the interpreter's to the garbage collector, and one
+        # inside an old hook of another plugin makes pluggy warn; this repository's own "warnings are errors" would make
+        # both a traceback.
         [
             *LISTENS_TO_CTRL_C,
             *harness.suite_command(
