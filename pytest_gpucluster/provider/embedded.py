@@ -20,8 +20,8 @@ from pytest_gpucluster.provider import embedded_config, power, processes, socket
 from pytest_gpucluster.provider.protocol import (
     PODS_RUN,
     REBOOT,
-    START_LIMIT,
     Cluster,
+    EndsWithRun,
     ProviderError,
     Running,
     Started,
@@ -52,11 +52,8 @@ class Nodes:
     images: Mapping[str, Any]
 
 
-class EmbeddedProvider:
+class EmbeddedProvider(EndsWithRun):
     """Starts both processes and waits until the nodes are Ready."""
-
-    start_limit = START_LIMIT
-    real = False
 
     def __init__(
         self,
@@ -92,16 +89,6 @@ class EmbeddedProvider:
     def completed(self, loaded: LoadedProfile) -> LoadedProfile:
         """Return it as it is: all is known."""
         return loaded
-
-    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
-        """Return that nothing stays, if anybody asked for it."""
-        del loaded, run_folder
-        return "nothing: the embedded cluster ends with its run" if asked else ""
-
-    def undo(self, undo: Mapping[str, str]) -> str:
-        """Nothing but processes was started."""
-        del undo
-        return ""
 
     def start(
         self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int

@@ -137,3 +137,20 @@ class Provider(Protocol):
         self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int
     ) -> "tuple[Started, Sequence[Any]]":
         """Have the cluster; the second part is what must be kept open in this process."""
+
+
+class EndsWithRun:
+    """What providers have in common whose cluster is made of processes that end with the run."""
+
+    start_limit = START_LIMIT
+    real = False
+
+    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
+        """Return that nothing stays, if anybody asked for it."""
+        del loaded, run_folder
+        return "nothing: the embedded cluster ends with its run" if asked else ""
+
+    def undo(self, undo: Mapping[str, str]) -> str:
+        """Nothing but processes was started."""
+        del undo
+        return ""

@@ -120,7 +120,7 @@ def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
     )
     given = any((m := LOCAL_MASTER.search(text)) and m["host"] == host for text in lines)
     who = (
-        ("torchrun announced rank 0's bare host name")
+        "torchrun announced rank 0's bare host name"
         if elastic or given
         else "the launcher announced a pod's bare name"
     )

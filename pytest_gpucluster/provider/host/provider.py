@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,14 @@ from pytest_gpucluster.provider.embedded import EmbeddedProvider, Nodes
 from pytest_gpucluster.provider.embedded_config import image_table
 from pytest_gpucluster.provider.host import discover, plan
 from pytest_gpucluster.provider.host.inventory import Inventory
-from pytest_gpucluster.provider.protocol import START_LIMIT, Started
+from pytest_gpucluster.provider.protocol import EndsWithRun, Started
 
 FOUND = "found on this host"
 """Source of a leaf of the profile that only the machine could tell."""
 
 
-class HostProvider:
+class HostProvider(EndsWithRun):
     """Looks at the machine, then starts the embedded cluster on it."""
-
-    start_limit = START_LIMIT
-    real = False
 
     def __init__(self, look: Callable[[], Inventory] | None = None) -> None:
         """Take how the machine is looked at."""
@@ -44,16 +41,6 @@ class HostProvider:
             ProviderError: no GPU, or they cannot be divided as the profile says.
         """
         return completed(loaded, self._look())
-
-    def kept(self, loaded: LoadedProfile, run_folder: Path, *, asked: bool) -> str:
-        """Return that nothing stays, if anybody asked for it."""
-        del loaded, run_folder
-        return "nothing: the embedded cluster ends with its run" if asked else ""
-
-    def undo(self, undo: Mapping[str, str]) -> str:
-        """Nothing but processes was started."""
-        del undo
-        return ""
 
     def start(
         self, loaded: LoadedProfile, run_folder: Path, *, defects: Sequence[str], owner_pid: int
