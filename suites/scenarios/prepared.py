@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_gpucluster.scenario import Handle, Live, Needs, Scenario, Stage
-from pytest_gpucluster.scenario.predicates import phase
+from pytest_gpucluster.scenario.predicates import finished, phase
 from pytest_gpucluster.scenario.programs import image, payloads_of
 from pytest_gpucluster.workload import GangSpec, Role
 
@@ -90,15 +90,30 @@ def with_topology(job: dict[str, Any], account: str, keys: tuple[str, ...]) -> d
     return job
 
 
-def _gates(live: Live, job: Handle) -> list[str]:
-    """Return the state in which the wait of each member is: `waiting`, `running`, `terminated`."""
-    return [
+def gave_up(job: Handle) -> Callable[[Live], bool]:
+    """Report whether the member that waits in vain has ended, or has gone on although its wait ended.
+
+    A kubelet reports the end of the container up to some seconds before the end of the pod, which is what is judged.
+    """
+    ended = finished(job, 1)
+
+    def check(live: Live) -> bool:
+        states = [pod.get("status") or {} for pod in live.pods_of(job)]
+        over = any("terminated" in _state(status, "initContainerStatuses", GATE) for status in states)
+        went_on = any(_state(status, "containerStatuses") & {"running", "terminated"} for status in states)
+        return ended(live) or (over and went_on)
+
+    return check
+
+
+def _state(status: dict[str, Any], containers: str, name: str = "") -> set[str]:
+    """Return the states of a pod's containers: `waiting`, `running`, `terminated`."""
+    return {
         state
-        for pod in live.pods_of(job)
-        for status in (pod.get("status") or {}).get("initContainerStatuses") or []
-        if status.get("name") == GATE
-        for state in status.get("state") or {}
-    ]
+        for one in status.get(containers) or []
+        if not name or one.get("name") == name
+        for state in one.get("state") or {}
+    }
 
 
 def run(stage: Stage) -> None:
@@ -131,8 +146,8 @@ def run(stage: Stage) -> None:
         unanswered = stage.submit(vain, role="unanswered")
         if unanswered.ok:
             stage.follow(unanswered)
-            gave_up = "the member that waits for an interface in vain gave up"
-            stage.wait(gave_up, lambda live: "terminated" in _gates(live, unanswered), budget="run")
+            what = "the member that waits for an interface in vain gave up"
+            stage.wait(what, gave_up(unanswered), budget="run")
         stage.submit(headless(late, late), role="names")
         started = told_by_all(LINES)
         stage.wait("the members' launchers have started", started, budget="run", unless=_failed(held))
