@@ -17,6 +17,7 @@ COMMANDS = {
     "record": "run one scenario on a cluster and keep a recording of it",
     "report": "write the reports of a run from its journal",
     "verify": "decide every verdict of a run again from its files",
+    "gate": "decide whether recorded runs open the gate of a policy",
     "floors": "propose floors for a profile from the reports of accepted runs",
     "cleanup": "remove what killed runs left on a cluster",
     "rbac": "print the smallest roles that a selection needs",

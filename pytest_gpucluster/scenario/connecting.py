@@ -8,7 +8,7 @@ from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names, times
-from pytest_gpucluster.scenario import cluster_lease, proofs, spec, together, watches
+from pytest_gpucluster.scenario import cluster_identity, cluster_lease, proofs, spec, together, watches
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
@@ -53,6 +53,7 @@ class Connecting:
         self._occupied: errors.EnvironmentProblem | None = None
         self._rights = rights.Rights(None)
         self._refused: errors.EnvironmentProblem | None = None
+        self._cluster_uid = ""
 
     @property
     def namespace(self) -> str | None:
@@ -121,6 +122,7 @@ class Connecting:
         # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.
         self._rights = rights.own_rights(api.connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")
+        self._cluster_uid = cluster_identity.uid(api)
         log = logs.SessionLog(
             self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
         )

@@ -315,6 +315,7 @@ class Session(connecting.Connecting):
         source = {
             "run": self._store.run_id,
             "worker": self._worker,
+            **({"cluster_uid": self._cluster_uid} if self._cluster_uid else {}),
             "requests": self.requests["total"],
             "asked": dict(asked or {}),
             # Evidence of a cluster that is wrong on purpose says so wherever it is read.
