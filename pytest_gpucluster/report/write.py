@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.report import junit, record, seal
+from pytest_gpucluster.report import ctrf, junit, markdown, record, seal
 
 PAGE, JUNIT, SUMS = seal.PAGE, seal.JUNIT, seal.SUMS
 
@@ -22,7 +22,7 @@ def write_all(
     *,
     say: Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Write report, page, JUnit and check sums of a run; return what was written.
+    """Write report, page, JUnit, CTRF, Markdown and check sums of a run; return what was written.
 
     Called at the end of every run, so it never raises for a broken record or a full disk: what cannot be
     written is one line to `say` (by default standard error), and the rest is written all the same.
@@ -68,7 +68,13 @@ def _sums(run_folder: Path, report: Mapping[str, Any]) -> dict[str, str]:
 
 def forms() -> dict[str, Render]:
     """Return what is made from a report alone: name of the file -> what renders it."""
-    return {record.REPORT: _json, PAGE: _page, JUNIT: junit.render}
+    return {
+        record.REPORT: _json,
+        PAGE: _page,
+        JUNIT: junit.render,
+        seal.CTRF: ctrf.render,
+        seal.MARKDOWN: markdown.render,
+    }
 
 
 def as_written(text: str) -> bytes:

@@ -140,7 +140,7 @@ def test_report_writes_all_forms_again(call: Call, run: Path) -> None:
     status, out, _ = call("report", run)
     assert status == 1
     assert [Path(line).name for line in out.splitlines()[:-2]] == [
-        "report.json", "report.html", "junit.xml", "SHA256SUMS"
+        "report.json", "report.html", "junit.xml", "ctrf.json", "report.md", "SHA256SUMS"
     ]  # fmt: skip
     assert out.splitlines()[-2] == f"digest: {record.sha256(run / 'report.json')}"
     assert out.splitlines()[-1].startswith("answer: No: GANG-002 is violated: ")
@@ -221,8 +221,8 @@ def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, r
     assert status == 1
     assert out.splitlines()[-3:] == [
         (
-            "verified: 8 verdicts decided again from evidence, 9 files as sealed; made again and the same: "
-            "report.json, report.html, junit.xml"
+            "verified: 8 verdicts decided again from evidence, 11 files as sealed; made again and the same: "
+            "report.json, report.html, junit.xml, ctrf.json, report.md"
         ),
         f"digest: {record.sha256(run / 'report.json')}",
         "answer: No: GANG-002 is violated: No member starts until all can (and 7 more)",
