@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.measure import bus_floors
+from pytest_gpucluster.provider import ONE_MACHINE
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import gave_up, job_ended
 from pytest_gpucluster.scenario.programs import Agents, payloads_of, speaking, torchrun
@@ -63,7 +64,7 @@ def declared(stage: Stage) -> Any:
     Raises:
         NotApplicable: nothing is declared.
     """
-    fabric = getattr(stage.profile, "fabric", None)
+    fabric = stage.profile.fabric
     if fabric is None:
         raise NotApplicable("the profile does not declare `fabric`: what carries collectives is not judged")
     plain: dict[str, Any] = fabric.model_dump(mode="json")
@@ -83,7 +84,7 @@ def layout(stage: Stage, fabric: Any) -> Layout:
     Raises:
         NotApplicable: that is no GPU at all.
     """
-    numa, whole = getattr(stage.profile, "numa", None), stage.profile.gpus_per_node
+    numa, whole = stage.profile.numa, stage.profile.gpus_per_node
     gpus = whole // fabric.pods_per_node
     if numa is not None and numa.policy == "single-numa-node":
         gpus = min(gpus, whole // numa.nodes)
@@ -228,7 +229,7 @@ def run_stalled(stage: Stage) -> None:
 def run_sockets(stage: Stage) -> None:
     """Measure as it is, then with every other network than sockets switched off."""
     what = "a fabric that is switched off"
-    if getattr(stage.profile, "provider", "") == "host":
+    if ONE_MACHINE in stage.cluster.features:
         raise NotApplicable(f"{what} lies between machines; here is one, whatever nodes are made of it")
     here = site(stage, gpus=what, between=what)
     if network_of(here.fabric, "nothing can be switched off") == NETWORKS["NET/Socket"]:
