@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.measure import bus_floors
+from pytest_gpucluster.measure import bus_floors, transports
 from pytest_gpucluster.provider import ONE_MACHINE
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import gave_up, job_ended
@@ -21,11 +21,6 @@ CPU_RANKS = 2
 CPU_NODES = 2
 """Nodes that take part there, unless the profile says more."""
 
-NETWORKS = {
-    "NET/IB": "IB", "NET/OFI": "AWS Libfabric", "NET/UCX": "UCX", "NET/gIB": "gIB", "NET/FasTrak": "FasTrak",
-    "NET/TCPX": "GPUDirectTCPX_v7", "NET/SHARP": "IBext_v8", "NET/Socket": "Socket",
-}  # fmt: skip
-"""Transport -> name of the network, unless the profile states another (`fabric.network`)."""
 WITHOUT = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
 """Variables that leave nothing but sockets between nodes."""
 SHORT = ("--collectives=all_reduce", "--sizes=64K,64M", "--no-pairs")
@@ -199,8 +194,8 @@ def network_of(fabric: Any, what: str) -> str:
     """
     if fabric.network:
         return str(fabric.network)
-    if fabric.transport in NETWORKS:
-        return NETWORKS[fabric.transport]
+    if fabric.transport in transports.NETWORKS:
+        return transports.NETWORKS[fabric.transport].asked
     raise NotApplicable(f"{what}: the profile declares no network between nodes (fabric.transport)")
 
 
@@ -232,7 +227,10 @@ def run_sockets(stage: Stage) -> None:
     if ONE_MACHINE in stage.cluster.features:
         raise NotApplicable(f"{what} lies between machines; here is one, whatever nodes are made of it")
     here = site(stage, gpus=what, between=what)
-    if network_of(here.fabric, "nothing can be switched off") == NETWORKS["NET/Socket"]:
+    if (
+        network_of(here.fabric, "nothing can be switched off")
+        == transports.NETWORKS[transports.SOCKETS].asked
+    ):
         raise NotApplicable("the profile declares sockets between nodes: nothing can be switched off")
     here.play(*SHORT)
     here.play(*SHORT, name=f"{stage.name}-off", role="contrast", **WITHOUT)
