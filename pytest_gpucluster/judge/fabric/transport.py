@@ -7,7 +7,7 @@ from pytest_gpucluster.judge.fabric.connections import Ground, cause
 from pytest_gpucluster.measure import transports
 from pytest_gpucluster.measure.nccl import advice, networks
 from pytest_gpucluster.measure.nccl.facts import Path
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 DECLARED = "all connections between nodes use the declared transport, on every node"
 GDR = "every connection to another node uses GPUDirect RDMA, in both directions"
@@ -30,7 +30,7 @@ def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     if not transport:
         seen = wording.listed(sorted({path.name for path in ground.between})) or "no network"
         text = f"no transport is declared (fabric.transport); connections between nodes use {seen}"
-        return ground.found(Verdict.NOT_APPLICABLE, text)
+        return ground.found.not_applicable(text)
     strays = [path for path in ground.between if not _fits(path, transport, given)]
     if strays:
         ranks = sorted({path.rank for path in strays})
@@ -45,7 +45,7 @@ def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     ranks = sorted({path.rank for path in right})
     over = wording.listed(sorted({_label(path) for path in right}))
     text = f"{len(ranks)} ranks on {wording.count(len(ground.nodes), 'node')} are connected over {over}"
-    return ground.found(Verdict.PASS, text, numbers=(Number("ranks on it", float(len(ranks)), "ranks"),))
+    return ground.found.passed(text, numbers=(Number("ranks on it", float(len(ranks)), "ranks"),))
 
 
 @subjects.judge
@@ -58,7 +58,7 @@ def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
         text = (
             f"GPUDirect RDMA is not declared as required (fabric.gdr); ranks that use it: {ground.facts.gdr}"
         )
-        return ground.found(Verdict.NOT_APPLICABLE, text)
+        return ground.found.not_applicable(text)
     without = [path for path in ground.between if not path.gdr]
     if without:
         ranks = sorted({path.rank for path in without})
@@ -74,7 +74,7 @@ def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
             return gap
     ranks = sorted({path.rank for path in ground.between})
     text = f"all connections of {wording.count(len(ranks), 'rank')} to other nodes use it, in both directions"
-    return ground.found(Verdict.PASS, text)
+    return ground.found.passed(text)
 
 
 @subjects.judge
@@ -93,7 +93,7 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
     if not transport or transport == transports.SOCKETS:
         what = "no transport is declared (fabric.transport)" if not transport else "sockets are declared"
         seen = f"; ranks {wording.listed([str(r) for r in on_tcp])} are on TCP" if on_tcp else ""
-        return ground.found(Verdict.NOT_APPLICABLE, what + seen)
+        return ground.found.not_applicable(what + seen)
     if on_tcp:
         nodes = wording.listed(sorted({ground.node(rank) for rank in on_tcp}))
         text = (
@@ -111,13 +111,13 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
     unknown = sorted({path.name for path in ground.between if path.carrier == networks.UNKNOWN})
     if unknown:
         text = f"it is unknown which transport {wording.listed(unknown)} uses"
-        return ground.found(Verdict.INCONCLUSIVE, text, causes=(UNNAMED,))
+        return ground.found.inconclusive(text, UNNAMED)
     gap = ground.gap(_joined(ground) if transport == transports.NVLINK else ground.between)
     if gap is not None:
         return gap
     over = wording.listed(sorted({_label(path) for path in ground.between})) or JOINED
     text = f"none of {ground.world} ranks is on TCP; traffic between nodes uses {over}"
-    return ground.found(Verdict.PASS, text)
+    return ground.found.passed(text)
 
 
 def _transport(given: subjects.Given) -> str:

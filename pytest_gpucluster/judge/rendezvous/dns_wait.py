@@ -313,33 +313,31 @@ def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
         "wait for a name that never comes", max((one.seconds or 0.0 for one in found if one.over), default=None), "s",
         max(bounds, default=None), "time-out of the wait; measured in the container",
     )  # fmt: skip
-
-    def told(verdict: Verdict, text: str, *causes: Cause) -> Finding:
-        return wording.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
+    told = wording.Findings(REQUIRED, gang, evidence=keys, numbers=(number,))
 
     for text, causes in _endless(evidence, given, found):
-        return told(Verdict.FAIL, text, *causes)
+        return told.fail(text, *causes)
     for one in found:
         if not one.found and (text := one.outlived(evidence, subjects.of(evidence, given).grain)):
-            return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
+            return told.fail(f"{one.pod.name} {text}", UNBOUNDED)
     for one in found:
         if one.found:
-            return told(Verdict.INCONCLUSIVE, f"{one.pod.name} found the name that must not exist")
+            return told.inconclusive(f"{one.pod.name} found the name that must not exist")
         ended, code = one.pod.finished is not None, init_code(one.pod)
         if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded") or _started(one.pod)):
-            return told(Verdict.FAIL, f"{one.pod.name} went on without the name it waited for", IGNORED)
+            return told.fail(f"{one.pod.name} went on without the name it waited for", IGNORED)
         if ended and one.began is not None and not _explained(one):
-            return told(Verdict.FAIL, f"{one.pod.name} ended without naming the missing name", SILENT)
+            return told.fail(f"{one.pod.name} ended without naming the missing name", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
         what = wording.listed(open_) or gang.title
         expired = subjects.timed_out(evidence, gang.created)
         waited = f" (waited for {expired[0]})" if expired else ""
-        return told(Verdict.INCONCLUSIVE, f"{what}: no end of a failed wait was seen{waited}")
+        return told.inconclusive(f"{what}: no end of a failed wait was seen{waited}")
     one = found[0]
     code = init_code(one.pod)
     text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {_explained(one)}"
-    return told(Verdict.PASS, text)
+    return told.passed(text)
 
 
 def _explained(one: Wait) -> str:
