@@ -20,7 +20,7 @@ help:
 	@echo "make everything    all there is, with full numbers of examples: nightly, before a release"
 	@echo "make lint          ruff, mypy, import rules"
 	@echo "make defects       run the suite under every planted defect, and every mutant; compare with the tables"
-	@echo "make cells         the same, but under each defect only the rows that declare it"
+	@echo "make cells         the same, but under each defect only the rows that show it"
 	@echo "make test-kind     run the suite on a kind cluster, and compare it with the embedded one"
 	@echo "make kind-lab      make a Docker engine and a node image from nothing (dev/kind/README.md)"
 	@echo "make kind-down     stop that engine"

@@ -83,8 +83,10 @@ def _row(row_id: str, declared: Requirement | None) -> dict[str, Any]:
     row: dict[str, Any] = {**(known.as_dict() if known else {}), "built": declared is not None}
     if declared is None:
         return row
-    from pytest_gpucluster.report import record
+    from pytest_gpucluster.mutants import MUTANTS
+    from pytest_gpucluster.report import record, suites
 
+    mutants = {name: mutant.flips for name, mutant in MUTANTS.items()}
     return row | {
         "id": declared.id,
         "area": declared.area,
@@ -95,7 +97,7 @@ def _row(row_id: str, declared: Requirement | None) -> dict[str, Any]:
         "scenario": declared.scenario.name,
         "judge": record.judge_name(declared.judge),
         "presupposes": [record.judge_name(check) for check in declared.presupposes],
-        "defects": list(declared.defects),
+        "defects": list(suites.defects(declared, mutants)),
         "where": declared.where,
     }
 
@@ -116,8 +118,8 @@ def _defects(modules: Sequence[str], *, as_json: bool) -> None:
     from pytest_gpucluster.report import suites
 
     common.registry(modules)
-    known = {**provider.known_defects(), **{name: text for name, (text, _) in MUTANTS.items()}}
-    flips = suites.flips()
+    known = {**provider.known_defects(), **{name: mutant.what for name, mutant in MUTANTS.items()}}
+    flips = suites.flips({name: mutant.flips for name, mutant in MUTANTS.items()})
     rows = [
         {"defect": name, "does": known.get(name, "not planted by this version"), "flips": flips.get(name, {})}
         for name in sorted({*known, *flips})

@@ -10,6 +10,7 @@ from pytest_gpucluster.requirement import REGISTRY, Requirement
 
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
+    from pytest_gpucluster.profile import Profile
 
 
 def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
@@ -74,10 +75,10 @@ def _not_run(left_out: Mapping[str, str]) -> Iterator[str]:
     yield from budget.lines(left_out)
 
 
-def _altogether(scenarios: Sequence[Any], profile: Any) -> Iterator[str]:
+def _altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
     """Say what the whole run does to a cluster that others use too."""
     needs = [found for each in scenarios if (found := getattr(each, "needs", None)) is not None]
-    space = getattr(profile, "namespace", None)
+    space = profile.namespace
     effects = [
         f"works in the namespace {space}, which it leaves empty"
         if space
@@ -109,7 +110,7 @@ def _made_outside(needs: Any) -> list[str]:
     ]
 
 
-def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator[str]:
+def _scenario(name: str, group: Sequence[Requirement], profile: "Profile") -> Iterator[str]:
     scenario: Any = group[0].scenario
     needs: Any = getattr(scenario, "needs", None)
     yield ""
@@ -124,7 +125,7 @@ def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator
     yield f"  others        {_effect(needs, profile)}"
 
 
-def _placed(permission: str, profile: Any) -> str:
+def _placed(permission: str, profile: "Profile") -> str:
     """Return a permission with the namespace of a component in place of its name."""
     for component in components.NAMESPACES:
         permission = permission.replace(
@@ -133,7 +134,7 @@ def _placed(permission: str, profile: Any) -> str:
     return permission
 
 
-def _needs(needs: Any, profile: Any) -> str:
+def _needs(needs: Any, profile: "Profile") -> str:
     if needs is None:
         return "not declared"
     parts = [plurals.count(needs.nodes, "node")]
@@ -148,7 +149,7 @@ def _needs(needs: Any, profile: Any) -> str:
     return ", ".join(parts)
 
 
-def _effect(needs: Any, profile: Any) -> str:
+def _effect(needs: Any, profile: "Profile") -> str:
     """Say what other tenants of a shared cluster notice."""
     effects = []
     if getattr(needs, "gpus", 0):
@@ -167,7 +168,7 @@ def _effect(needs: Any, profile: Any) -> str:
     return "; ".join(effects) or "takes nothing from them"
 
 
-def _permissions(scenarios: Sequence[Any], profile: Any) -> list[str]:
+def _permissions(scenarios: Sequence[Any], profile: "Profile") -> list[str]:
     """Return what must be granted, each resource with its verbs; `gpucluster rbac` prints the roles."""
     from pytest_gpucluster.scenario import permissions
 

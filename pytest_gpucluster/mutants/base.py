@@ -4,15 +4,36 @@ import copy
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line, Span
 from pytest_gpucluster.evidence.scheduling import gangs, gates
 
-Mutant = Callable[[Evidence], Evidence]
-Table = Mapping[str, tuple[str, Mutant]]
-"""Name of a mutant -> what it changes, and the pure function that does."""
+Act = Callable[[Evidence], Evidence]
+
+
+class Mutant(NamedTuple):
+    """One planted departure.
+
+    Attributes:
+        what: what it changes, in a few words.
+        act: the pure function that does.
+        flips: rows that it turns red, each with the verdict it then gets; every other row stays as it is.
+    """
+
+    what: str
+    act: Act
+    flips: Mapping[str, str]
+
+
+def all_to(verdict: str, rows: str) -> Mapping[str, str]:
+    """Return the flips of many rows, parted by blanks, to one verdict."""
+    return dict.fromkeys(rows.split(), verdict)
+
+
+Table = Mapping[str, Mutant]
+"""Name of a mutant -> the mutant."""
 
 
 def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Span] | None = None) -> Evidence:
@@ -61,9 +82,9 @@ def later(evidence: Evidence, t: float, by: float) -> Evidence:
     return with_lines(evidence, lines, spans=spans)
 
 
-def only(scenario: str, mutant: Mutant) -> Mutant:
+def only(scenario: str, act: Act) -> Act:
     """Return the mutant that changes the evidence of one scenario."""
-    return lambda evidence: mutant(evidence) if evidence.header.get("scenario") == scenario else evidence
+    return lambda evidence: act(evidence) if evidence.header.get("scenario") == scenario else evidence
 
 
 Attempt = tuple[gangs.Gang, gangs.Generation, gates.Held]
@@ -124,7 +145,7 @@ def _last_to_say(evidence: Evidence, event: str) -> str:
     return max((word.pod for word in payload_lines.words(evidence).of(event)), default="")
 
 
-def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = False) -> Mutant:
+def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = False) -> Act:
     """Return the mutant that changes a fact of the payloads: of all pods, or of one `alone`."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -140,7 +161,7 @@ def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = Fa
     return mutant
 
 
-def drop(event: str, *, alone: bool = False) -> Mutant:
+def drop(event: str, *, alone: bool = False) -> Act:
     """Return the mutant that takes a fact of the payloads away: from all pods, or from one `alone`."""
 
     def mutant(evidence: Evidence) -> Evidence:

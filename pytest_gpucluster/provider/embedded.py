@@ -46,10 +46,12 @@ class Nodes:
     Attributes:
         entries: as their agent is told them.
         images: image -> what it stands for.
+        features: what the cluster can do besides, because of them.
     """
 
     entries: tuple[Mapping[str, Any], ...]
     images: Mapping[str, Any]
+    features: frozenset[str] = frozenset()
 
 
 class EmbeddedProvider(EndsWithRun):
@@ -185,7 +187,8 @@ class _Start:
             provider=self.loaded.profile.provider,
             kubeconfig=str(kubeconfig),
             context=CONTEXT,
-            features=frozenset({PODS_RUN, REBOOT} if problem is None else ()),
+            features=frozenset({PODS_RUN, REBOOT} if problem is None else ())
+            | (self.made.features if self.made else frozenset()),
             facts=facts,
             images=images,
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpucluster.plain import redact, times
-from pytest_gpucluster.report import seal, site
+from pytest_gpucluster.report import seal, site, suites
 from pytest_gpucluster.report.seal import JOURNAL, sha256
 from pytest_gpucluster.requirement import Finding, Requirement
 
@@ -282,7 +282,7 @@ def _declaration(requirement: Requirement) -> dict[str, Any]:
         "text": requirement.text,
         "scenario": requirement.scenario.name,
         "judge": judge_name(requirement.judge),
-        "defects": list(requirement.defects),
+        "defects": list(suites.defects(requirement)),
         "where": requirement.where,
     }
 

@@ -71,6 +71,12 @@ def rows() -> tuple[Row, ...]:
     )
 
 
+@functools.cache
+def ids() -> frozenset[str]:
+    """Return the id of every row."""
+    return frozenset(known.id for known in rows())
+
+
 def row(row_id: str) -> Row | None:
     """Return the row with this id, None when the catalogue has none (a row of the user's own)."""
     return next((known for known in rows() if known.id == row_id), None)

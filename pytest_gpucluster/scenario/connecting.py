@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import connection as connections
@@ -15,6 +16,9 @@ from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import store as stores
 
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
+
 EXPIRES_AFTER = 2 * 3600.0
 """Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
 TURN_SECONDS = 60.0
@@ -27,7 +31,7 @@ class Connecting:
     def __init__(
         self,
         cluster: sites.ClusterLike,
-        profile: sites.ProfileLike,
+        profile: "Profile",
         store: stores.RunStore,
         *,
         worker: str,
@@ -87,7 +91,7 @@ class Connecting:
         if self._occupied is not None:
             raise self._occupied
         try:
-            wanted = cluster_lease.permissions(str(getattr(self._profile, "lease_namespace", "default")))
+            wanted = cluster_lease.permissions(self._profile.lease_namespace)
             self._check_rights(wanted, "the Lease by which runs take turns")
             self._turn.take(float(dict(self._profile.budgets).get("lease", TURN_SECONDS)), self._say)
         except errors.EnvironmentProblem as problem:
@@ -117,8 +121,8 @@ class Connecting:
         from pytest_gpucluster.workload import overlay  # noqa: PLC0415
 
         api = self.objects()
-        lent = getattr(self._profile, "namespace", None)
-        turns_in = str(getattr(self._profile, "lease_namespace", "default"))
+        lent = self._profile.namespace
+        turns_in = self._profile.lease_namespace
         # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.
         self._rights = rights.own_rights(api.connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")

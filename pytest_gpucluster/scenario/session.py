@@ -5,7 +5,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.kube import clock as clocks
@@ -28,6 +28,9 @@ from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.scenario import store as stores
 from pytest_gpucluster.workload import spec as gangs
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
 
 FREEZE_SECONDS = 5.0
 """Seconds that freezing waits for a watch that is just being renewed."""
@@ -60,7 +63,7 @@ class Session(connecting.Connecting):
     def __init__(
         self,
         cluster: sites.ClusterLike,
-        profile: sites.ProfileLike,
+        profile: "Profile",
         store: stores.RunStore,
         *,
         worker: str = "main",
@@ -333,11 +336,11 @@ class Session(connecting.Connecting):
             EnvironmentProblem: pods do not run on this cluster and the scenario needs them to, or something that it
                 will ask for is not permitted.
         """
-        if scenario.needs.kueue and getattr(self._profile, "kueue", None) is None:
+        if scenario.needs.kueue and self._profile.kueue is None:
             raise not_applicable.NotApplicable("the profile does not declare Kueue (key kueue)")
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
-            if getattr(self._profile, "nodes", "") == "simulated":
+            if self._profile.nodes == "simulated":
                 raise not_applicable.NotApplicable(
                     "the profile sets nodes: simulated, but this row needs pods that run"
                 )

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.measure import bus_floors
+from pytest_gpucluster.measure import bus_floors, transports
+from pytest_gpucluster.provider import ONE_MACHINE
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import gave_up, job_ended
 from pytest_gpucluster.scenario.programs import Agents, payloads_of, speaking, torchrun
@@ -20,11 +21,6 @@ CPU_RANKS = 2
 CPU_NODES = 2
 """Nodes that take part there, unless the profile says more."""
 
-NETWORKS = {
-    "NET/IB": "IB", "NET/OFI": "AWS Libfabric", "NET/UCX": "UCX", "NET/gIB": "gIB", "NET/FasTrak": "FasTrak",
-    "NET/TCPX": "GPUDirectTCPX_v7", "NET/SHARP": "IBext_v8", "NET/Socket": "Socket",
-}  # fmt: skip
-"""Transport -> name of the network, unless the profile states another (`fabric.network`)."""
 WITHOUT = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
 """Variables that leave nothing but sockets between nodes."""
 SHORT = ("--collectives=all_reduce", "--sizes=64K,64M", "--no-pairs")
@@ -63,7 +59,7 @@ def declared(stage: Stage) -> Any:
     Raises:
         NotApplicable: nothing is declared.
     """
-    fabric = getattr(stage.profile, "fabric", None)
+    fabric = stage.profile.fabric
     if fabric is None:
         raise NotApplicable("the profile does not declare `fabric`: what carries collectives is not judged")
     plain: dict[str, Any] = fabric.model_dump(mode="json")
@@ -83,7 +79,7 @@ def layout(stage: Stage, fabric: Any) -> Layout:
     Raises:
         NotApplicable: that is no GPU at all.
     """
-    numa, whole = getattr(stage.profile, "numa", None), stage.profile.gpus_per_node
+    numa, whole = stage.profile.numa, stage.profile.gpus_per_node
     gpus = whole // fabric.pods_per_node
     if numa is not None and numa.policy == "single-numa-node":
         gpus = min(gpus, whole // numa.nodes)
@@ -198,8 +194,8 @@ def network_of(fabric: Any, what: str) -> str:
     """
     if fabric.network:
         return str(fabric.network)
-    if fabric.transport in NETWORKS:
-        return NETWORKS[fabric.transport]
+    if fabric.transport in transports.NETWORKS:
+        return transports.NETWORKS[fabric.transport].asked
     raise NotApplicable(f"{what}: the profile declares no network between nodes (fabric.transport)")
 
 
@@ -228,10 +224,13 @@ def run_stalled(stage: Stage) -> None:
 def run_sockets(stage: Stage) -> None:
     """Measure as it is, then with every other network than sockets switched off."""
     what = "a fabric that is switched off"
-    if getattr(stage.profile, "provider", "") == "host":
+    if ONE_MACHINE in stage.cluster.features:
         raise NotApplicable(f"{what} lies between machines; here is one, whatever nodes are made of it")
     here = site(stage, gpus=what, between=what)
-    if network_of(here.fabric, "nothing can be switched off") == NETWORKS["NET/Socket"]:
+    if (
+        network_of(here.fabric, "nothing can be switched off")
+        == transports.NETWORKS[transports.SOCKETS].asked
+    ):
         raise NotApplicable("the profile declares sockets between nodes: nothing can be switched off")
     here.play(*SHORT)
     here.play(*SHORT, name=f"{stage.name}-off", role="contrast", **WITHOUT)

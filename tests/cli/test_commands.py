@@ -45,7 +45,7 @@ def test_describe_defects_names_the_rows_they_flip(
     call: Call, sample_suites: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each planted defect is listed with what it does and the rows that it turns red."""
-    monkeypatch.setattr(suites, "flips", lambda: {"gang.binds-partially": {"GANG-002": "fail"}})
+    monkeypatch.setattr(suites, "flips", lambda _mutants: {"gang.binds-partially": {"GANG-002": "fail"}})
     _, out, _ = call("describe", "defects")
     lines = out.splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith("gang.binds-partially: "))

@@ -5,7 +5,7 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import connections, shared
 from pytest_gpucluster.judge.fabric.connections import cause
 from pytest_gpucluster.measure.nccl import Facts, advice, verdict
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 ONE = "one communicator holds every rank of the world"
 ADAPTERS = "every rank uses the declared adapters, all of them and no others"
@@ -40,15 +40,15 @@ def holds_all(evidence: Evidence, given: subjects.Given) -> Finding:
         return lacking
     if facts.nranks is None:
         text = "the logs show no communicator"
-        return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,))
+        return ground.found.inconclusive(text, numbers=(number,))
     if facts.nranks < world:
         text = f"the largest communicator has {facts.nranks} of {world} ranks"
         return ground.fail(text, facts.ranks, cause(advice.SMALL_WORLD))
     absent = [rank for rank in range(world) if rank not in facts.ranks]
     if absent:
         text = f"rank {wording.listed([str(rank) for rank in absent])} of {world} is in no communicator of that size"
-        return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,), where=ground.where(absent))
-    return ground.found(Verdict.PASS, f"one communicator of {world} ranks", numbers=(number,))
+        return ground.found.inconclusive(text, numbers=(number,), where=ground.where(absent))
+    return ground.found.passed(f"one communicator of {world} ranks", numbers=(number,))
 
 
 def _one_holds(facts: Facts, world: int) -> bool:
@@ -71,7 +71,7 @@ def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
     used = wording.listed(list(facts.hcas_used)) or "none known"
     if not declared:
         text = f"no adapters are declared (fabric.hcas); in use: {used}"
-        return ground.found(Verdict.NOT_APPLICABLE, text)
+        return ground.found.not_applicable(text)
     strange = sorted(set(facts.hcas_used) - set(declared))
     if strange:
         ranks = sorted({path.rank for path in ground.between if set(path.hcas) & set(strange)})
@@ -93,4 +93,4 @@ def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
         return gap
     idle = sorted(set(declared) - set(facts.hcas_used))
     beside = f"; {', '.join(idle)} carried nothing" if idle else ""
-    return ground.found(Verdict.PASS, f"in use: {used}, all declared{beside}")
+    return ground.found.passed(f"in use: {used}, all declared{beside}")
