@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pytest_gpucluster import plugin
+from tests.inner import QUIET
 from tests.plugin.conftest import ROOT
 
 pytest_plugins = ["pytester"]
@@ -33,7 +34,7 @@ def foreign(pytester, monkeypatch, tmp_path):
 
 
 def _run(pytester, *args):
-    command = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *args)
+    command = (sys.executable, "-m", "pytest", *QUIET, *args)
     return pytester.run(*command)
 
 
