@@ -174,7 +174,6 @@ def _print_not_applicable(terminal: Any) -> None:
 
 
 def _print_end(terminal: Any, config: pytest.Config) -> None:
-    from pytest_gpucluster import provider
     from pytest_gpucluster.hooks import answering
 
     ended = config.stash.get(answering.ENDED, None)
@@ -192,6 +191,9 @@ def _print_end(terminal: Any, config: pytest.Config) -> None:
     run = config.stash.get(state.RUN, None)
     if run is None:
         return
+    # A run without a cluster has ended above, and imports no provider.
+    from pytest_gpucluster import provider
+
     kept = provider.of(run.loaded).kept(run.loaded, ended.folder, asked=settings.resolve(config).keep)
     if kept:
         terminal.write_line(f"kept      {kept}")

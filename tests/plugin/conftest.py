@@ -13,6 +13,7 @@ import pytest
 from pytest_gpucluster.hooks import backend, run  # noqa: F401 - imported here, so that inner runs share them
 from pytest_gpucluster.requirement import REGISTRY
 from pytest_gpucluster.scenario import permissions  # noqa: F401 - the same: half of it imported anew cannot be sorted
+from tests.inner import QUIET
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -21,9 +22,6 @@ INSTALLED = any(
 )
 PLUGIN = () if INSTALLED else ("-p", "pytest_gpucluster.plugin")
 """An installed plugin is loaded by its entry point and must not be named again."""
-
-QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-"""Of an inner run; the plugin of hypothesis would import all of it, again in each."""
 
 HEAD = """
 from pytest_gpucluster.requirement import requirement
