@@ -66,6 +66,7 @@ class Suspect:
         rows: requirements of the catalogue that speak of this.
         look: kubectl lines that show it.
         symptom: something else brings it about; where that was found too, it comes first.
+        forever: waiting does not help: what is asked for is more than there will ever be.
     """
 
     code: str
@@ -79,6 +80,7 @@ class Suspect:
     rows: tuple[str, ...] = ()
     look: tuple[str, ...] = ()
     symptom: bool = False
+    forever: bool = False
 
     @property
     def order(self) -> tuple[bool, bool, int, int]:

@@ -24,7 +24,7 @@ def amount(value: Fraction) -> str:
 
 def waits(s: Situation) -> bool:
     """Report whether a gang waits for places, for longer than a scheduler may take."""
-    if s.gang is None or s.ended or s.whole or s.minimum <= 0:
+    if (s.gang is None and len(s.loose) != 1) or s.ended or s.whole or s.minimum <= 0:
         return False
     if s.unbound:
         return s.now - min(p.created for p in s.unbound) > s.patience
@@ -62,10 +62,10 @@ def closed_nodes(s: Situation) -> Iterator[Suspect]:
         wording.listed(parts, 4),
         "; ".join(dict.fromkeys(_opening(same[0], resource) for same in alike.values())),
     )
-    needs = sum((fields.requested(spec, resource) for spec in machines.lacking(s)), Fraction(0))
+    needs = sum((fields.demands(one).get(resource, Fraction(0)) for one in machines.lacking(s)), Fraction(0))
     open_ = [n for n in machines.machines(s, resource) if not n.shut]
     seen = (
-        f"the gang lacks {amount(needs)} {resource}; suitable nodes have "
+        f"{s.who} lacks {amount(needs)} {resource}; suitable nodes have "
         if needs
         else "suitable nodes have "
     )
@@ -164,7 +164,7 @@ def _waited_for(
         + (f"; {wording.listed(told, 4)}" if told else ""),
         f"look {machines.check(resource, lost[0].name)}; reset or replace the device, or the node",
     )
-    seen = f"the gang waits for {resource}"
+    seen = f"{s.who} waits for {resource}"
     seen += (
         "; with these devices it would fit" if enough else "; with these devices alone it would still not fit"
     )

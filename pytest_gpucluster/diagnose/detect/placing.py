@@ -228,7 +228,7 @@ def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
     """Return that one pod asks for more than any node has."""
     for resource in short:
         most = max((node.allocatable for node in open_nodes(s, resource)), default=None)
-        asked = max((fields.requested(p.last, resource) for p in s.unbound), default=Fraction(0))
+        asked = max((fields.demands(p.last).get(resource, Fraction(0)) for p in s.unbound), default=Fraction(0))
         if most is not None and s.advertised.get(resource) and asked > most:
             return Cause(
                 f"one pod asks for {amount(asked)} {resource}, but no node has more than {amount(most)}",
@@ -285,7 +285,7 @@ def _takers(s: Situation) -> list[str]:
             or pod.phase in FINISHED
         ):
             continue
-        held = [f"{amount(n)} {r}" for r in resources if (n := fields.requested(pod.last, r))]
+        held = [f"{amount(n)} {r}" for r in resources if (n := fields.demands(pod.last).get(r))]
         if held:
             found.append(
                 (pod.node not in nodes_, pod.bound, f"Pod/{pod.name} ({', '.join(held)} on {pod.node})")
