@@ -25,7 +25,7 @@ ILL = re.compile(
     r"xid|not ?healthy|unhealthy|error|fail|lost|fault|critical|degraded|corrupt|down\b|flap|hang|ecc",
     re.IGNORECASE,
 )
-WELL = re.compile(r"(?:Health|Healthy|Ready|OK|Available|Passed)$", re.IGNORECASE)
+WELL = re.compile(r"(?<!un)(?<!not)(?<!in)(?:Health|Healthy|Ready|OK|Available|Passed)$", re.IGNORECASE)
 """Types of conditions that are True when all is well."""
 
 SPOT = {

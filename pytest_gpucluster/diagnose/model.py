@@ -128,6 +128,7 @@ class Diagnosis:
         rows: requirement -> verdict and what the judge saw, of every judge whose evidence was there.
         looked: what was looked at.
         missing: what could not be looked at, and why.
+        complete: whether all was looked at by which one sees that nothing is broken.
     """
 
     subject: str
@@ -139,6 +140,7 @@ class Diagnosis:
     rows: Mapping[str, Mapping[str, str]]
     looked: tuple[str, ...]
     missing: tuple[str, ...]
+    complete: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnosis as plain data."""

@@ -198,7 +198,9 @@ def nobody_schedules(s: Situation) -> Iterator[Suspect]:
         return
     cause = Cause(
         f"no scheduler called {wording.listed(silent)} answers",
-        f"start it, or set schedulerName to one that runs ({GANG_SCHEDULER} for gangs)",
+        "check that it runs (kubectl -n kube-system get pods -l component=kube-scheduler)"
+        if silent == [schedulers.DEFAULT_NAME]
+        else f"start it, or set schedulerName to one that runs ({GANG_SCHEDULER} for gangs)",
     )
     waits = min(s.now - p.created for p in mute)
     seen = f"{wording.count(len(mute), 'pod')} set schedulerName {wording.listed(silent)}"

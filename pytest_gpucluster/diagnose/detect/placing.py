@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose import machines, words
-from pytest_gpucluster.diagnose.detect import nodes
+from pytest_gpucluster.diagnose import machines, reckoning, words
+from pytest_gpucluster.diagnose.detect import gated, nodes
 from pytest_gpucluster.diagnose.detect.limits import Refused, amount
-from pytest_gpucluster.diagnose.detect.room import SHORT, open_nodes, why_short
+from pytest_gpucluster.diagnose.detect.room import SHORT, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -23,7 +23,7 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
         "nodes carry a taint that the pods do not tolerate {0}", "add the toleration to every task template",
     ),
     (
-        "selector", re.compile(r"(?:node affinity|node selector|NodeAffinity|NodeSelector)(?:/selector)?"),
+        "selector", re.compile(r"(?<!volume )(?:node affinity|node selector|NodeAffinity|NodeSelector)(?:/selector)?"),
         "no node matches the nodeSelector or node affinity of the pods",
         "compare it with the labels of the GPU nodes (kubectl get nodes --show-labels)",
     ),
@@ -33,8 +33,15 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
     ),
     (
         "volume", re.compile(r"(?:unbound immediate PersistentVolumeClaims|persistentvolumeclaim \S+ not found|"
-                             r"volume node affinity conflict)", re.IGNORECASE),
+                             r"volume node affinity conflict|didn't find available persistent volumes|volume limits)",
+                             re.IGNORECASE),
         "a volume claim of the pods is not bound, or is bound elsewhere", "check the claims (kubectl get pvc)",
+    ),
+    (
+        "claim", re.compile(r"cannot allocate all claims|resource ?claims?\b|ResourceClaim", re.IGNORECASE),
+        "the devices that the pods claim (resourceClaims) are not available, or the claims are not there",
+        "check the claims and what the drivers offer (kubectl get resourceclaims,deviceclasses; kubectl get "
+        "resourceslices -o wide)",
     ),
     (
         "ports", re.compile(r"didn't have free ports"), "a host port of the pods is taken on every node",
@@ -48,35 +55,49 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
 """(class, text of the scheduler, cause, fix): why no node takes a pod, other than for want of a resource."""
 
 
+MOST_PODS = 12
+"""Pods without a gang that are looked at one by one."""
+
 IN_SIGHT = re.compile(r"can possibly be assigned to \S+, once")
 """What Volcano says of a pod that has its node as soon as others of the gang have theirs, or a pod there is gone."""
 
 
 def refused_at_placement(s: Situation) -> Iterator[Suspect]:
     """Pods exist and wait: the scheduler says which of them has no node, and why."""
-    if s.gang is None or s.whole or s.ended or not s.unbound:
+    for one in _apart(s):
+        yield from _refused(one)
+
+
+def _apart(s: Situation) -> tuple[Situation, ...]:
+    """Return the situation of a gang, and of pods without one each by itself: they do not wait for each other."""
+    if s.gang is not None:
+        return (s,)
+    return tuple(Situation(s.evidence, None, (pod,)) for pod in s.unbound[:MOST_PODS])
+
+
+def _refused(s: Situation) -> Iterator[Suspect]:
+    if s.whole or s.ended or not s.unbound or any(map(gated.gates_of, s.unbound)):
         return
     if s.now - min(p.created for p in s.unbound) <= s.patience:
         return
-    said = _placement_words(s)
-    if not said:
+    text, keys = _placement_words(s) or ("", ())
+    if not text and (not s.objects("Node") or len(s.pods) < s.minimum):
         return
-    text, keys = said
-    base = (
-        f"{wording.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: "
-        f"{words.short(text, 600)}"
-    )
+    base = f"{wording.part(s.held, s.minimum)} members placed; " if s.gang else ""
+    base += f"{_numbers(s)}the scheduler says" + (f": {words.short(text, 600)}" if text else " nothing about the pods")
     stage = Stage.PLACE
-    if s.was_whole and s.held:
+    if s.was_whole and s.held and text:
         yield _lost_member(s, base, text, keys)
         return
     classes = [
         (name, found, cause, fix) for name, pattern, cause, fix in REASONS if (found := pattern.search(text))
     ]
-    short = list(dict.fromkeys(SHORT.findall(text)))
+    short = list(dict.fromkeys(r.removesuffix(".") for r in SHORT.findall(text)))
     too_large = _too_large(s, short)
     if too_large is not None:
-        yield refusal("member-too-large", stage, too_large, base, evidence=keys, rows=("REF-001",))
+        yield refusal(
+            "member-too-large", stage, too_large, base, evidence=keys, rows=("REF-001",), forever=True
+        )
         return
     nowhere = _no_node_matches(s)
     if nowhere is not None:
@@ -85,22 +106,41 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
             look=("kubectl get nodes --show-labels",),
         )  # fmt: skip
         return
+    yield from _told(s, text, keys, base, classes, short)
+
+
+def _told(
+    s: Situation, text: str, keys: tuple[str, ...], base: str,
+    classes: list[tuple[str, re.Match[str], str, str]], short: list[str],
+) -> Iterator[Suspect]:
+    """Yield what the scheduler's words say, or, where they name nothing, what nodes, queues and pods say."""
     shut = nodes.shut(s)
     lacks_alone = short and all(_only_nodes_without(s, text, r) for r in short)
     for name, found, cause, fix in classes:
         if shut is not None and name in ("cordoned", "taint"):
             continue  # told with names and numbers by another detector
+        if name == "selector" and _some_node_matches(s):
+            continue  # what those nodes lack decides
         told = next((g for g in found.groups() if g), "") if found.groups() else ""
         filled = " ".join(cause.format(told).split())
         yield fault(
-            f"no-node-{name}", stage, Cause(filled, fix), base,
+            f"no-node-{name}", Stage.PLACE, Cause(filled, fix), base,
             SURE if lacks_alone and name not in ("cordoned", "taint") else _weight(s, name, told, short), evidence=keys,
-            where=wording.places(s.unbound), look=wording.repeat(s.gang),
+            where=wording.places(s.unbound), look=wording.repeat(s.gang) if s.gang else (),
         )  # fmt: skip
-    if lacks_alone and any(name not in ("cordoned", "taint") for name, *_ in classes):
+    named = [name for name, *_ in classes if name != "selector" or not _some_node_matches(s)]
+    if lacks_alone and any(name not in ("cordoned", "taint") for name in named):
         return  # the nodes that lack it have none of it at all: they are not those that the gang could use
-    if short or not classes:
-        yield from why_short(s, short, Refused(stage, base, keys, text))
+    if short or not named:
+        yield from why_short(s, short, Refused(Stage.PLACE, base, keys, text))
+
+
+def _some_node_matches(s: Situation) -> bool:
+    """Report whether each waiting pod finds a node with the labels that it asks for."""
+    every = s.objects("Node")
+    return bool(every) and all(
+        any(machines.selects(p.last, line.object) for line in every) for p in s.unbound if _choosy(p.last)
+    )
 
 
 def _no_node_matches(s: Situation) -> Cause | None:
@@ -225,13 +265,19 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
-    """Return that one pod asks for more than any node has."""
-    for resource in short:
-        most = max((node.allocatable for node in open_nodes(s, resource)), default=None)
-        asked = max((fields.demands(p.last).get(resource, Fraction(0)) for p in s.unbound), default=Fraction(0))
-        if most is not None and s.advertised.get(resource) and asked > most:
+    """Return that one pod asks for more than any node has that takes it."""
+    for pod in s.unbound:
+        asked = fields.demands(pod.last)
+        taking = [line for line in s.objects("Node") if reckoning.takes(pod.last, line, closed_too=True)]
+        for resource in (*(r for r in short if r in asked), *asked):
+            rooms = [reckoning.has(line, resource, healed=True) for line in taking]
+            most = max((room for room in rooms if room is not None), default=None)
+            if most is None or None in rooms or not s.advertised.get(resource) or asked[resource] <= most:
+                continue
+            takes = "" if len(taking) == len(s.objects("Node")) else " that takes it"
             return Cause(
-                f"one pod asks for {amount(asked)} {resource}, but no node has more than {amount(most)}",
+                f"{'one pod' if s.gang else s.who} asks for {amount(asked[resource])} {resource}, but no node{takes} has more than "
+                f"{amount(most)}",
                 "ask for fewer per pod and use more pods",
             )
     return None
