@@ -95,7 +95,11 @@ def has(node: Line, resource: str, *, healed: bool = False) -> Fraction | None:
 
 
 def place(
-    groups: Iterable[list[fields.Object]], nodes: Sequence[Line], used: Mapping[str, machines.Amounts], *, closed_too: bool = False,
+    groups: Iterable[list[fields.Object]],
+    nodes: Sequence[Line],
+    used: Mapping[str, machines.Amounts],
+    *,
+    closed_too: bool = False,
     healed: bool = False,
 ) -> int:
     """Return how many members find a place on nodes, the largest first and each on the fullest node that takes it.
@@ -159,9 +163,9 @@ def alone(spec: fields.Object) -> bool:
     for term in required:
         wanted = fields.sub(term, "labelSelector", "matchLabels")
         more = fields.items(term, "labelSelector", "matchExpressions")
-        if term.get("topologyKey") == HOSTNAME and wanted and not more:
-            if all(str(labels.get(key)) == str(value) for key, value in wanted.items()):
-                return True
+        own = bool(wanted) and all(str(labels.get(key)) == str(value) for key, value in wanted.items())
+        if own and not more and term.get("topologyKey") == HOSTNAME:
+            return True
     return False
 
 

@@ -51,13 +51,14 @@ def _of_pod(pod: PodStory, before: float) -> Iterator[str]:
             yield f"condition {kind}={status} of {pod.name}" + _because(told)
         elif status not in ("True", "False"):
             yield f"condition {kind}={status or 'none'} of {pod.name}" + _because(told)
-        elif kind == "Ready" and status == "False" and pod.phase == "Running" and _since(pod) < before:
-            if not pod.blocked() and pod.deleting is None:
-                yield f"{pod.name} runs and is not Ready" + _because(told)
+        elif kind == "Ready" and status == "False" and _runs_since(pod, before):
+            yield f"{pod.name} runs and is not Ready" + _because(told)
 
 
-def _since(pod: PodStory) -> float:
-    return pod.running if pod.running is not None else pod.created
+def _runs_since(pod: PodStory, before: float) -> bool:
+    """Report whether a pod has run since before a time, and nothing else says what is wrong with it."""
+    since = pod.running if pod.running is not None else pod.created
+    return pod.phase == "Running" and since < before and not pod.blocked() and pod.deleting is None
 
 
 def _gates(pod: PodStory) -> set[str]:
@@ -75,7 +76,10 @@ def _of_others(s: Situation) -> Iterator[str]:
     for kind, obj in about:
         for told in fields.items(obj, "status", "conditions"):
             if fields.text(told, "type") not in CONDITIONS[kind]:
-                yield f"condition {fields.text(told, 'type')}={fields.text(told, 'status')} of the {kind}" + _because(told)
+                yield (
+                    f"condition {fields.text(told, 'type')}={fields.text(told, 'status')} of the {kind}"
+                    + _because(told)
+                )
 
 
 def unread(s: Situation, *, well: bool) -> tuple[str, ...]:

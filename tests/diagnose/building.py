@@ -35,7 +35,9 @@ class Cluster:
     def add(self, obj: Obj) -> Obj:
         """Add an object, with a uid and a time of creation if it has none."""
         metadata = obj["metadata"]
-        metadata.setdefault("uid", f"{obj['kind']}-{metadata.get('namespace', '')}-{metadata['name']}".lower())
+        metadata.setdefault(
+            "uid", f"{obj['kind']}-{metadata.get('namespace', '')}-{metadata['name']}".lower()
+        )
         metadata.setdefault("creationTimestamp", ago(600))
         self.objects.append(obj)
         return obj
@@ -51,9 +53,15 @@ class Cluster:
 
     # -- nodes and pods --------------------------------------------------------------------------------------------
 
-    def node(self, name: str, gpus: int | str = 8, *, resource: str = GPU, healthy: int | None = None, **more: Any) -> Obj:
+    def node(
+        self, name: str, gpus: int | str = 8, *, resource: str = GPU, healthy: int | None = None, **more: Any
+    ) -> Obj:
         """Add a node; `labels`, `taints`, `unschedulable`, `conditions`, `cpu` and `memory` may be stated."""
-        room = {"cpu": str(more.get("cpu", 96)), "memory": more.get("memory", "1Ti"), "pods": str(more.get("pods", 110))}
+        room = {
+            "cpu": str(more.get("cpu", 96)),
+            "memory": more.get("memory", "1Ti"),
+            "pods": str(more.get("pods", 110)),
+        }
         room |= {resource: str(gpus)} if gpus else {}
         room |= more.get("room", {})
         beat = {"lastHeartbeatTime": ago(10)}
@@ -73,31 +81,54 @@ class Cluster:
         requests = {"cpu": str(more.get("cpu", 1)), **({resource: str(gpus)} if gpus else {})}
         limits = {resource: str(gpus)} if gpus else {}
         box = {"name": "main", "image": "reg/x:1", "resources": {"requests": requests, "limits": limits}}
-        spec: Obj = {"schedulerName": more.get("scheduler", "volcano"), "restartPolicy": "Never", "containers": [box]}
+        spec: Obj = {
+            "schedulerName": more.get("scheduler", "volcano"),
+            "restartPolicy": "Never",
+            "containers": [box],
+        }
         spec |= more.get("spec", {})
-        metadata: Obj = {"name": name, "namespace": more.get("space", self.space), "labels": more.get("labels", {}),
-                         "annotations": more.get("annotations", {}), "creationTimestamp": ago(more.get("age", 500))}
+        metadata: Obj = {
+            "name": name,
+            "namespace": more.get("space", self.space),
+            "labels": more.get("labels", {}),
+            "annotations": more.get("annotations", {}),
+            "creationTimestamp": ago(more.get("age", 500)),
+        }
         if more.get("group"):
-            metadata["annotations"] = {"scheduling.k8s.io/group-name": more["group"], **metadata["annotations"]}
+            metadata["annotations"] = {
+                "scheduling.k8s.io/group-name": more["group"],
+                **metadata["annotations"],
+            }
         metadata |= {"ownerReferences": [more["owner"]]} if more.get("owner") else {}
         status: Obj = {"phase": more.get("phase", "Running" if node else "Pending")}
         if node:
             spec["nodeName"] = node
             status["startTime"] = ago(400)
-            status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(400)}]
+            status["conditions"] = [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(400)}
+            ]
             begun = {"state": {"running": {"startedAt": ago(390)}}, "ready": True, "restartCount": 0}
             status["containerStatuses"] = [{"name": "main", "image": "reg/x:1", **begun}]
         elif more.get("message") is not None:
             told = {"reason": more.get("reason", "Unschedulable"), "message": more["message"]}
             status["conditions"] = [
-                {"type": "PodScheduled", "status": "False", "lastTransitionTime": ago(more.get("told", 20)), **told}
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "lastTransitionTime": ago(more.get("told", 20)),
+                    **told,
+                }
             ]
         status |= more.get("status", {})
-        return self.add({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+        return self.add(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+        )
 
     # -- gangs -----------------------------------------------------------------------------------------------------
 
-    def group(self, name: str, minimum: int, phase: str = "Inqueue", *, queue: str = "default", **more: Any) -> Obj:
+    def group(
+        self, name: str, minimum: int, phase: str = "Inqueue", *, queue: str = "default", **more: Any
+    ) -> Obj:
         """Add a PodGroup of Volcano; `asks` is its minResources, `said` the text of its condition Unschedulable."""
         status: Obj = {"phase": phase} if phase else {}
         if more.get("said"):
@@ -105,13 +136,25 @@ class Cluster:
                 "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "transitionID": "t",
                 "message": more["said"], "lastTransitionTime": ago(more.get("told", 20)),
             }]  # fmt: skip
-        spec = {"minMember": minimum, "queue": queue, **({"minResources": more["asks"]} if "asks" in more else {})}
+        spec = {
+            "minMember": minimum,
+            "queue": queue,
+            **({"minResources": more["asks"]} if "asks" in more else {}),
+        }
         metadata = {"name": name, "namespace": more.get("space", self.space), "creationTimestamp": ago(500)}
         metadata |= {"ownerReferences": [more["owner"]]} if more.get("owner") else {}
-        return self.add({"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": metadata, "spec": spec, "status": status})
+        return self.add(
+            {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": metadata, "spec": spec, "status": status}
+        )
 
     def gang(
-        self, members: int = 3, gpus: int | str = 4, *, message: str | None = None, at: tuple[str, ...] = (), **more: Any
+        self,
+        members: int = 3,
+        gpus: int | str = 4,
+        *,
+        message: str | None = None,
+        at: tuple[str, ...] = (),
+        **more: Any,
     ) -> list[Obj]:
         """Add the Volcano Job `train` with its PodGroup and pods; the first pods have the nodes of `at`.
 
@@ -124,7 +167,10 @@ class Cluster:
         kept = self.pod("template", gpus, resource=resource, spec=more.get("spec", {}), **more.get("pod", {}))
         self.objects.remove(kept)
         task = {"name": "worker", "replicas": members, "template": {"spec": kept["spec"]}}
-        state = {"phase": more.get("phase", "Running" if whole else "Pending"), "lastTransitionTime": ago(390)}
+        state = {
+            "phase": more.get("phase", "Running" if whole else "Pending"),
+            "lastTransitionTime": ago(390),
+        }
         self.add({
             "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
             "metadata": {"name": "train", "namespace": self.space, "creationTimestamp": ago(500)},
@@ -149,9 +195,26 @@ class Cluster:
         """Add a queue of Volcano; `capability`, `deserved`, `parent`, `allocated` and others may be stated."""
         spec = {k: v for k, v in more.items() if k not in ("allocated", "status")}
         status = {"state": state, "allocated": more.get("allocated", {}), **more.get("status", {})}
-        return self.add({"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": name}, "spec": spec, "status": status})
+        return self.add(
+            {
+                "apiVersion": VOLCANO,
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": spec,
+                "status": status,
+            }
+        )
 
-    def event(self, about: Obj, reason: str, message: str, *, by: str = "volcano", kind: str = "Warning", **more: Any) -> Obj:
+    def event(
+        self,
+        about: Obj,
+        reason: str,
+        message: str,
+        *,
+        by: str = "volcano",
+        kind: str = "Warning",
+        **more: Any,
+    ) -> Obj:
         """Add an event about an object; `first`, `last` (seconds ago) and `count` may be stated."""
         metadata = about["metadata"]
         last = more.get("last", 20)

@@ -34,24 +34,26 @@ def fits_and_waits(s: Situation, room: str, said: Refused, named: Sequence[str])
         return fault("scheduler-sees-fewer", said.stage, cause, said.text, LIKELY, **more)
     if named and not whole:
         cause = Cause(
-            f"the scheduler lacks {wording.listed(named, 3)}, but {s.who} would fit on what the evidence shows: {room}. "
-            "Either pods of other namespaces hold the rest, or the scheduler's view is out of date",
+            f"the scheduler lacks {wording.listed(named, 3)}, but {s.who} would fit on what the evidence shows: "
+            f"{room}. Either pods of other namespaces hold the rest, or the scheduler's view is out of date",
             f"look at the pods of all namespaces ({PODS}): if they leave that room, look at the scheduler "
             f"({scheduling.log_of(s)})",
         )
         return refusal("room-unknown", said.stage, cause, said.text, POSSIBLE, **more)
     against = f", although the scheduler lacks {wording.listed(named, 3)}" if named else ""
     cause = Cause(
-        f"{s.who} would fit but is not placed: {room}{against}",
-        f"check whether the scheduler still runs and what it reports now ({scheduling.log_of(s)}): its last message may "
-        "be old; then check pods of other namespaces and the pods' other requests",
+        f"{s.who} would fit but is not placed: {room}{against}{scheduling.last_word(s)}",
+        f"check whether the scheduler still runs and what it reports now ({scheduling.log_of(s)}): its last message "
+        "may be old; then check pods of other namespaces and the pods' other requests",
     )
     return fault("fits-and-waits", said.stage, cause, said.text, LIKELY if whole else POSSIBLE, **more)
 
 
 def _sees_fewer(s: Situation, said: Refused) -> str:
     """Return `1 of 3` where the scheduler counts fewer nodes than are Ready, "" otherwise."""
-    there = sum(fields.condition(n.object, "Ready").get("status", "True") == "True" for n in s.objects("Node"))
+    there = sum(
+        fields.condition(n.object, "Ready").get("status", "True") == "True" for n in s.objects("Node")
+    )
     counted = [int(m["nodes"]) for m in COUNTED.finditer(said.words)]
     return f"{max(counted)} of {there}" if counted and max(counted) < there else ""
 

@@ -238,6 +238,15 @@ def queue_not_open(s: Situation) -> Iterator[Suspect]:
     waits = (
         s.group is None or (s.group.phases[-1][1] if s.group.phases else "") in ("", "Pending") or s.unbound
     )
+    if state not in ("", "Open", "Closed", "Closing") and waits:
+        cause = Cause(
+            f"the queue {name!r} has state {state}, which says that it may not accept or place gangs",
+            f"look at it ({look[0]}), open it, or submit to another queue",
+        )
+        yield fault(
+            "queue-state", Stage.QUEUE, cause, f"Queue {name} has status.state {state}", LIKELY,
+            where=(f"Queue/{name}",), evidence=(line.key,), rows=("REF-004",), look=look,
+        )  # fmt: skip
     if state in ("Closed", "Closing") and waits:
         cause = Cause(
             f"the queue {name!r} is {state}: it accepts no gang, and places none of the waiting ones",

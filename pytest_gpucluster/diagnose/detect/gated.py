@@ -51,7 +51,8 @@ def scheduling_gates(s: Situation) -> Iterator[Suspect]:
         )  # fmt: skip
         return
     cause = Cause(
-        f"the pods have the scheduling gate {wording.listed(names, 3)}: no scheduler looks at them until it is taken away",
+        f"the pods have the scheduling gate {wording.listed(names, 3)}: no scheduler looks at them until it is taken "
+        "away",
         f"find who sets {names[0]} and should take it away (the controller or webhook of that name), and its log",
     )
     yield fault("gated", Stage.CREATE, cause, seen, SURE, **more)

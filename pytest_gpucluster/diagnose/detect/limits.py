@@ -26,7 +26,11 @@ class Refused:
 
 
 def amount(value: Fraction) -> str:
-    """Return an amount as people write it."""
+    """Return an amount as people write it; what has millions of units is bytes."""
+    for unit in ("Ti", "Gi", "Mi"):
+        size = quantities.parse_quantity(f"1{unit}")
+        if value >= size and value % size == 0:
+            return f"{value // size}{unit}"
     return quantities.format_quantity(value)
 
 

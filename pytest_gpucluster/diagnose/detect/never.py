@@ -30,7 +30,9 @@ def larger_than_the_cluster(s: Situation, short: Sequence[str], said: Refused) -
         told = f"it asks for {amount(asked)} {resource}, but {_which(s, found, resource)} together have {amount(has)}"
         return _never(s, told, said, where)
     each = wording.listed([f"{amount(n)} {r}" for r, n in _largest(found) if "/" in r or r in short], 3)
-    apart = " (its anti-affinity lets a node take only one)" if any(map(reckoning.alone, found.members)) else ""
+    apart = (
+        " (its anti-affinity lets a node take only one)" if any(map(reckoning.alone, found.members)) else ""
+    )
     told = (
         f"with nothing else running, {wording.count(len(found.usable), 'usable node')} would take "
         f"{found.empty} of its {len(found.members)} members{apart}"
@@ -61,7 +63,9 @@ def _which(s: Situation, found: Reckoning, resource: str) -> str:
     names = [line.name for line in found.usable if (reckoning.has(line, resource) or 0) > 0]
     if len(names) >= len(having):
         return "all usable nodes"
-    return f"the nodes that take its pods ({wording.listed(names, 3) or 'none'}; {len(names)} of {len(having)})"
+    return (
+        f"the nodes that take its pods ({wording.listed(names, 3) or 'none'}; {len(names)} of {len(having)})"
+    )
 
 
 def _largest(found: Reckoning) -> list[tuple[str, Fraction]]:
@@ -70,9 +74,8 @@ def _largest(found: Reckoning) -> list[tuple[str, Fraction]]:
 
 
 def _never(s: Situation, told: str, said: Refused, where: tuple[str, ...], *, sure: bool = True) -> Suspect:
-    cause = Cause(
-        f"{s.who} will never start: {told}", f"{s.fewer}, or add nodes; the scheduler is right to hold it"
-    )
+    never = "can never be whole" if s.held else "will never start"
+    cause = Cause(f"{s.who} {never}: {told}", f"{s.fewer}, or add nodes; the scheduler is right to hold it")
     return refusal(
         "over-cluster", said.stage, cause, said.text, SURE if sure else LIKELY, where=where, evidence=said.keys,
         rows=("REF-001",), forever=True,

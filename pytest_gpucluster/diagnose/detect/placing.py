@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
 from pytest_gpucluster.diagnose import machines, reckoning, words
-from pytest_gpucluster.diagnose.detect import gated, nodes
+from pytest_gpucluster.diagnose.detect import gated, never, nodes
 from pytest_gpucluster.diagnose.detect.limits import Refused, amount
 from pytest_gpucluster.diagnose.detect.room import SHORT, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
@@ -40,12 +39,15 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
     (
         "claim", re.compile(r"cannot allocate all claims|resource ?claims?\b|ResourceClaim", re.IGNORECASE),
         "the devices that the pods claim (resourceClaims) are not available, or the claims are not there",
-        "check the claims and what the drivers offer (kubectl get resourceclaims,deviceclasses; kubectl get "
-        "resourceslices -o wide)",
+        "check the claims and what the drivers offer (kubectl get resourceclaims,deviceclasses,resourceslices)",
     ),
     (
         "ports", re.compile(r"didn't have free ports"), "a host port of the pods is taken on every node",
         "do not use hostNetwork or hostPort: the pytorch and mpi plugins add their port to every container",
+    ),
+    (
+        "pods", re.compile(r"Too many pods", re.IGNORECASE), "nodes run as many pods as they may (allocatable pods)",
+        "free pods there, raise maxPods of the kubelets, or add nodes",
     ),
     (
         "apart", re.compile(r"anti-affinity|topology spread", re.IGNORECASE),
@@ -84,7 +86,9 @@ def _refused(s: Situation) -> Iterator[Suspect]:
     if not text and (not s.objects("Node") or len(s.pods) < s.minimum):
         return
     base = f"{wording.part(s.held, s.minimum)} members placed; " if s.gang else ""
-    base += f"{_numbers(s)}the scheduler says" + (f": {words.short(text, 600)}" if text else " nothing about the pods")
+    base += f"{_numbers(s)}the scheduler says" + (
+        f": {words.short(text, 600)}" if text else " nothing about the pods"
+    )
     stage = Stage.PLACE
     if s.was_whole and s.held and text:
         yield _lost_member(s, base, text, keys)
@@ -106,33 +110,36 @@ def _refused(s: Situation) -> Iterator[Suspect]:
             look=("kubectl get nodes --show-labels",),
         )  # fmt: skip
         return
-    yield from _told(s, text, keys, base, classes, short)
+    yield from _told(s, classes, short, Refused(stage, base, keys, text))
 
 
 def _told(
-    s: Situation, text: str, keys: tuple[str, ...], base: str,
-    classes: list[tuple[str, re.Match[str], str, str]], short: list[str],
+    s: Situation, classes: list[tuple[str, re.Match[str], str, str]], short: list[str], said: Refused
 ) -> Iterator[Suspect]:
     """Yield what the scheduler's words say, or, where they name nothing, what nodes, queues and pods say."""
     shut = nodes.shut(s)
-    lacks_alone = short and all(_only_nodes_without(s, text, r) for r in short)
+    lacks_alone = bool(short) and all(_only_nodes_without(s, said.words, r) for r in short)
+    if _some_node_matches(s):
+        classes = [one for one in classes if one[0] != "selector"]  # what the nodes that match lack decides
+    if any(name == "apart" for name, *_ in classes):
+        too_many = never.larger_than_the_cluster(s, short, said)
+        if too_many is not None:
+            yield too_many
+            return
     for name, found, cause, fix in classes:
         if shut is not None and name in ("cordoned", "taint"):
             continue  # told with names and numbers by another detector
-        if name == "selector" and _some_node_matches(s):
-            continue  # what those nodes lack decides
         told = next((g for g in found.groups() if g), "") if found.groups() else ""
-        filled = " ".join(cause.format(told).split())
+        alone = lacks_alone and name not in ("cordoned", "taint")
         yield fault(
-            f"no-node-{name}", Stage.PLACE, Cause(filled, fix), base,
-            SURE if lacks_alone and name not in ("cordoned", "taint") else _weight(s, name, told, short), evidence=keys,
+            f"no-node-{name}", Stage.PLACE, Cause(" ".join(cause.format(told).split()), fix), said.text,
+            SURE if alone else _weight(s, name, told, short), evidence=said.keys,
             where=wording.places(s.unbound), look=wording.repeat(s.gang) if s.gang else (),
         )  # fmt: skip
-    named = [name for name, *_ in classes if name != "selector" or not _some_node_matches(s)]
-    if lacks_alone and any(name not in ("cordoned", "taint") for name in named):
+    if lacks_alone and any(name not in ("cordoned", "taint") for name, *_ in classes):
         return  # the nodes that lack it have none of it at all: they are not those that the gang could use
-    if short or not named:
-        yield from why_short(s, short, Refused(Stage.PLACE, base, keys, text))
+    if short or not classes:
+        yield from why_short(s, short, said)
 
 
 def _some_node_matches(s: Situation) -> bool:
@@ -155,6 +162,11 @@ def _no_node_matches(s: Situation) -> Cause | None:
     values = sorted({
         str(v) for line in every if (v := fields.sub(line.object, "metadata", "labels").get(key)) is not None
     })  # fmt: skip
+    if key == "metadata.name":
+        return Cause(
+            f"the pods may only run on a node that does not exist: they ask for {wording.listed(missing, 3)}",
+            "see whether the node was removed or renamed (kubectl get nodes); pods of a DaemonSet go with their node",
+        )
     has = f"nodes have {key}={wording.listed(values, 4)}" if values else f"no node has the label {key}"
     return Cause(
         "no node matches the nodeSelector or node affinity of the pods: they ask for "
@@ -227,7 +239,12 @@ def _numbers(s: Situation) -> str:
         if fitting
         else ""
     )
-    return text + (f"{soon} of the {len(s.unbound)} have a candidate node; " if soon else "")
+    text += f"{soon} of the {len(s.unbound)} have a candidate node; " if soon else ""
+    promised = {
+        p.name: node for p in s.unbound if (node := fields.text(p.last, "status", "nominatedNodeName"))
+    }
+    told = wording.listed([f"{name} on {node}" for name, node in promised.items()], 3)
+    return text + (f"nominated, once preempted pods there have ended: {told}; " if told else "")
 
 
 def _has_place(one: Waiting) -> bool:
@@ -276,8 +293,8 @@ def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
                 continue
             takes = "" if len(taking) == len(s.objects("Node")) else " that takes it"
             return Cause(
-                f"{'one pod' if s.gang else s.who} asks for {amount(asked[resource])} {resource}, but no node{takes} has more than "
-                f"{amount(most)}",
+                f"{'one pod' if s.gang else s.who} asks for {amount(asked[resource])} {resource}, but no node{takes} "
+                f"has more than {amount(most)}",
                 "ask for fewer per pod and use more pods",
             )
     return None

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose import machines, words
-from pytest_gpucluster.diagnose.detect import contradiction, never, nodes
+from pytest_gpucluster.diagnose import machines, reckoning, words
+from pytest_gpucluster.diagnose.detect import contradiction, never
 from pytest_gpucluster.diagnose.detect.limits import (
     Refused,
     amount,
@@ -17,7 +17,7 @@ from pytest_gpucluster.diagnose.detect.limits import (
     reserving,
 )
 from pytest_gpucluster.diagnose.detect.scheduling import room_words
-from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, refusal
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
@@ -72,7 +72,9 @@ def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Sus
         yield _nowhere(s, nowhere, said)
         return
     # What can never fit is called so first, whatever else the scheduler is short of at the moment.
-    found = next((one for r in dict.fromkeys((*short, *s.wanted)) if (one := over_capability(s, r, said))), None)
+    found = next(
+        (one for r in dict.fromkeys((*short, *s.wanted)) if (one := over_capability(s, r, said))), None
+    )
     found = found or never.larger_than_the_cluster(s, short, said)
     found = found or next((one for r in dict.fromkeys(short) if (one := queue_full(s, r, said))), None)
     if found is not None:
@@ -107,7 +109,14 @@ def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
     seen = f"{said.text}; {len(s.objects('Node'))} nodes, but none has {resources[0]} in status.allocatable"
     look = ("kubectl get nodes -o custom-columns=NAME:.metadata.name,ALLOCATABLE:.status.allocatable",)
     return fault(
-        "resource-nowhere", said.stage, cause, seen, evidence=said.keys, rows=("INV-002",), look=look, forever=True
+        "resource-nowhere",
+        said.stage,
+        cause,
+        seen,
+        evidence=said.keys,
+        rows=("INV-002",),
+        look=look,
+        forever=True,
     )
 
 
@@ -200,21 +209,31 @@ def _others_in_the_way(
     if fits:
         yield over_deserved(s, said) or contradiction.fits_and_waits(s, room, said, named)
         return
+    found = reckoning.reckon(s)
+    if found is not None and found.opened >= len(found.members):
+        return  # with nodes that are closed, or devices that are ill, it would fit: other detectors name them
     if holding and (named or (rooms and asked > free)):
         yield _taken(s, resource, f"{s.who} asks for {want}, and others hold {held}", said)
         return
-    if not named and not NO_PLACE.search(said.words):
+    if not named and (not NO_PLACE.search(said.words) or contradiction.beyond(said.words)):
         yield contradiction.unknown_refusal(s, room, said)
         return
-    closed = nodes.shut(s)
-    if closed is not None and closed[2]:
-        return  # with nodes that are closed it would fit: another detector names them
     if said.stage is Stage.PLACE and free >= asked > 0 and not _divides(s, resource):
         cause = Cause(
             f"{s.who} asks for {want}, and {amount(free)} are free, but spread so that not every member finds a node",
             f"choose {resource} per member so that a node holds whole members, free a node, or add one; the "
             "scheduler is right to hold it",
         )
+    elif not s.objects("Node"):
+        cause = Cause(
+            f"{s.who} asks for {want}, and the scheduler has no room for it; without nodes in the evidence it is not "
+            "known whether others hold the room, or there will never be enough",
+            "look at the nodes and the pods on them: kubectl get nodes,pods -A -o wide",
+        )
+        yield refusal(
+            "no-room", said.stage, cause, said.text, LIKELY, evidence=said.keys, rows=("REF-001", "REF-002")
+        )
+        return
     else:
         cause = Cause(
             f"{s.who} asks for {want}, more than its queue or the cluster has for it",

@@ -160,16 +160,30 @@ def room_words(s: Situation) -> tuple[str, bool]:
             continue
         free, all_ = sum(n.free for n in nodes), sum(n.allocatable for n in nodes)
         wants = (
-            sum(fields.demands(one).get(resource, 0) for one in needed) if needed else s.wanted.get(resource, 0)
+            sum(fields.demands(one).get(resource, 0) for one in needed)
+            if needed
+            else s.wanted.get(resource, 0)
         )
         parts.append(
             f"{float(free):g} of {float(all_):g} {resource} are free, {float(wants):g} are asked for"
         )
     if found is not None and not parts:
-        parts.append(f"{found.now} of {wording.count(len(found.members), 'member')} would find cpu and memory on a node")
+        members = wording.count(len(found.members), "member")
+        parts.append(f"{found.now} of {members} would find cpu and memory on a node")
     if parts and not machines.everywhere(s):
         parts[-1] += " (as far as the pods in the evidence show)"
     return "; ".join(parts), found is not None and found.fits
+
+
+def last_word(s: Situation) -> str:
+    """Return how old the scheduler's last word about the waiting pods is, "" where it is fresh or not known."""
+    told = [w.t for p in s.unbound for w in p.waiting[-1:]]
+    told += [x.t for p in s.unbound for x in s.said_of_pod(p) if x.reason == "FailedScheduling"]
+    if s.group is not None:
+        told += [c.t for c in s.group.conditions]
+        told += [x.t for x in s.said("PodGroup", s.group.namespace, s.group.name, s.group.uid)]
+    age = s.proven - max(told, default=s.proven)
+    return f"; the scheduler's last word about it is {age:.0f} s old" if age > LEAST else ""
 
 
 def log_of(s: Situation) -> str:

@@ -38,6 +38,7 @@ DETECTORS: tuple[Detector, ...] = (
     queued.admitted_not_started,
     queued.evicted_and_holding,
     queued.quota_waits,
+    queued.suspended,
     gated.scheduling_gates,
     nodes.closed_nodes,
     nodes.ill_devices,
