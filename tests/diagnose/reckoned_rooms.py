@@ -91,8 +91,8 @@ def _roles(*, closed: bool) -> Cluster:
         cluster.node(f"n{number}", labels={"pool": "gpu"})
     if closed:
         cluster.node("c0", 0, labels={"pool": "cpu"}, unschedulable=True)
-    text = "pod group is not ready, 5 Pending, 5 minAvailable; Pending: 3 Schedulable, 2 Unschedulable. Origin reason is "
-    text += "train-ps-0: 0/4 nodes are unavailable: 4 node(s) didn't match Pod's node affinity/selector."
+    text = "pod group is not ready, 5 Pending, 5 minAvailable; Pending: 3 Schedulable, 2 Unschedulable. "
+    text += "Origin reason is train-ps-0: 0/4 nodes are unavailable: 4 node(s) didn't match Pod's node affinity/selector."
     cluster.gang(3, 8, message=text)
     (job,) = cluster.of("Job")
     spec = {**_ask(cpu="8"), "schedulerName": "volcano", "nodeSelector": {"pool": "cpu"}}
@@ -172,7 +172,8 @@ ROOMS: dict[str, Row] = {
         "trouble", "scheduler-sees-fewer", ["looks at 1 of 3 nodes"], FINE,
     ),
     "a node that is not Ready is not counted": (
-        lambda: gang(hold(_not_ready(), 8, 2), 2, 8, counted=2), "refused", "room-taken", ["PodGroup/big 16"], ["looks at"],
+        lambda: gang(hold(_not_ready(), 8, 2), 2, 8, counted=2), "refused", "room-taken",
+        ["PodGroup/big 16"], ["looks at"],
     ),
     "the scheduler died a minute ago": (
         _stale, "trouble", "scheduler-stopped", ["has been silent for 65 s", "24 of 24"], FINE,
@@ -285,7 +286,8 @@ ROOMS: dict[str, Row] = {
         ["asks for 9 nvidia.com/gpu", "more than 8"], FINE,
     ),
     "room taken": (
-        lambda: gang(hold(room(), 8), 3, 8), "refused", "room-taken", ["PodGroup/big 24"], ["healthy", "nothing is broken"],
+        lambda: gang(hold(room(), 8), 3, 8), "refused", "room-taken", ["PodGroup/big 24"],
+        ["healthy", "nothing is broken"],
     ),
     "room taken by sidecars": (
         lambda: gang(hold(room(), 7, spec=_side("agent", 1, restartPolicy="Always")), 1, 1), "refused", "room-taken",

@@ -10,7 +10,8 @@ NEVER = (
     "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor f, previously considered "
     "podsets requests (0) + current podset request (12) > maximum capacity (8)"
 )
-LATER = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 4 more needed"
+LATER = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 4 more "
+LATER += "needed"
 LACKS = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: 3 No preemption "
 LACKS += "victims found for incoming pod."
 
@@ -140,7 +141,8 @@ def _single(*, taken: bool) -> Cluster:
 def _native(minimum: int, made: int, text: str) -> Cluster:
     cluster = room()
     cluster.add({
-        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "train", "namespace": "ml"},
+        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "ml"},
         "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}}, "status": {},
     })  # fmt: skip
     for number in range(made):
@@ -249,8 +251,8 @@ STATES: dict[str, Row] = {
         ["never"],
     ),
     "Kueue: the quota is free, and it is refused": (
-        lambda: _held(LATER, "16", "0"), "trouble", "quota-contradicts", ["0 of 16 nvidia.com/gpu are reserved", "12 are"],
-        FINE,
+        lambda: _held(LATER, "16", "0"), "trouble", "quota-contradicts",
+        ["0 of 16 nvidia.com/gpu are reserved", "12 are"], FINE,
     ),
     "Kueue: refused for ever before the quota grew": (
         lambda: _held(NEVER, "64"), "trouble", "quota-contradicts", ["0 of 64", "may be old"], FINE,
@@ -274,7 +276,8 @@ STATES: dict[str, Row] = {
         ["nothing is broken", "healthy"],
     ),
     "a Job of one pod, room taken": (
-        lambda: _single(taken=True), "refused", "room-taken", ["PodGroup/big 24"], ["minAvailable", "nothing is broken"],
+        lambda: _single(taken=True), "refused", "room-taken", ["PodGroup/big 24"],
+        ["minAvailable", "nothing is broken"],
     ),
     "a Job of one pod that would fit": (
         lambda: _single(taken=False), "trouble", "fits-and-waits", ["24 of 24", "kube-scheduler"], [*FINE, "volcano"],
@@ -328,7 +331,7 @@ STATES: dict[str, Row] = {
         [*FINE, "would fit"],
     ),
     "a limit range of the namespace": (
-        lambda: _unmade('pods "train-worker-2" is forbidden: maximum nvidia.com/gpu usage per Pod is 2, but limit is 4'),
+        lambda: _unmade('pods "x" is forbidden: maximum nvidia.com/gpu usage per Pod is 2, but limit is 4'),
         "trouble", "pods-refused", ["maximum nvidia.com/gpu usage per Pod is 2"], FINE,
     ),
     "it runs": (_runs, "healthy", "", ["healthy, as far as can be seen", "no logs"], ["cause"]),

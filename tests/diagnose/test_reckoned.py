@@ -1,4 +1,4 @@
-"""What would fit is reckoned from nodes, pods and queues; what never will is said, and nothing is called fine unread."""
+"""What would fit is reckoned from nodes, pods and queues; what never will is said; nothing is called fine unread."""
 
 import pytest
 

@@ -73,14 +73,14 @@ def unknown_refusal(s: Situation, room: str, said: Refused) -> Suspect:
 
 
 KNOWN = re.compile(
-    r"\b\d+ node\(s\)[^,.|]*(?:taint|affinity|selector|unschedulable|free ports|volume|topology spread)[^,.|]*"
-    r"|\b\d+/\d+ (?:tasks in gang unschedulable|nodes are (?:un)?available)"
+    r"\b\d{1,6} node\(s\)[^,.|]*(?:taint|affinity|selector|unschedulable|free ports|volume|topology spread)[^,.|]*"
+    r"|\b\d{1,6}/\d{1,6} (?:tasks in gang unschedulable|nodes are (?:un)?available)"
     r"|\bpod group is (?:not |un)?(?:ready|schedulable)|\bOrigin reason is \S+|\bPending:"
-    r"|(?:\d+ )?(?:node\(s\) )?(?:insufficient|overused) [\w./-]+|\b\d+ [A-Z]?\w*minAvailable|\b\d+ [A-Z][a-z]+\b"
+    r"|(?:\b\d{1,6} )?(?:node\(s\) )?(?:insufficient|overused) [\w./-]+|\b\d{1,6} [A-Z]?\w*minAvailable|\b\d{1,6} [A-Z][a-z]+\b"
     r"|\bresource in cluster is overused|\bqueue resource quota insufficient|\bno new claims to deallocate"
     r"|\b(?:pod group )?preemption: .*|\b[Tt]ask \S+ with role spec \S+ has already predicated failed, skip"
-    r"|\b[Pp]od \S+ can possibly be assigned to \S+, once .* satisfied|\bminCount \(\d+\) cannot be satisfied"
-    r"|\b\d+ (?:scheduled|remaining)\b|\bPodGroup \S+ unschedulable, reason|\bnot enough resources?\b"
+    r"|\b[Pp]od \S+ can possibly be assigned to \S+, once .* satisfied|\bminCount \(\d{1,6}\) cannot be satisfied"
+    r"|\b\d{1,6} (?:scheduled|remaining)\b|\bPodGroup \S+ unschedulable, reason|\bnot enough resources?\b"
     r"|\bNotEnoughResources\b|\bUnschedulable\b|\bSchedulable\b",
     re.IGNORECASE,
 )

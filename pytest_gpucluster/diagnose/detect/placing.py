@@ -27,7 +27,7 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
         "compare it with the labels of the GPU nodes (kubectl get nodes --show-labels)",
     ),
     (
-        "cordoned", re.compile(r"(\d+) node\(s\) were unschedulable"), "{0} node(s) are cordoned",
+        "cordoned", re.compile(r"\b(\d{1,6}) node\(s\) were unschedulable"), "{0} node(s) are cordoned",
         "uncordon them once they are healthy (kubectl uncordon), or add nodes",
     ),
     (
@@ -184,7 +184,7 @@ def _choosy(spec: fields.Object) -> bool:
 
 def _only_nodes_without(s: Situation, text: str, resource: str) -> bool:
     """Report whether all nodes that are told to lack a resource never had any, such as the control plane."""
-    told = [int(n) for n in re.findall(rf"(\d+) Insufficient {re.escape(resource)}(?![\w/-])", text)]
+    told = [int(n) for n in re.findall(rf"\b(\d{{1,6}}) Insufficient {re.escape(resource)}(?![\w/-])", text)]
     if not told or not s.objects("Node"):
         return False
     without = sum(

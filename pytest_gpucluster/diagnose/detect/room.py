@@ -289,7 +289,7 @@ def _divides(s: Situation, resource: str) -> bool:
 
 
 NO_PLACE = re.compile(
-    r"[1-9]\d* Unschedulable\b|nodes are (?:un)?available|insufficient|overused", re.IGNORECASE
+    r"\b[1-9]\d{0,6} Unschedulable\b|nodes are (?:un)?available|insufficient|overused", re.IGNORECASE
 )
 """How a scheduler says that at least one member has no place."""
 
