@@ -152,6 +152,9 @@ def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
             hint = f"; did you mean {match}?" if match else ""
         more = f"{', '.join(known[:12])}{' ...' if len(known) > 12 else ''}" if known else "there are none"
         raise common.CliError(f"{files}: no {title}{space}{hint} ({more})")
+    answer = next((line.object.get("message") for line in evidence.of_kind("Status")), None)
+    if answer:
+        raise common.CliError(f"{files}: the API server answered with an error, not with objects: {answer}")
     kinds = ", ".join(sorted(evidence.kinds)) or "none"
     raise common.CliError(f"{files}: no job and no pod{space} (kinds found: {kinds})")
 

@@ -34,7 +34,7 @@ WORDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "a disk is full", "find the volume it writes to; give it more room, or write elsewhere"),
     (re.compile(r"ModuleNotFoundError: No module named '?([\w.]+)"),
      "the image lacks the module {0}", "add it to the image"),
-    (re.compile(r"can't open file '?([^':]+)'?|([\w./-]+): No such file or directory"),
+    (re.compile(r"can't open file '?([^':]+)'?|(?<![\w./-])([\w./-]+): No such file or directory"),
      "a file is missing", "correct the path, or add the file to the image or a volume"),
     (re.compile(r"unrecognized arguments?: (.+)|error: argument (\S+)"),
      "the program does not know its arguments", "correct command and args of the task template"),
