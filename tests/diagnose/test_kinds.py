@@ -3,9 +3,15 @@
 import pytest
 
 from pytest_gpucluster import diagnose
-from tests.diagnose import kinds_asked, kinds_placed, kinds_said, kinds_started
+from tests.diagnose import kinds_asked, kinds_met, kinds_placed, kinds_said, kinds_started
 
-KINDS = {**kinds_asked.KINDS, **kinds_placed.KINDS, **kinds_started.KINDS, **kinds_said.KINDS}
+KINDS = {
+    **kinds_asked.KINDS,
+    **kinds_placed.KINDS,
+    **kinds_started.KINDS,
+    **kinds_said.KINDS,
+    **kinds_met.KINDS,
+}
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

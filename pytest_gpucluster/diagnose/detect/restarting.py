@@ -34,3 +34,8 @@ def then(s: Situation, fix: str) -> str:
     """Return a fix with how the gang is started again."""
     how = again(s)
     return f"{fix}; {how}" if how else fix
+
+
+def of_volcano(s: Situation) -> bool:
+    """Report whether the pods are, or may be, those of a Volcano Job, so that its plugins are worth a word."""
+    return s.vcjob is not None or (s.job is None and any(p.task for p in s.pods))

@@ -16,6 +16,7 @@ from pytest_gpucluster.diagnose.detect import (
     resolving,
     room,
     scheduling,
+    shells,
     starting,
     wiring,
 )
@@ -62,7 +63,7 @@ DETECTORS: tuple[Detector, ...] = (
     wiring.gpus_not_asked_for,
     wiring.too_few_nodes,
     wiring.role_minimum_ignored,
-    wiring.ssh_refused,
+    shells.ssh_refused,
     resolving.name_unresolved,
     resolving.nobody_hosts,
     resolving.members_missing,

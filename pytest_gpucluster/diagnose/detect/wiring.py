@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect import shells
 from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -166,7 +167,7 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
         f"task {wording.listed(users, 3)} runs mpirun; plugins: "
         f"{wording.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
     )
-    ssh = _log_hits(s, SSH) or _log_hits(s, NO_HOSTS)
+    ssh = _log_hits(s, shells.SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))
         seen += f"; {pod} prints: {line!r}"
@@ -177,13 +178,6 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
     )  # fmt: skip
 
 
-SSH = re.compile(
-    r"ssh: connect to host|Permission denied \(publickey|Host key verification failed|ssh: command not found|"
-    r"unable to (?:reliably )?start (?:one or more )?daemons|no ssh|sshd: no hostkeys",
-    re.IGNORECASE,
-)
-
-
 def _no_ssh(s: Situation, text: str) -> Suspect:
     cause = Cause(
         text, "add `ssh: []` and `svc: []` to spec.plugins, and check that Volcano's admission runs"
@@ -192,39 +186,6 @@ def _no_ssh(s: Situation, text: str) -> Suspect:
     return fault(
         "mpi-plugin", Stage.WIRE, cause, f"plugins: {wording.listed(plugins_, 6)}", rows=("PLG-008",)
     )
-
-
-def ssh_refused(s: Situation) -> Iterator[Suspect]:
-    """The master cannot log in to its workers although the plugins are there."""
-    hits = _log_hits(s, SSH)
-    job = s.vcjob
-    if not hits or job is None or not ({"mpi", "ssh"} & set(job.plugins)):
-        return
-    if s.phase == "Completed" or any(_later_success(s, pod) for pod in hits):
-        return
-    pod, (line, key) = next(iter(hits.items()))
-    workers = [task for task, spec in s.specs.items() if "sshd" in command_line(spec)]
-    others = [p for p in s.pods if p.name != pod and p.phase != "Running"]
-    if others:
-        text = f"ssh to the workers fails while {wording.listed([p.name for p in others], 4)} do not run"
-        fix = "start mpirun once the workers run (minAvailable of all tasks, a wait in the command)"
-    elif not workers:
-        text = "ssh to the workers fails: no task starts sshd"
-        fix = "make the worker's command start /usr/sbin/sshd -D (mkdir -p /var/run/sshd first)"
-    else:
-        text = "ssh to the workers fails although they run"
-        fix = (
-            "use an image with sshd, read the worker's log, and leave /root/.ssh from the plugin unchanged "
-            "(mode 0600)"
-        )
-    seen = f"{pod} says: {line!r}"
-    yield fault(
-        "ssh-refused", Stage.CONNECT, Cause(text, fix), seen, LIKELY, evidence=(key,), rows=("PLG-008",)
-    )
-
-
-def _later_success(s: Situation, pod: str) -> bool:
-    return any(p.name == pod and p.phase == "Succeeded" for p in s.pods)
 
 
 def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
