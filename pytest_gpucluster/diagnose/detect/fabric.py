@@ -55,7 +55,7 @@ def nccl(s: Situation) -> Iterator[Suspect]:
         cause = Cause(
             f"NCCL fell back to sockets (NET/Socket) on {wording.listed(only, 4)}: {why}"
             + (f"; {', '.join(filters)}" if filters else ""),
-            "request the RDMA resource in every task template, and make NCCL_IB_HCA name adapters that the pods "
+            "request the RDMA resource in every pod template, and make NCCL_IB_HCA name adapters that the pods "
             "have; then test the fabric alone (nccl-tests)",
         )
         seen = f"{len(only)} of {len(s.logs)} logs show NET/Socket" + (

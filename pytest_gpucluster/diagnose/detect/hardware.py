@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose import vendors, words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.measure.nccl import faults, harmless, remedies
@@ -19,14 +18,14 @@ from pytest_gpucluster.requirement import Cause
 GPU: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?:CUDA|HIP) error: [^\n]*(?:nvlink|xgmi|hardware error)[^\n]*|Xid[^\n]*: "
                 r"7[24]\b[^\n]*", re.IGNORECASE),
-     "a link between GPUs, or a GPU", "its Xid and nvlink errors (nvidia-smi nvlink -e)"),
+     "a link between GPUs, or a GPU", "its {link_errors}"),
     (re.compile(r"(?:GPU is lost|GPU has fallen off the bus|uncorrectable ECC|Xid[^\n]*: \d+|double bit ECC|"
                 r"row remapping failure)[^\n]*", re.IGNORECASE),
-     "a GPU", "its Xid and ECC errors"),
+     "a GPU", "its {errors}"),
     (re.compile(r"(?:CUDA|HIP) error: (?!out of memory|invalid (?:argument|device ordinal)|no kernel image|"
                 r"(?:the )?provided PTX|initialization error|device-side assert)[^\n]*|"
                 r"Cuda failure [^\n]*(?:launch failure|ECC|illegal)[^\n]*"),
-     "a GPU, or the program on it", "its Xid errors; if there are none, the program failed"),
+     "a GPU, or the program on it", "its {errors}; if there are none, the program failed"),
 )  # fmt: skip
 """(what a program prints, what it says of whom, what to look for on the node)."""
 
@@ -122,7 +121,9 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
     one = errors[0]
     pod = next((p for p in s.pods if p.name == one.pod), None)
     node = pod.node if pod is not None and pod.node else "its node"
-    resource = next(iter(fields.scarce_resources(pod.last)), "") if pod is not None else ""
+    resource = vendors.resource_of(pod.last) if pod is not None else ""
+    vendor = vendors.of(resource, one.said)
+    look = one.look.format(errors=vendor.errors, link_errors=vendor.link_errors)
     who = f"rank {one.rank} on {node} ({one.pod})" if one.rank else f"{one.pod} on {node}"
     waited = first_watchdog(s)
     late = ""
@@ -135,7 +136,7 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
         )
     cause = Cause(
         f"{who}: {one.said}: {one.whose} failed{late}",
-        f"look at {node}: {one.look} ({machines.check(resource, node)}); if there are any, drain it (kubectl "
+        f"look at {node}: {look} ({vendors.check(resource, node, one.said)}); if there are any, drain it (kubectl "
         f"cordon {node}) and start the gang elsewhere",
     )
     others = [e.pod for e in errors[1:]]

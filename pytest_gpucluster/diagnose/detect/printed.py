@@ -2,15 +2,14 @@
 
 import re
 
-from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose import vendors, words
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import PodStory
 
 TAIL = 60
 """Lines from the end of a log in which an error is looked for."""
 
-SHM = "mount an emptyDir of medium Memory at /dev/shm in every task template"
+SHM = "mount an emptyDir of medium Memory at /dev/shm in every pod template"
 KNOWN: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"CUDA out of memory|(?:torch|cuda)\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|HIP out of memory|"
                 r"hipErrorOutOfMemory|RESOURCE_EXHAUSTED: .*(?:HBM|device memory|[Oo]ut of memory)|"
@@ -33,7 +32,7 @@ KNOWN: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "PYTHONPATH"), ("add it to the image; for a "
      "module of your own, look at workingDir and PYTHONPATH")),
     (re.compile(r"unrecognized arguments?: (.+)|error: argument (\S+)"),
-     "the program does not know its arguments", "correct command and args of the task template"),
+     "the program does not know its arguments", "correct command and args of the pod template"),
     (re.compile(r"CUDA driver version is insufficient|forward compatibility|unsupported display driver"),
      "the node's GPU driver is too old for the image", "use an image with an older CUDA, or update the driver"),
     (re.compile(r"(Xid.*|uncorrectable ECC.*|(?:CUDA|HIP) error: (?!out of memory).*|GPU has fallen off the bus)"),
@@ -98,7 +97,6 @@ def _of(
             named = found.groupdict()
             if named and "is missing" not in meant:
                 group = f": {group}" if group else ""
-            resource = next(iter(fields.scarce_resources(pod.last)), "")
-            check = machines.check(resource, pod.node or "its node")
+            check = vendors.check(vendors.resource_of(pod.last), pod.node or "its node", text)
             return meant.format(group.strip(), check=check), fix.format(group.strip(), check=check)
     return None

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose import machines, vendors, words
 from pytest_gpucluster.diagnose.detect import evicted, restarting
 from pytest_gpucluster.diagnose.detect.suspecting import fault
 from pytest_gpucluster.diagnose.history import when
@@ -25,7 +25,7 @@ FIXES: dict[str, tuple[str, str]] = {
         "or the free devices are split over several"),
         ("ask for no more GPUs (and whole CPUs) per pod than one NUMA node has, spread them over "
         "more pods, or run the node with another topologyManagerPolicy; compare with what one NUMA node of it has "
-        "(lscpu, nvidia-smi topo -m or the vendor's tool)"),
+        "({topology})"),
     ),
     "DeadlineExceeded": ("", "activeDeadlineSeconds is too short for this job: raise it or leave it out"),
     "NodeShutdown": (evicted.DOWN[0], evicted.DOWN[1]),
@@ -131,8 +131,9 @@ def _meaning(s: Situation, pod: PodStory, reason: str, message: str) -> Rejectio
     means = means.format(node=pod.node) if told is None else means
     said = means or words.short(message)
     text = f"{plain}: {said}" if said else plain
+    topology = vendors.of(vendors.resource_of(pod.last)).topology
     known = fix or "read status.reason and status.message of the pod, and the kubelet's log on that node"
-    return Rejection(text, known.format(node=pod.node) if told is None else known, rows)
+    return Rejection(text, known.format(node=pod.node, topology=topology) if told is None else known, rows)
 
 
 COUNTED = re.compile(r"requested: (?P<asked>\d+), used: (?P<used>\d+), capacity: (?P<has>\d+)")
@@ -161,8 +162,7 @@ def _out_of(s: Situation, pod: PodStory, resource: str, message: str) -> Rejecti
 
 
 def _admission(s: Situation, pod: PodStory, message: str) -> Rejection:
-    resource = next(iter(fields.scarce_resources(pod.last)), "")
-    named = {"node": pod.node, "check": machines.check(resource, pod.node)}
+    named = {"node": pod.node, "check": vendors.check(vendors.resource_of(pod.last), pod.node, message)}
     for pattern, text, fix in ADMISSION:
         if pattern.search(message):
             said = f"{text.format(**named)}: UnexpectedAdmissionError, {_deciding(message, pattern)}{_lost(s, pod)}"

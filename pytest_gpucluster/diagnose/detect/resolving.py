@@ -225,7 +225,7 @@ def _why_unresolved(
     if resolver:
         return Cause(
             f"the pods do not use the cluster's DNS: {resolver[0]}",
-            "set dnsPolicy ClusterFirst in the task templates, with hostNetwork ClusterFirstWithHostNet",
+            "set dnsPolicy ClusterFirst in the pod templates, with hostNetwork ClusterFirstWithHostNet",
         ), resolver[1] if host else LIKELY
     if silent is not None and silent[1] is SURE:
         return silent
@@ -236,7 +236,7 @@ def _why_unresolved(
         had = fields.text(pod.last, "spec", "subdomain") or "none"
         return Cause(
             f"{host} can never resolve: the subdomain of {pod.name} is {had}, not {domain}",
-            "leave hostname and subdomain out of the task template, or make them those of the Service",
+            "leave hostname and subdomain out of the pod template, or make them those of the Service",
         ), SURE
     if (
         pod is not None

@@ -2,8 +2,7 @@
 
 import re
 
-from pytest_gpucluster.diagnose import machines
-from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.diagnose import vendors
 from pytest_gpucluster.evidence.objects.pods import PodStory
 
 START_ERRORS = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
@@ -117,13 +116,12 @@ def of(
     table: tuple[tuple[re.Pattern[str], str, str], ...], pod: PodStory, message: str
 ) -> tuple[str, str] | None:
     """Return what a message means by a table, and what to do; None where the table does not know it."""
-    resource = next(iter(fields.scarce_resources(pod.last)), "")
     node = pod.node or "its node"
     for pattern, text, fix in table:
         found = pattern.search(message)
         if found:
             told = {key: value or "" for key, value in found.groupdict().items()}
             told["name"] = told.get("name") or told.get("other", "")
-            told |= {"node": node, "check": machines.check(resource, node)}
+            told |= {"node": node, "check": vendors.check(vendors.resource_of(pod.last), node, message)}
             return text.format(**told), fix.format(**told)
     return None

@@ -118,7 +118,7 @@ def _start_suspect(s: Situation, reason: str, pods: list[PodStory], message: str
     if absent is not None:
         text = f"the {_kind(absent)} {absent['name']!r} that a container needs does not exist"
         text += f" in namespace {s.namespace}" if s.namespace else ""
-        cause = Cause(f"{text}: {reason}", "create it, or correct its name in the task template")
+        cause = Cause(f"{text}: {reason}", "create it, or correct its name in the pod template")
     elif reason in runtime.START_ERRORS and message:
         meaning, fix = runtime.says(pods[0], message)
         cause = Cause(f"a container cannot be started: {meaning}; {words.short(message)}", fix)
@@ -174,7 +174,7 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
             cause = Cause(
                 f"the {_kind(absent)} {absent['name']!r} that {pod.name} mounts does not exist in namespace "
                 f"{s.namespace}",
-                "create it, or correct its name in the task template; the kubelet tries again by itself",
+                "create it, or correct its name in the pod template; the kubelet tries again by itself",
             )
         else:
             cause = _not_created(s, pod, said[-1].message if said else "")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose import vendors, words
 from pytest_gpucluster.diagnose.detect import shells
 from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
@@ -32,7 +32,8 @@ UNSET = re.compile(
 NO_HOSTS = re.compile(r"MPI_HOST\b.*(?:unbound variable|parameter not set)|KeyError: 'MPI_HOST'")
 
 NO_GPU = re.compile(
-    r"no NVIDIA (?:GPU|driver)|Found no NVIDIA|No CUDA GPUs are available|no GPUs? found|no CUDA-capable device|"
+    r"no NVIDIA (?:GPU|driver)|Found no NVIDIA|No CUDA GPUs are available|no GPUs? found|No HIP GPUs|no "
+    r"CUDA-capable device|"
     r"Torch not compiled with CUDA|CUDA_ERROR_NO_DEVICE|nvidia-smi: (?:command )?not found|libcuda\.so\S* .*not found",
     re.IGNORECASE,
 )
@@ -195,7 +196,7 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
         return
     asks = {task: any(_is_gpu(r) for r in fields.scarce_resources(spec)) for task, spec in specs.items()}
     blind = _log_hits(s, NO_GPU)
-    without = [task for task, has in asks.items() if not has]
+    without = [task for task, has in asks.items() if not has and not vendors.claims(specs[task])]
     if not without:
         return
     hit_tasks = {p.task or p.name for p in s.pods if p.name in blind}
@@ -209,9 +210,7 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     tasks = sorted(hit_tasks & set(without)) or twins or [t for t in launched if t in images]
     if not tasks or (not hit_tasks and not twins and any(asks.values())):
         return
-    resource = next((r for spec in specs.values() for r in fields.scarce_resources(spec) if _is_gpu(r)), "")
-    known = sorted(r for r in s.advertised if _is_gpu(r))
-    resource = resource or (known[0] if known else "nvidia.com/gpu")
+    resource = _resource(s, blind, tasks)
     indexes = {str(t.get("name")): n for n, t in enumerate(s.vcjob.tasks)} if s.vcjob else {}
     places = [f"spec.tasks[{indexes[t]}].template.spec.containers[*]" if t in indexes else t for t in tasks]
     cause = Cause(
@@ -228,6 +227,23 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     yield make("gpu-limit", Stage.WIRE, cause, seen, certainty, evidence=keys, rows=("HLT-004",))
 
 
+def _resource(s: Situation, blind: Mapping[str, tuple[str, str]], tasks: list[str]) -> str:
+    """Return the GPU resource that is meant: of the other tasks, of the nodes, or of what logs and images name."""
+    asked = [r for spec in s.specs.values() for r in fields.scarce_resources(spec) if _is_gpu(r)]
+    known = asked or sorted(r for r in s.advertised if _is_gpu(r))
+    if known:
+        return known[0]
+    images = [fields.text(c, "image") for t in tasks for c in fields.containers(s.specs[t])]
+    said = " ".join((*images, *(line for line, _ in blind.values())))
+    if re.search(r"rocm|\bHIP\b|amd", said, re.IGNORECASE):
+        return "amd.com/gpu"
+    return (
+        "nvidia.com/gpu"
+        if re.search(r"cuda|nvidia", said, re.IGNORECASE)
+        else "the GPU resource of its nodes"
+    )
+
+
 def _as_note(code: str, stage: Stage, cause: Cause, seen: str, _certainty: object, **more: object) -> Suspect:
     return note(code, stage, cause, seen, **more)
 
@@ -236,7 +252,8 @@ def _is_gpu(resource: str) -> bool:
     """Report whether a resource is GPUs, whole, shared or in parts."""
     vendor, _, name = resource.partition("/")
     return bool(name) and (
-        name.startswith(("gpu", "mig-", "vgpu")) or (vendor.startswith("gpu.") and name != "")
+        name.startswith(("gpu", "mig-", "vgpu", "gaudi", "tpu", "neuron"))
+        or (vendor.startswith("gpu.") and name != "")
     )
 
 
