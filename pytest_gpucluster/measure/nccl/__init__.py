@@ -16,6 +16,7 @@ from pytest_gpucluster.measure.nccl import (
     faults,
     line_patterns,
     networks,
+    reasons,
     verdict,
 )
 from pytest_gpucluster.measure.nccl.fact_extraction import draw
@@ -37,5 +38,6 @@ __all__ = [
     "line_patterns",
     "networks",
     "read",
+    "reasons",
     "verdict",
 ]
