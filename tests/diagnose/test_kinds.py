@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpucluster import diagnose
-from tests.diagnose import kinds_asked, kinds_met, kinds_placed, kinds_said, kinds_started
+from tests.diagnose import kinds_asked, kinds_met, kinds_placed, kinds_said, kinds_stalled, kinds_started
 
 KINDS = {
     **kinds_asked.KINDS,
@@ -11,6 +11,7 @@ KINDS = {
     **kinds_started.KINDS,
     **kinds_said.KINDS,
     **kinds_met.KINDS,
+    **kinds_stalled.KINDS,
 }
 
 

@@ -10,6 +10,7 @@ from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE,
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log.model import Line
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.measure.nccl import faults, harmless, remedies
 from pytest_gpucluster.measure.nccl.advice import Advice
@@ -177,7 +178,7 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
             )
             known = faults.of(said, "WARN")
             if known is not None and known.kind in faults.FATAL and not after:
-                advice = next(iter(remedies.of(known)), UNEXPLAINED)
+                advice = next(iter(remedies.of(known, amd=_amd(s, story))), UNEXPLAINED)
                 fatal.setdefault(advice.cause, []).append((pod, said, lines[number].key, advice.fix))
                 break
             if known.kind in faults.FATAL if known is not None else not harmless.why(said):
@@ -195,6 +196,13 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
         )  # fmt: skip
     if unknown and not fatal:
         yield _unknown(s, unknown)
+
+
+def _amd(s: Situation, pod: PodStory | None) -> bool:
+    """Report whether a pod's collectives are those of AMD's RCCL: by its devices, else by what the logs say."""
+    if pod is not None and (resource := vendors.resource_of(pod.last)):
+        return vendors.of(resource) is vendors.AMD
+    return any("RCCL version" in _text(line) for lines in s.logs.values() for line in lines)
 
 
 def _unknown(s: Situation, unknown: list[tuple[str, str, str, bool]]) -> Suspect:

@@ -54,19 +54,26 @@ def _before(facts: Facts, first: Told) -> Iterator[Reason]:
     signs = [
         one for one in facts.troubles if not one.fatal and not (carried and one.kind in faults.OTHER_NETWORK)
     ]
-    earlier = [one for one in (*facts.unknown, *signs) if one.kind != "hint" and _sooner(one, first)]
-    if earlier:
-        one = min(earlier, key=lambda each: each.order)
-        place = who(facts, (one,))
-        text = f"{one.kind or 'a warning'} {place}".rstrip()
+    for one in sorted((*facts.unknown, *signs), key=lambda each: each.order):
+        sooner = _sooner(one, first) if one.kind != "hint" else False
+        if sooner is False:
+            continue
+        how = "the first sign of trouble is" if sooner else "a sign of trouble, of an unknown time, is"
+        text = f"{one.kind or 'a warning'} {who(facts, (one,))}".rstrip()
         known = remedies.of(one.fault, amd=facts.seen.rocm) if one.kind else ()
-        yield wrong(f"the first sign of trouble is {text}: {shown(one.fault.detail)}", (*known, advice.SIGN))
+        yield wrong(f"{how} {text}: {shown(one.fault.detail)}", (*known, advice.SIGN))
+        return
 
 
-def _sooner(one: Told, other: Told) -> bool:
-    """Report whether one came before another: by their times, else by their places in the log."""
+def _sooner(one: Told, other: Told) -> bool | None:
+    """Report whether one came before another: by their times, else by their places in the log of one host.
+
+    None where that is not told: logs of several hosts stand one behind the other.
+    """
     if one.moment is not None and other.moment is not None:
         return one.moment <= other.moment
+    if one.host and other.host and one.host != other.host:
+        return None
     return one.order < other.order
 
 
