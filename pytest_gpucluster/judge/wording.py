@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.scheduling import gangs, schedulers
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.judge import subjects
-from pytest_gpucluster.plain import names, plurals
+from pytest_gpucluster.plain import names, plurals, shortening
 from pytest_gpucluster.plain import schedulers as known
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Refusal, Verdict
 
@@ -221,6 +221,11 @@ def finding(
         more.setdefault("where", places(gang.pods) or (gang.title,))
         more.setdefault("repeat", repeat(gang))
     return Finding(verdict=verdict, required=required, observed=observed, **more)
+
+
+def short(message: str, most: int = 200) -> str:
+    """Return a message as findings show it: in one line, of a long one both ends with how much was left out."""
+    return shortening.shown(message, most)
 
 
 def presupposed(name: str, held: bool | None, observed: str, **more: Any) -> Presupposed:

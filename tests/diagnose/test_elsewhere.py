@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import diagnose
-from tests.diagnose import kinds_met, kinds_said, kinds_stalled, kinds_started, running
+from tests.diagnose import kinds_met, kinds_said, kinds_started, running
 from tests.diagnose.planting import GPU, Dump
 
 KINDS: dict[str, tuple[Any, ...]] = {

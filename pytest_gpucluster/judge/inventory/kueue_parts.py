@@ -44,7 +44,8 @@ def _suspends(evidence: Evidence) -> Finding:
     answer = attribution.answer(line)
     if not answer.accepted:
         text = (
-            f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+            f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} "
+            f"({wording.short(answer.message)})"
         )
         return _part(Verdict.FAIL, text, line.key, shared.MANAGER_DOWN)
     spec = fields.sub(line.data, "object", "spec")

@@ -174,7 +174,7 @@ def _admission(evidence: Evidence) -> Finding:
 
 def _refused(answer: attribution.Answer) -> Finding:
     """Return what a refusal of the dry-run Job says of the admission: only its own silence speaks against it."""
-    text = f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+    text = f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({wording.short(answer.message)})"
     own = answer.by_webhook and answer.component.endswith(".volcano.sh")
     verdict, cause = Verdict.FAIL, ADMISSION
     if answer.code == 404:
@@ -197,7 +197,7 @@ def queue_takes_jobs(evidence: Evidence, given: subjects.Given) -> Presupposed:
         answer = attribution.answer(line)
         own = answer.by_webhook and answer.component.endswith(".volcano.sh")
         if not answer.accepted and own and _QUEUE.search(answer.message):
-            text = f"{answer.component} refused {line.data.get('request') or 'a Job'}: {answer.message[:200]}"
+            text = f"{answer.component} refused {line.data.get('request') or 'a Job'}: {wording.short(answer.message)}"
             return wording.presupposed(name, held=False, observed=text, causes=(QUEUE,), evidence=(line.key,))
     wanted = str(given.get("queue") or "")
     queues = [line for line in evidence.of_kind("Queue") if line.name == wanted]

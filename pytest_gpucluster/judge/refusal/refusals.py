@@ -107,7 +107,9 @@ def decide(
         text += f" ({last.message}: {schedulers.meaning_of_enqueue(last.message)})"
     else:
         fitting = sum(p.waiting[-1].reason == "Schedulable" for p in one.gen.members if p.waiting)
-        text += f" ({last.message[:140]})" + (f"; {fitting} pods would have fitted alone" if fitting else "")
+        text += f" ({wording.short(last.message)})" + (
+            f"; {fitting} pods would have fitted alone" if fitting else ""
+        )
 
     def found(verdict: Verdict, more: str = "", **rest: Any) -> Finding:
         return wording.finding(

@@ -16,7 +16,6 @@ from pytest_gpucluster.measure.nccl import (
     faults,
     line_patterns,
     networks,
-    reasons,
     verdict,
 )
 from pytest_gpucluster.measure.nccl.fact_extraction import draw
@@ -38,6 +37,5 @@ __all__ = [
     "line_patterns",
     "networks",
     "read",
-    "reasons",
     "verdict",
 ]

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from pytest_gpucluster.measure.nccl import advice, faults, remedies
 from pytest_gpucluster.measure.nccl.facts import Facts
 from pytest_gpucluster.measure.nccl.observations import Member
-from pytest_gpucluster.measure.nccl.reasons import Reason, few, listed, shown, unseen, wrong
+from pytest_gpucluster.measure.nccl.reasons import Reason, few, listed, unseen, wrong
 from pytest_gpucluster.measure.nccl.troubles import Told
+from pytest_gpucluster.plain.shortening import shown
 
 RESULTS = {
     1: "unhandled CUDA error", 2: "unhandled system error", 3: "internal error", 4: "invalid argument",

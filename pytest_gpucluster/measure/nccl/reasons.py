@@ -7,8 +7,6 @@ from pytest_gpucluster.measure.nccl.advice import Advice
 from pytest_gpucluster.measure.nccl.facts import Facts
 
 MANY = 8
-SHOWN = 300
-"""Characters of a message that are shown; of a longer one its beginning and its end."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,14 +51,3 @@ def few(names: Sequence[str]) -> str:
 def networks(names: Sequence[str]) -> str:
     """Return networks as connection lines have them."""
     return ", ".join(f"NET/{name}" for name in names)
-
-
-def shown(message: str, most: int = SHOWN) -> str:
-    """Return a message of about so many characters; of a longer one both ends, and how much was left out."""
-    text = " ".join(message.split())
-    if len(text) <= most:
-        return text
-    head = most // 3
-    tail = most - head
-    left = len(text) - head - tail
-    return f"{text[:head].rstrip()} [... {left} characters ...] {text[-tail:].lstrip()}"

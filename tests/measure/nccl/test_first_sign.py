@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpucluster.measure import nccl
-from pytest_gpucluster.measure.nccl import faults, reasons, remedies, verdict
+from pytest_gpucluster.measure.nccl import faults, remedies, verdict
 from tests.measure.nccl import logs
 
 STALLED = [
@@ -92,17 +92,6 @@ def test_messages_are_read_whole(text: str, level: str, cause: str) -> None:
     assert fault is not None
     assert fault.detail == text
     assert cause in remedies.of(fault)[0].cause
-
-
-def test_only_what_is_shown_is_shortened_and_says_so() -> None:
-    """Of a long message its beginning and its end are shown, and how much is left out between them."""
-    text = "begin " + FILLER + "the end"
-    short = reasons.shown(text)
-    assert short.startswith("begin")
-    assert short.endswith("the end")
-    assert " characters ...]" in short
-    assert len(short) < reasons.SHOWN + 40
-    assert reasons.shown("as it is") == "as it is"
 
 
 @pytest.mark.parametrize(
