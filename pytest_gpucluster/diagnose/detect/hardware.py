@@ -87,7 +87,7 @@ def gpu_errors(s: Situation) -> list[Error]:
             hit = next(((p.search(text), w, k) for p, w, k in GPU if p.search(text)), None)
             if hit is not None and hit[0] is not None and "Watchdog" not in text:
                 rank = RANK.search(text.strip())
-                said = words.short(hit[0].group(0).strip())
+                said = hit[0].group(0).strip()
                 found.append(
                     Error(
                         pod,
@@ -136,12 +136,14 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
             else "beside it"
         )
     cause = Cause(
-        f"{who}: {one.said}: {one.whose} failed{late}",
+        f"{who}: {words.short(one.said)}: {one.whose} failed{late}",
         f"look at {node}: {look} ({vendors.check(resource, node, one.said)}); if there are any, drain it (kubectl "
         f"cordon {node}) and start the gang elsewhere",
     )
     others = [e.pod for e in errors[1:]]
-    seen = f"{one.pod} printed {one.said!r}" + (f"; later also {wording.listed(others, 4)}" if others else "")
+    seen = f"{one.pod} printed {words.short(one.said)!r}" + (
+        f"; later also {wording.listed(others, 4)}" if others else ""
+    )
     sure = len(errors) == 1 or (one.at is not None and all(e.at is not None for e in errors))
     yield fault(
         "gpu-error", Stage.RUN, cause, seen, SURE if sure else LIKELY, evidence=tuple(e.key for e in errors[:4]),

@@ -4,6 +4,7 @@ from pytest_gpucluster.diagnose.detect import (
     completing,
     control,
     crashing,
+    creating,
     ending,
     fabric,
     hardware,
@@ -24,7 +25,7 @@ from pytest_gpucluster.diagnose.model import Detector
 
 DETECTORS: tuple[Detector, ...] = (
     control.api_absent,
-    control.refused_at_admission,
+    creating.refused,
     control.admission_silent,
     control.controllers_silent,
     control.controller_error,

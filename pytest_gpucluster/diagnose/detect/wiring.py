@@ -52,7 +52,7 @@ def _log_hits(s: Situation, pattern: re.Pattern[str]) -> dict[str, tuple[str, st
         for line in reversed(lines):
             text = str(line.data.get("line") or "")
             if pattern.search(text):
-                found[pod] = (words.short(text), line.key)
+                found[pod] = (text.strip(), line.key)
                 break
     return found
 
@@ -77,7 +77,7 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
         seen += "; " + wording.listed([f"task {t} uses {', '.join(used)}" for t, used in users.items()], 3)
     if unset:
         pod, (line, _) = next(iter(unset.items()))
-        seen += f"; {pod} prints: {line!r}"
+        seen += f"; {pod} prints: {words.short(line)!r}"
     lacking = _lacking(s)
     if lacking:
         seen += f"; {wording.listed(lacking, 4)}"
@@ -171,7 +171,7 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
     ssh = _log_hits(s, shells.SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))
-        seen += f"; {pod} prints: {line!r}"
+        seen += f"; {pod} prints: {words.short(line)!r}"
     yield fault(
         "mpi-plugin", Stage.WIRE, cause, seen, SURE, where=wording.places(s.pods) or (s.title,),
         rows=("PLG-009", "PLG-008"),
@@ -219,7 +219,7 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     )
     seen = "; ".join(
         [f"task {t}: limits {dict(_limits(specs[t])) or 'none'}" for t in tasks[:3]]
-        + [f"{pod} says: {line!r}" for pod, (line, _) in list(blind.items())[:1]]
+        + [f"{pod} says: {words.short(line)!r}" for pod, (line, _) in list(blind.items())[:1]]
     )
     certainty = SURE if hit_tasks else LIKELY if twins else POSSIBLE
     keys = tuple(key for _, key in blind.values())[:4]

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import attribution, subjects, wording
+from pytest_gpucluster.judge import attribution, creating, subjects, wording
 from pytest_gpucluster.judge.inventory import kueue_parts, native_parts
 from pytest_gpucluster.judge.refusal import no_scheduler
 from pytest_gpucluster.plain import names, schedulers
@@ -37,10 +37,6 @@ QUEUE = Cause(
 FOREIGN = Cause(
     "something other than the scheduler's admission refuses Jobs: a policy engine or a webhook of the site",
     "read its message; make it accept the suite's namespace and images, and repeat",
-)
-NOT_TAKEN = Cause(
-    "the API server did not take the request: a permission is missing, or the server is in trouble",
-    "grant `create` on jobs.batch.volcano.sh to the run, and look at the API server's health",
 )
 _QUEUE = re.compile(r"\bqueue\b", re.IGNORECASE)
 CONTROLLERS = Cause(
@@ -186,7 +182,7 @@ def _refused(answer: attribution.Answer) -> Finding:
     elif answer.at_admission and not own and answer.component != "CRD schema":
         verdict, cause = Verdict.INCONCLUSIVE, FOREIGN
     elif answer.code in (401, 403, 429) or answer.code >= 500:
-        verdict, cause = Verdict.INCONCLUSIVE, NOT_TAKEN
+        verdict, cause = Verdict.INCONCLUSIVE, creating.why(answer.code, answer.message)
     return _part(verdict, text, answer.line.key, cause)
 
 
