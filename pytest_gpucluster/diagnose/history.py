@@ -311,6 +311,6 @@ def said_in_words(files: Sequence[Path]) -> Evidence | None:
     for file in filter(Path.is_file, files):
         for text in file.read_text(encoding="utf-8", errors="replace").splitlines():
             if NO_MATCHES in text:
-                status = {"code": 404, "message": text.strip()[:500]}
+                status = {"code": 404, "message": text.strip()}
                 extra.append({"type": "RESPONSE", "case": "kubectl", "code": 404, "status": status})
     return unfold((), extra=extra) if extra else None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from pytest_gpucluster.diagnose import vendors
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
@@ -268,9 +269,4 @@ def unhealthy(pods: Iterable[PodStory]) -> list[tuple[PodStory, str, str, str]]:
 
 def check(resource: str, node: str) -> str:
     """Return how to look at the devices of a node, in the words of their vendor."""
-    vendor = resource.partition("/")[0]
-    if vendor.endswith("nvidia.com"):
-        return f"on {node}: nvidia-smi -q, and dmesg | grep -i xid"
-    if vendor.endswith("amd.com"):
-        return f"on {node}: rocm-smi, and dmesg | grep -i amdgpu"
-    return f"on {node}: the vendor's tool, the log of the device plugin, and dmesg"
+    return vendors.check(resource, node)

@@ -117,7 +117,7 @@ def of_proofs(
 
 
 def wished(
-    scenarios: Iterable[spec.Scenario], profile: ProfileLike, *, namespace: str | None
+    scenarios: Iterable[spec.Scenario], profile: "Profile", *, namespace: str | None
 ) -> set[Permission]:
     """Return what a run uses if it is granted and does without if it is not: proofs of watches, the cluster's uid."""
     return of_proofs(scenarios, profile, namespace=namespace) | {cluster_identity.WISH}

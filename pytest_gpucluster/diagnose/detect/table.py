@@ -4,6 +4,7 @@ from pytest_gpucluster.diagnose.detect import (
     completing,
     control,
     crashing,
+    creating,
     ending,
     fabric,
     gated,
@@ -17,6 +18,7 @@ from pytest_gpucluster.diagnose.detect import (
     resolving,
     room,
     scheduling,
+    shells,
     starting,
     wiring,
 )
@@ -24,7 +26,7 @@ from pytest_gpucluster.diagnose.model import Detector
 
 DETECTORS: tuple[Detector, ...] = (
     control.api_absent,
-    control.refused_at_admission,
+    creating.refused,
     control.admission_silent,
     control.controllers_silent,
     control.controller_error,
@@ -67,7 +69,7 @@ DETECTORS: tuple[Detector, ...] = (
     wiring.gpus_not_asked_for,
     wiring.too_few_nodes,
     wiring.role_minimum_ignored,
-    wiring.ssh_refused,
+    shells.ssh_refused,
     resolving.name_unresolved,
     resolving.nobody_hosts,
     resolving.members_missing,

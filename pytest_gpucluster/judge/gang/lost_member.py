@@ -126,11 +126,13 @@ def _reported(evidence: Evidence, given: subjects.Given, shortage: Shortage) -> 
                 evidence,
                 given,
                 shortage,
-                (Verdict.FAIL, REPORTED, text[:600]),
+                (Verdict.FAIL, REPORTED, wording.short(text, 600)),
                 causes=causes,
                 numbers=(number,),
             )
-        return _finding(evidence, given, shortage, (Verdict.PASS, REPORTED, text[:600]), numbers=(number,))
+        return _finding(
+            evidence, given, shortage, (Verdict.PASS, REPORTED, wording.short(text, 600)), numbers=(number,)
+        )
     if group is None:
         text = f"{who}; no PodGroup of it is in the evidence"
     elif not shortage.lost:

@@ -168,10 +168,10 @@ def _why_not(reading: gates.Reading, *, unseen: bool) -> str:
         return f"its PodGroup had no phase for {reading.unseen:.1f} s: not seen by the scheduler"
     if reading.held is not None and reading.held.said is not None:
         gate, said = reading.held.gate, reading.held.said
-        return f"held at {gate} by {reading.scheduler.name} ({said.message[:160]})"
+        return f"held at {gate} by {reading.scheduler.name} ({wording.short(said.message)})"
     if reading.enqueue:
         said = reading.enqueue[-1]
-        return f"refused at enqueue by {said.reporter} ({said.message[:160]})"
+        return f"refused at enqueue by {said.reporter} ({wording.short(said.message)})"
     return "no scheduler gave a reason"
 
 

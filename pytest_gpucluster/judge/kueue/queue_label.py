@@ -144,7 +144,7 @@ def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
         )
     text = (
         f"{job.gang.title} names an unknown LocalQueue: suspended for {end - job.created:.1f} s without a pod; "
-        f"{last.reason}: {' '.join(last.message.split())[:160]}"
+        f"{last.reason}: {wording.short(last.message)}"
     )
     refusal = Refusal("kueue", last.reporter, last.obj, last.reason, "enqueue", last.message)
     return wording.finding(

@@ -137,7 +137,8 @@ def _came_too_late(evidence: Evidence, limits: subjects.Terms, high: Ranked, low
         return ""
     said = reading.enqueue[-1]
     return (
-        f"{high.gang.name} was refused at enqueue by {said.reporter} ({said.message[:120]}): {low.gang.name} had been "
+        f"{high.gang.name} was refused at enqueue by {said.reporter} ({wording.short(said.message)}): "
+        f"{low.gang.name} had been "
         f"let into the queue at t={let_in:.2f} s, in a round that did not know of it"
     )
 
