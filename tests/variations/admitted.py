@@ -21,12 +21,20 @@ def labelled(obj: dict[str, Any]) -> None:
     meta["managedFields"] = [{"manager": "kyverno", "operation": "Update", "fieldsV1": {"f:metadata": {}}}]
 
 
-def _status(pod: dict[str, Any], key: str, name: str, state: dict[str, Any] | None = None, **told: Any) -> None:
+def _status(
+    pod: dict[str, Any], key: str, name: str, state: dict[str, Any] | None = None, **told: Any
+) -> None:
     """Give an injected container the state that the pod's own have, before theirs."""
     status = pod.get("status") or {}
     own = status.get("containerStatuses") or []
     if own:
-        at = {"name": name, "state": state or own[0].get("state", {}), "ready": True, "restartCount": 0, **told}
+        at = {
+            "name": name,
+            "state": state or own[0].get("state", {}),
+            "ready": True,
+            "restartCount": 0,
+            **told,
+        }
         status[key] = [at, *(status.get(key) or [])]
 
 
@@ -99,7 +107,12 @@ def limit_range(pod: dict[str, Any]) -> None:
     spec = pod.get("spec", {})
     for container in [*spec.get("containers", []), *(spec.get("initContainers") or [])]:
         resources = container.setdefault("resources", {})
-        resources["limits"] = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", **resources.get("limits", {})}
+        resources["limits"] = {
+            "cpu": "4",
+            "memory": "8Gi",
+            "ephemeral-storage": "10Gi",
+            **resources.get("limits", {}),
+        }
         resources["requests"] = {"cpu": "100m", "memory": "64Mi", **resources.get("requests", {})}
     pod["metadata"].setdefault("annotations", {})["kubernetes.io/limit-ranger"] = (
         "LimitRanger plugin set: cpu, memory limit for container main"
@@ -121,7 +134,9 @@ def defaults(pod: dict[str, Any]) -> None:
     spec = pod.get("spec", {})
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    spec.update(serviceAccountName="default", enableServiceLinks=True, imagePullSecrets=[{"name": "registry"}])
+    spec.update(
+        serviceAccountName="default", enableServiceLinks=True, imagePullSecrets=[{"name": "registry"}]
+    )
     spec.update(runtimeClassName="nvidia", overhead={"cpu": "250m", "memory": "120Mi"})
     spec["tolerations"] = [
         *(spec.get("tolerations") or []),
@@ -132,7 +147,10 @@ def defaults(pod: dict[str, Any]) -> None:
     spec["topologySpreadConstraints"] = [
         {"maxSkew": 5, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
     ]
-    token = {"name": "kube-api-access-abcde", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    token = {
+        "name": "kube-api-access-abcde",
+        "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+    }
     spec["volumes"] = [*(spec.get("volumes") or []), token]
     spec["dnsConfig"] = {"options": [{"name": "ndots", "value": "2"}]}
 

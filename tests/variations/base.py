@@ -63,5 +63,7 @@ def renamed(evidence: Evidence, wanted: re.Pattern[str], new: Callable[[re.Match
         after = wanted.sub(new, before)
         return value if after == before else json.loads(after)
 
-    lines = [dataclasses.replace(line, object=text(line.object), data=text(line.data)) for line in evidence.lines]
+    lines = [
+        dataclasses.replace(line, object=text(line.object), data=text(line.data)) for line in evidence.lines
+    ]
     return Evidence(lines, header=text(evidence.header), spans=evidence.spans)

@@ -18,7 +18,10 @@ def dual_stack(obj: dict[str, Any]) -> None:
     if obj.get("kind") == "Service":
         spec.update(ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="PreferDualStack")
         if spec.get("clusterIPs"):
-            spec["clusterIPs"] = [*spec["clusterIPs"][:1], "None" if spec["clusterIPs"][0] == "None" else "fd00::1"]
+            spec["clusterIPs"] = [
+                *spec["clusterIPs"][:1],
+                "None" if spec["clusterIPs"][0] == "None" else "fd00::1",
+            ]
     if obj.get("kind") == "Node" and status.get("addresses"):
         status["addresses"].append({"type": "InternalIP", "address": "fd00:10:88::ffff"})
 
@@ -32,6 +35,20 @@ def dual_stack_names(evidence: Evidence) -> Evidence:
         evidence, RESOLVED, lambda found: rf"\"addresses\":[\"{found[1]}\",\"fd00:10:88::{found[2]}\"]"
     )
     return objects(dual_stack)(both)
+
+
+def ipv6_first(evidence: Evidence) -> Evidence:
+    """Pods have two addresses, and names give the one that their status tells second."""
+
+    def change(obj: dict[str, Any]) -> None:
+        dual_stack(obj)
+        status = obj.get("status") or {}
+        for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+            if status.get(one):
+                status[many].reverse()
+                status[one] = status[many][0]["ip"]
+
+    return objects(change)(evidence)
 
 
 def ipv6_alone(evidence: Evidence) -> Evidence:
@@ -83,7 +100,12 @@ def further_nodes(evidence: Evidence) -> Evidence:
     taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
     gone = _node("cpu-gone")
     gone["status"]["conditions"] = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
-    made = [_node("control-plane", taints=[taint]), _node("cpu-spare", unschedulable=True), gone, _node("virtual")]
+    made = [
+        _node("control-plane", taints=[taint]),
+        _node("cpu-spare", unschedulable=True),
+        gone,
+        _node("virtual"),
+    ]
     made[3]["metadata"]["labels"]["type"] = "virtual-kubelet"
     made[3]["status"]["nodeInfo"]["kubeletVersion"] = ""
     return more(evidence, [watch_line(first(evidence), "Node", node) for node in made])
@@ -147,6 +169,7 @@ def other_notation(obj: dict[str, Any]) -> None:
 
 VARIATIONS: dict[str, Variation] = {
     "dual-stack": dual_stack_names,
+    "ipv6-first": ipv6_first,
     "ipv6-alone": ipv6_alone,
     "long-names": long_names,
     "other-maker": other_maker,

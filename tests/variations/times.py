@@ -5,21 +5,21 @@ import re
 from datetime import datetime, timedelta
 
 from pytest_gpucluster.evidence import Evidence, Line, Span
-from pytest_gpucluster.mutants import with_lines
 from pytest_gpucluster.mutants import base as mutants
+from pytest_gpucluster.mutants import with_lines
 from tests.variations.base import Variation, renamed
 
 LAG = 0.5
 """Seconds by which a watch of a busy API server is behind the others."""
 
 
-def late_watch(*kinds: str) -> Variation:
-    """The watch of some kinds is behind; it tells the end of the window late, and was in sync all the while."""
+def late_watch(*kinds: str, by: float = LAG) -> Variation:
+    """The watches of some kinds are behind, by so many seconds; what is late at the end is told at the end."""
 
     def vary(evidence: Evidence) -> Evidence:
         end = evidence.lines[-1].t if evidence.lines else 0.0
         lines = [
-            dataclasses.replace(line, t=min(line.t + LAG, max(end, line.t))) if line.kind in kinds else line
+            dataclasses.replace(line, t=min(line.t + by, max(end, line.t))) if line.kind in kinds else line
             for line in evidence.lines
         ]
         return with_lines(evidence, lines)
