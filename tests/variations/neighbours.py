@@ -55,21 +55,26 @@ def _job(evidence: Evidence, name: str, phase: str, pods: tuple[str, ...], membe
 
 
 def _pod(evidence: Evidence, name: str, phase: str, job: str, group: str = "") -> dict[str, Any]:
-    labels = {
-        "volcano.sh/job-name": job,
-        "volcano.sh/task-spec": "worker",
-        "volcano.sh/queue-name": "default",
-    }
-    annotations = {"scheduling.k8s.io/group-name": group, "volcano.sh/job-name": job}
+    index = name.rpartition("-")[2]
+    told = {"volcano.sh/job-name": job, "volcano.sh/task-spec": "worker", "volcano.sh/task-index": index}
     owner = _owner("Job", "batch.volcano.sh/v1alpha1" if group else "batch/v1", job)
-    ended = {"terminated": {"exitCode": int(phase == "Failed"), "reason": "Completed"}}
-    return {
+    pod = {
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": _meta(evidence, name, labels=labels, annotations=annotations, ownerReferences=owner),
-        "spec": {"schedulerName": "volcano", "nodeName": "cpu-9" if phase != "Pending" else None,
+        "metadata": _meta(evidence, name, labels=told, annotations={"scheduling.k8s.io/group-name": group, **told},
+                          ownerReferences=owner),
+        "spec": {"schedulerName": "volcano",
                  "containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]},
-        "status": {"phase": phase, "containerStatuses": [{"name": "main", "state": ended, "restartCount": 0}]},
+        "status": {"phase": phase},
     }  # fmt: skip
+    if phase == "Pending":
+        waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+        pod["status"]["conditions"] = [waits]
+    else:
+        ended = {"terminated": {"exitCode": int(phase == "Failed"), "reason": "Completed"}}
+        state = {"running": {}} if phase == "Running" else ended
+        pod["spec"]["nodeName"] = "cpu-9"
+        pod["status"]["containerStatuses"] = [{"name": "main", "state": state, "restartCount": 0}]
+    return pod
 
 
 def _completed(evidence: Evidence) -> Evidence:
