@@ -30,6 +30,7 @@ UNDECIDED = {
         ("GANG-002", "GANG-005", "GANG-008", "GANG-010", "KUE-004", "LIFE-002", "LIFE-005", "LIFE-009", "LIFE-010",
          "LIFE-011", "NUMA-008", "REF-005", "REF-006", "REF-007", "REF-008", "REF-009"), SHORT),
     "times.jobs-late": dict.fromkeys(("LIFE-003", "LIFE-005", "KUE-004", "KUE-008"), SHORT),
+    "clusters.restarted-node": {"NUMA-001": "nobody asked the kubelet of a node that is there besides"},
     "times.queues-late": {"REF-004": OF_QUEUE},
     "words.other-words": dict.fromkeys(
         ("GANG-002", "GANG-003", "GANG-004", "GANG-005", "KUE-002", "KUE-004", "KUE-008", "LIFE-013", "LIFE-014",

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
-from tests.variations.base import Variation, first, more, objects, renamed, watch_line
+from tests.variations.base import Variation, copied, first, more, objects, renamed, watch_line
 
 ADDRESS = re.compile(r"\b10\.88\.(\d+)\.(\d+)\b")
 
@@ -111,6 +111,27 @@ def further_nodes(evidence: Evidence) -> Evidence:
     return more(evidence, [watch_line(first(evidence), "Node", node) for node in made])
 
 
+def restarted_node(evidence: Evidence) -> Evidence:
+    """One more node of the same kind is started again meanwhile: not ready, without its devices, then with them."""
+    nodes = evidence.of_kind("Node")
+    if not nodes:
+        return evidence
+    ready = copied(nodes[0].object)
+    ready["metadata"].update(name="gpu-9", uid="node-gpu-9", resourceVersion="7")
+    ready["metadata"]["labels"]["kubernetes.io/hostname"] = "gpu-9"
+    down = copied(ready)
+    down["status"]["allocatable"] = {**ready["status"]["allocatable"]}
+    down["status"]["allocatable"].update(
+        {name: "0" for name in ready["status"]["allocatable"] if "/" in name}
+    )
+    for condition in down["status"]["conditions"]:
+        if condition["type"] == "Ready":
+            condition.update(status="False", reason="KubeletNotReady", message="container runtime is down")
+    begin, span = first(evidence), evidence.end - first(evidence)
+    told = [(0.0, ready, "ADDED"), (0.2, down, "MODIFIED"), (0.5, ready, "MODIFIED")]
+    return more(evidence, [watch_line(begin + part * span, "Node", node, how) for part, node, how in told])
+
+
 def watched_nodes(node: dict[str, Any]) -> None:
     """Agents on nodes report further conditions, labels and a taint that only asks."""
     node["metadata"].setdefault("labels", {})["feature.node.kubernetes.io/pci-10de.present"] = "true"
@@ -175,6 +196,7 @@ VARIATIONS: dict[str, Variation] = {
     "other-maker": other_maker,
     "own-resource-name": own_name,
     "further-nodes": further_nodes,
+    "restarted-node": restarted_node,
     "watched-nodes": objects(watched_nodes, "Node"),
     "newer": objects(newer, "Node"),
     "other-notation": objects(other_notation),
