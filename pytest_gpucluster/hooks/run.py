@@ -15,6 +15,7 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import (
+    again,
     backend,
     disk_full,
     run_folder,
@@ -146,10 +147,28 @@ class Run:
             evidence_path=path if path and path.exists() else None,
             nodeid=nodeid,
             run_folder=self.folder,
-            cluster=self.loaded.profile.name if "cluster" in self.settings.sources else None,
-            defects=self.settings.defects,
+            options=again.options(self.settings, self.loaded.profile.name),
+            gone=self._gone(),
+            kubectl=self._kubectl(),
             waived=waived,
         )
+
+    def _kubectl(self) -> list[str]:
+        """Return the options with which kubectl reaches a cluster that outlives the run."""
+        told = self.loaded.profile.connection
+        if told is None or not provider.of(self.loaded).real:
+            return []
+        usual = told.kubeconfig == str(Path("~/.kube/config").expanduser())
+        return [*([] if usual else [f"--kubeconfig={told.kubeconfig}"]), f"--context={told.context}"]
+
+    def _gone(self) -> tuple[str, ...]:
+        """Return what nobody finds after the run: what bears its id, and its namespace; all of a cluster of its own."""
+        if not provider.of(self.loaded).real:
+            return (text.EVERYTHING,)
+        if self.settings.keep:
+            return ()
+        lent = self.loaded.profile.namespace
+        return (run_folder.id_of(self.folder), *([f"-n {lent} "] if lent else []))
 
     def waived(self, requirement: Requirement, finding: Finding) -> str:
         """Return the waiver that covers a row that is red, in one line; "" where none does."""

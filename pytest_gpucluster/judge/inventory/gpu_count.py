@@ -212,7 +212,8 @@ def _short(
         ),
         repeat=(
             f"kubectl describe node {worst.name}",
-            f"kubectl get nodes -o custom-columns=NAME:.metadata.name,GPUS:.status.allocatable.{_escaped(declared)}",
+            "kubectl get nodes -o "
+            f"'custom-columns=NAME:.metadata.name,GPUS:.status.allocatable.{_escaped(declared)}'",
         ),
         facts={"short": {m.name: list(m.offers(declared)) for m in short[:100]}},
     )
@@ -353,6 +354,7 @@ def _keys(found: Sequence[Machine]) -> tuple[str, ...]:
 
 
 def _escaped(resource: str) -> str:
+    """Return a resource as kubectl's columns name it; a shell must not take the backslashes."""
     return resource.replace(".", "\\.")
 
 
