@@ -23,7 +23,9 @@ EXITS: Mapping[int, str] = {
     int(pytest.ExitCode.TESTS_FAILED): "the answer is no or undecided, or a test failed",
     INTERRUPTED: "the run was interrupted",
     int(pytest.ExitCode.INTERNAL_ERROR): "pytest or a plugin failed",
-    int(pytest.ExitCode.USAGE_ERROR): "a mistake in the command line, a setting or the profile",
+    int(
+        pytest.ExitCode.USAGE_ERROR
+    ): "a mistake in the command line, a setting or the profile, or a cluster on which no row can be decided",
     int(pytest.ExitCode.NO_TESTS_COLLECTED): "no test was selected",
 }
 """Exit status of pytest -> what it says in a run of the suite; `_agreed` makes them so."""

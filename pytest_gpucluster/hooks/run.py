@@ -50,7 +50,7 @@ class Run:
         folder: the run's folder, shared by all processes of the run; made when the first test needs it.
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
-        note: what could not be checked before the first row, in one line; "" for nothing.
+        notes: what some rows will lack, or could not be checked before the first one, a line each.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Run:
         self.folder = folder
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
-        self.note = ""
+        self.notes: list[str] = []
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None
