@@ -1,7 +1,7 @@
 """What would keep all rows from being decided: asked once, before the first row."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,6 +35,13 @@ def check(run: "Run", chosen: Sequence["Requirement"]) -> list[str]:
     return [text for text in (found.problem, found.note, missing) if text]
 
 
+def _role(needs: Any) -> str:
+    """Return which image the pods of a scenario name, "" for none; pods that never run name one, too."""
+    if needs is None:
+        return ""
+    return "torch" if needs.torch else "python" if needs.pods_run or needs.gang else ""
+
+
 def _images(run: "Run", chosen: Sequence["Requirement"]) -> tuple[str, list[str]]:
     """Return what is to be said of images that the profile does not name, and the rows that will lack one."""
     from pytest_gpucluster.scenario import offered, programs
@@ -42,12 +49,11 @@ def _images(run: "Run", chosen: Sequence["Requirement"]) -> tuple[str, list[str]
     profile = run.loaded.profile
     if profile.provider != offered.EXISTING or profile.nodes != "real":
         return "", []
-    lacking = {
-        role: [row.id for row in chosen if getattr(getattr(row.scenario, "needs", None), need, False)]
-        for role, need in (("python", "pods_run"), ("torch", "torch"))
-        if role not in profile.images
-    }
-    lacking = {role: rows for role, rows in lacking.items() if rows}
+    lacking: dict[str, list[str]] = {}
+    for row in chosen:
+        role = _role(getattr(row.scenario, "needs", None))
+        if role and role not in profile.images:
+            lacking.setdefault(role, []).append(row.id)
     if not lacking:
         return "", []
     rows = list(dict.fromkeys(row for each in lacking.values() for row in each))
