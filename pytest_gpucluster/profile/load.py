@@ -91,7 +91,7 @@ def load(
     Raises:
         ProfileError: unknown name, unreadable file, unknown key, value of the wrong type, missing key.
     """
-    file, document = (None, None) if name in BUILT_IN else _find(name, search)
+    file, document = find(name, search)
     overrides = [
         *from_environment(env or {}),
         *from_texts(ini, "ini gpucluster_set"),
@@ -197,7 +197,18 @@ def _anchor_leaf(layers: Layers, file: Path | None, *path: str) -> None:
         at[path[-1]] = str(base.joinpath(Path(value).expanduser()).absolute())
 
 
-def _find(name: str, search: Sequence[Path]) -> tuple[Path, Document]:
+def find(name: str, search: Sequence[Path]) -> tuple[Path | None, Document | None]:
+    """Return the file of a profile and what stands in it, None and None for a built-in name.
+
+    Args:
+        name: a built-in name or that of a file `NAME.yaml` in one of the folders.
+        search: folders, the first that has the file wins.
+
+    Raises:
+        ProfileError: unknown name, or a file that cannot be read.
+    """
+    if name in BUILT_IN:
+        return None, None
     for folder in search:
         for suffix in SUFFIXES:
             path = folder / f"{name}{suffix}"

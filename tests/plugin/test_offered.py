@@ -72,6 +72,7 @@ def there(project: Project, monkeypatch: pytest.MonkeyPatch) -> Any:
             return list(nodes)
 
         monkeypatch.setattr(objects.Objects, "list", listed)
+        monkeypatch.setenv("FAKE_ASKED", "1")
         (folder / "there.yaml").write_text(
             PROFILE.format(resource=resource, gpus=gpus) + more, encoding="utf-8"
         )
