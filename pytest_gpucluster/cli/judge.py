@@ -95,9 +95,23 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
             modules=options.module,
             given=options.given,
             foreign=not ours,
+            gone=_gone(ours),
         )
         common.say(redact.clean(shown))
     return STATUS[finding.verdict]
+
+
+def _gone(ours: Mapping[str, Any]) -> list[str]:
+    """Return what nobody finds after the run of which the evidence is: all of a cluster that it made, else its own."""
+    from pytest_gpucluster.profile import BUILT_IN
+    from pytest_gpucluster.report import text
+
+    if not ours:
+        return []
+    if str(ours.get("cluster")) in BUILT_IN:
+        return [text.EVERYTHING]
+    own = str(ours.get("run")).rpartition("-")[2]
+    return [word for word in (own, f"-n {ours.get('namespace')} ") if word]
 
 
 def _requirement(row_id: str, modules: Sequence[str]) -> Requirement:

@@ -158,7 +158,7 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     playing = {case.scenario for case in cases.values() if case.plays}
     made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
     reruns.check(config, made.settings, session.items)
-    made.note = offered.check(made)
+    made.notes = offered.check(made, chosen)
     config.stash[state.RUN] = made
     state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
     if made.settings.max_gpu_seconds is not None:
@@ -189,7 +189,7 @@ def pytest_report_collectionfinish(
         *_hidden(items),
         *settings.header_lines(run.loaded.overridden()),
         *waivers.lines(run.loaded),
-        *([f"gpucluster: {run.note}"] if run.note else []),
+        *(f"gpucluster: {note}" for note in run.notes if not told.plan),
     ]
     if told.reuse is not None:
         lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")

@@ -78,7 +78,27 @@ def pytest_configure(config: pytest.Config) -> None:
     if not state.is_worker(config) and (source := settings.who_names_cluster(config)):
         from pytest_gpucluster.hooks import shipped
 
+        if source.startswith("option"):
+            _check_cluster(config)
         shipped.configure(config, source)
+
+
+def _check_cluster(config: pytest.Config) -> None:
+    """Refuse a cluster that nobody knows before hundreds of tests are collected for it.
+
+    What an ini file or a variable names is looked at only where a requirement is collected: a run of others' tests
+    must not care.
+
+    Raises:
+        pytest.UsageError: there is no profile of that name, or its file cannot be read.
+    """
+    from pytest_gpucluster import profile
+
+    told = settings.resolve(config)
+    try:
+        profile.find(told.cluster, told.search())
+    except profile.ProfileError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _check_ini(config: pytest.Config) -> None:

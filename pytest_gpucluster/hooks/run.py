@@ -15,6 +15,7 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import (
+    again,
     backend,
     disk_full,
     run_folder,
@@ -49,7 +50,7 @@ class Run:
         folder: the run's folder, shared by all processes of the run; made when the first test needs it.
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
-        note: what could not be checked before the first row, in one line; "" for nothing.
+        notes: what some rows will lack, or could not be checked before the first one, a line each.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Run:
         self.folder = folder
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
-        self.note = ""
+        self.notes: list[str] = []
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None
@@ -146,10 +147,28 @@ class Run:
             evidence_path=path if path and path.exists() else None,
             nodeid=nodeid,
             run_folder=self.folder,
-            cluster=self.loaded.profile.name if "cluster" in self.settings.sources else None,
-            defects=self.settings.defects,
+            options=again.options(self.settings, self.loaded.profile.name),
+            gone=self._gone(),
+            kubectl=self._kubectl(),
             waived=waived,
         )
+
+    def _kubectl(self) -> list[str]:
+        """Return the options with which kubectl reaches a cluster that outlives the run."""
+        told = self.loaded.profile.connection
+        if told is None or not provider.of(self.loaded).real:
+            return []
+        usual = told.kubeconfig == str(Path("~/.kube/config").expanduser())
+        return [*([] if usual else [f"--kubeconfig={told.kubeconfig}"]), f"--context={told.context}"]
+
+    def _gone(self) -> tuple[str, ...]:
+        """Return what nobody finds after the run: what bears its id, and its namespace; all of a cluster of its own."""
+        if not provider.of(self.loaded).real:
+            return (text.EVERYTHING,)
+        if self.settings.keep:
+            return ()
+        lent = self.loaded.profile.namespace
+        return (run_folder.id_of(self.folder), *([f"-n {lent} "] if lent else []))
 
     def waived(self, requirement: Requirement, finding: Finding) -> str:
         """Return the waiver that covers a row that is red, in one line; "" where none does."""

@@ -12,7 +12,16 @@ class GpuClusterError(Exception):
 
 
 class EnvironmentProblem(GpuClusterError):  # noqa: N818 (a verdict, not a fault of ours)
-    """Something outside the requirement under test is missing or refused: the verdict is `environment`."""
+    """Something outside the requirement under test is missing or refused: the verdict is `environment`.
+
+    Attributes:
+        fix: what mends it, "" where that is not known.
+    """
+
+    def __init__(self, text: str, *, fix: str = "") -> None:
+        """Say what is missing, and what mends it."""
+        super().__init__(text)
+        self.fix = fix
 
 
 class Unreachable(EnvironmentProblem):

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.hooks import backend, run  # noqa: F401 - imported here, so that inner runs share them
+from pytest_gpucluster.hooks import (
+    backend,
+    offered,
+    run,  # noqa: F401 - imported here, so that inner runs share them
+)
 from pytest_gpucluster.requirement import REGISTRY
 from pytest_gpucluster.scenario import permissions  # noqa: F401 - the same: half of it imported anew cannot be sorted
 from tests.inner import QUIET
@@ -91,6 +95,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     # Inner runs share this process: what they replace and declare must end with the test.
     monkeypatch.setattr(backend, "open_backend", backend.open_backend)
     monkeypatch.setattr(REGISTRY, "_by_id", {})
+    monkeypatch.setattr(offered, "check", offered.check)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     (pytester.path / "pytest.toml").write_text(
         '[pytest]\nstrict = true\nfilterwarnings = ["error"]\ngpucluster_suites = false\n', encoding="utf-8"

@@ -215,6 +215,51 @@ def test_a_misspelt_required_key_is_not_called_missing(write, key, word):
     assert "is missing" not in text
 
 
+def test_all_mistakes_are_told_in_one_go(write):
+    """A line for each, none of them twice: what is missing, misspelt, misplaced, unknown, of a wrong kind, empty."""
+    text = """
+connection: {kubeconfig: /k}
+context: a
+schedular: volcano
+queue:
+gpus_per_node: eight
+budgets: {bnd: 3, run: 0}
+nodes: reel
+numa:
+"""
+    folder = write(text=text)
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [folder])
+    file = f"{folder}/prod-a.yaml"
+    told = [line.removeprefix(file) for line in str(caught.value).splitlines()]
+    begins = (
+        ":4: schedular: unknown key: 'scheduler' is required, and misspelt here; did you mean 'scheduler'?",
+        ":5: queue: is empty (wanted: queue into which training is",
+        ": gpu_resource: is missing (required: connection, scheduler,",
+        ":3: context: stands at the wrong place: move it into `connection`",
+        ":9: numa: is empty: write `numa: {}`",
+        ":6: gpus_per_node = 'eight': must be a whole number",
+        ":7: budgets.bnd: unknown key; did you mean 'bind'?",
+        ":7: budgets.run = 0: must be greater than 0",
+        ":8: nodes = 'reel': is not known; did you mean 'real'?",
+    )
+    assert len(told) == len(begins), told
+    for begin in begins:
+        assert any(line.startswith(begin) for line in told), (begin, told)
+    assert len(caught.value.others) == len(begins) - 1
+
+
+def test_a_required_key_at_another_place_is_told_where(write):
+    """Of the two that could be meant by `is missing` the one that helps."""
+    text = COMPLETE.replace("queue: training\n", "").replace(
+        "  context: prod-a\n", "  context: prod-a\n  queue: a\n"
+    )
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write(text=text)])
+    assert "connection.queue: stands at the wrong place: move it to the top" in str(caught.value)
+    assert "is missing" not in str(caught.value)
+
+
 @pytest.mark.parametrize("word", ["volcanoo", "Volcano", "vulcano", "kueu", "nativ", "slurm", "default"])
 def test_an_unknown_scheduler_is_an_error(write, word):
     """A scheduler that no row knows would leave all of them without an object, and no row red."""

@@ -60,9 +60,7 @@ def healed(evidence: Evidence, given: subjects.Given) -> Finding:
 def _judged(evidence: Evidence, given: subjects.Given) -> list[Shortage] | str:
     """Return the shortages of the gangs under judgement, or why there are none."""
     named = subjects.cast(evidence, given, "subject")
-    gangs = [
-        gang for gang in (named if named is not None else subjects.everyone(evidence)) if gang.minimum > 1
-    ]
+    gangs = [gang for gang in (named if named is not None else subjects.placed(evidence)) if gang.minimum > 1]
     if not gangs:
         return subjects.nothing(evidence)
     found = [shortage for gang in gangs for shortage in shortages(evidence, gang)]

@@ -36,7 +36,7 @@ CONTRAST = "under a scheduler without the gang rule the gang is half placed, and
 def runs_whole(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-001: a gang that fits runs whole."""
     named = subjects.cast(evidence, given, "subject")
-    gangs = named if named is not None else [g for g in subjects.everyone(evidence) if g.minimum > 1]
+    gangs = named if named is not None else [g for g in subjects.placed(evidence) if g.minimum > 1]
     if not gangs:
         return wording.finding(Verdict.INCONCLUSIVE, WHOLE, subjects.nothing(evidence))
     bad = half_placed(evidence, given, gangs, WHOLE)
