@@ -332,3 +332,20 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
         assert sum(connection.counter.summary()["requests"].values()) == 0  # type: ignore[attr-defined]
     finally:
         connection.close()
+
+
+@pytest.mark.usefixtures("sample_suites")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("requirements", "--json", "GANG-001", "GANG-002"),
+        ("--json", "requirements", "GANG-001", "GANG-002"),
+        ("requirements", "GANG-001", "--json", "GANG-002"),
+        ("requirements", "GANG-001", "GANG-002", "--json"),
+    ],
+)
+def test_ids_and_options_of_describe_stand_in_any_order(call: Call, words: tuple[str, ...]) -> None:
+    """An option in the middle ends no list."""
+    status, out, err = call("describe", *words)
+    assert (status, err) == (0, "")
+    assert [row["id"] for row in json.loads(out)] == ["GANG-001", "GANG-002"]

@@ -490,7 +490,7 @@ def test_mistakes_in_overrides_name_their_source(write):
     with pytest.raises(profile.ProfileError) as caught:
         profile.load("prod-a", [folder], env={"GPUCLUSTER_QUEU": "x"})
     assert str(caught.value).startswith(
-        "environment GPUCLUSTER_QUEU: queu: unknown key; did you mean 'queue'?"
+        "environment GPUCLUSTER_QUEU: unknown variable; did you mean 'GPUCLUSTER_QUEUE'?"
     )
     with pytest.raises(profile.ProfileError) as caught:
         profile.load("prod-a", [folder], cli=["gpus_per_node=many"])
@@ -546,3 +546,21 @@ def test_the_schema_refuses_what_the_loader_refuses(data):
     """Missing keys, wrong types and unknown keys are wrong for the schema too."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, schema.file_schema())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CLUSTR", "CLUSTER"), ("REPORTDIR", "REPORT_DIR"), ("MAX_GPU_SECOND", "MAX_GPU_SECONDS"),
+        ("BUDGET__BIND", "BUDGETS__BIND"), ("Queu", "QUEUE"), ("XYZ", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_misspelt_variable_is_told_with_the_nearest(write, name, meant):
+    """Of options and of keys; what is like none is told without a guess."""
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write()], env={f"GPUCLUSTER_{name}": "3"})
+    told = str(caught.value)
+    assert told.startswith(f"environment GPUCLUSTER_{name}: unknown variable")
+    assert (f"did you mean 'GPUCLUSTER_{meant}'?" in told) if meant else ("did you mean" not in told)
+    assert "pytest --help" in told
+    assert "gpucluster describe keys" in told
