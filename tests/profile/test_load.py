@@ -581,7 +581,9 @@ def test_a_file_may_be_of_the_embedded_cluster(write):
     assert "try" in profile.known_names([folder])
 
 
-@pytest.mark.parametrize("key", ["connection: {kubeconfig: a, context: b}", "kind: {name: a}", "host: {nodes: 2}"])
+@pytest.mark.parametrize(
+    "key", ["connection: {kubeconfig: a, context: b}", "kind: {name: a}", "host: {nodes: 2}"]
+)
 def test_a_file_of_the_embedded_cluster_refuses_what_another_provider_reads(write, key):
     """It would do nothing."""
     with pytest.raises(profile.ProfileError, match=r"is read for .* only, but this is embedded"):
