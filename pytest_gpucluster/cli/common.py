@@ -96,8 +96,8 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; an option that is not known is named with its nearest match."""
-        found, unknown = self.parse_known_args(args, namespace)
+        """Parse options and other words in any order; an unknown option is named with its nearest match."""
+        found, unknown = self.parse_known_intermixed_args(args, namespace)
         for word in unknown:
             flags = [
                 flag for action in self._actions for flag in action.option_strings if flag.startswith("--")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pytest_gpucluster.evidence import Evidence
+    from pytest_gpucluster.hooks.progress import Board
     from pytest_gpucluster.hooks.settings import Settings
     from pytest_gpucluster.profile import LoadedProfile
     from pytest_gpucluster.requirement.declare import ScenarioLike
@@ -25,6 +26,7 @@ class RunLike(Protocol):
         settings: what was told.
         worker: name of this process.
         owner_pid: the process with whose end the cluster ends.
+        board: what this process is doing, for whoever watches the run.
     """
 
     folder: Path
@@ -32,6 +34,7 @@ class RunLike(Protocol):
     settings: "Settings"
     worker: str
     owner_pid: int
+    board: "Board"
 
 
 def evidence_path(run_folder: Path, scenario: str) -> Path:
@@ -131,7 +134,9 @@ class Live:
         try:
             store = RunStore(run.folder)
             profile = declared(run.loaded.profile, run.settings.defects)
-            self.session = Session(held.cluster, profile, store, worker=run.worker, keep=run.settings.keep)
+            self.session = Session(
+                held.cluster, profile, store, worker=run.worker, keep=run.settings.keep, tell=run.board.tell
+            )
             self.session.__enter__()
         except BaseException:
             self._stack.close()

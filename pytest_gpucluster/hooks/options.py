@@ -1,6 +1,7 @@
 """Hooks around options: declare them, register markers, print the header."""
 
 import copy
+import os
 from collections.abc import Generator
 
 import pytest
@@ -117,10 +118,21 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
     """
+    told = _almost_ours()
     if not settings.is_set(config):
-        return []
+        return told
     try:
-        return list(settings.header_lines(settings.resolve(config).changed()))
+        return [*settings.header_lines(settings.resolve(config).changed()), *told]
     except pytest.UsageError:
         # Told when a requirement is collected; a foreign run must not care.
+        return told
+
+
+def _almost_ours() -> list[str]:
+    """Return a line for each variable that is almost one of ours."""
+    unknown = [name for name in os.environ if name.startswith("GPUCLUSTER_")]
+    if not unknown:
         return []
+    from pytest_gpucluster.hooks import misspelt
+
+    return list(misspelt.variables(unknown))

@@ -36,8 +36,9 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
         (case["needs"]["gpus"] * case["needs"]["seconds"], case["needs"]["seconds"]) for case in own.values()
     ]
     beside = f" and {plurals.count(len(own), 'test')} of the site's own" if own else ""
+    named = profile.name if profile.name == profile.provider else f"{profile.name} ({profile.provider})"
     yield (
-        f"cluster {profile.name} ({profile.provider}): {plurals.count(len(requirements), 'requirement')} from "
+        f"cluster {named}: {plurals.count(len(requirements), 'requirement')} from "
         f"{plurals.count(len(by_scenario), 'scenario')}{beside}, about {sum(c[1] for c in costs):.0f} s, "
         f"{sum(c[0] for c in costs):.0f} GPU-seconds"
     )

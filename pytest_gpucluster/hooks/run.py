@@ -18,6 +18,7 @@ from pytest_gpucluster.hooks import (
     again,
     backend,
     disk_full,
+    progress,
     run_folder,
     settings,
     signals,
@@ -51,6 +52,7 @@ class Run:
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
         notes: what some rows will lack, or could not be checked before the first one, a line each.
+        board: what this process is doing, for whoever watches the run.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Run:
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
         self.notes: list[str] = []
+        self.board = progress.Board({})
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None
@@ -202,6 +205,8 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.worker != MAIN:
             self._announced = signals.announce(self.folder, self.worker)
+            self.board.share(self.folder, self.worker)
+        self.board.tell("", "the cluster is being started or reached")
         with filelock.FileLock(self.folder / BEGIN_LOCK, timeout=BEGIN_LIMIT):
             if self.begun:
                 return
@@ -221,11 +226,13 @@ class Run:
             self._announced.unlink(missing_ok=True)
         source, self._backend = self._backend, None
         if source is None:
+            self.board.clear()
             return []
         try:
             left = source.close()
         except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
+        self.board.clear()
         if self.settings.keep and provider.of(self.loaded).real:
             # On purpose, and all the same something that is not as the run found it.
             left = [*left, f"everything that {self.worker} made: kept on purpose (--gpucluster-keep)"]
@@ -248,6 +255,8 @@ class Run:
     def _evidence(self, source: backend.Backend, scenario: Any) -> "Evidence":
         before = source.requests()
         fresh = not source.path(scenario).exists()
+        if fresh:
+            self.board.tell(scenario.name, "begins")
         started = time.monotonic()
         evidence = source.evidence(scenario)
         # A worker that waited for another one to run it has not run it: what it took is in the other's journal line.

@@ -191,7 +191,8 @@ def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Sett
         plan=values["plan"],
         defects=tuple(values["defect"]),
         keep=values["keep"],
-        reuse=_absolute(values["reuse"]) if values["reuse"] else None,
+        # Followed now: a run that begins lets the link `latest` point to itself.
+        reuse=_absolute(values["reuse"]).resolve() if values["reuse"] else None,
         report_dir=_absolute(values["report_dir"]),
         max_gpu_seconds=_number(values["max_gpu_seconds"], sources.get("max_gpu_seconds", "")),
         gate=values["gate"],

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_gpucluster.plain import names
 
-PAGE = "docs/reference/profile.md"
+PAGE = "gpucluster describe keys"
 """What lists the keys of a profile, and their values."""
 
 

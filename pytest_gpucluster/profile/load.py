@@ -101,7 +101,7 @@ def load(
     layers = _layers(name, file, document, overrides)
     where = str(file or f"profile {name}")
     wrong = [*_sections_of_nothing(layers, document)]
-    if file is not None and layers.data.get("provider") not in defaults.MADE:
+    if file is not None and layers.data.get("provider") not in BUILT_IN:
         wrong = [*_not_there(layers, file), *wrong]
     try:
         profile = Profile.model_validate(layers.data)
@@ -135,20 +135,18 @@ def _layers(
     gpu_resource = own.get("gpu_resource", "")
     for path, value, _ in overrides:
         gpu_resource = value if path == ("gpu_resource",) else gpu_resource
-    made = own.get("provider") if own.get("provider") in defaults.MADE else None
+    made = own.get("provider") if own.get("provider") in BUILT_IN else None
     if document is not None and made is None:
         layers.lay(defaults.vendor_facts(str(gpu_resource)), "vendor facts")
         layers.lay({"provider": "existing"}, "default")
     if made is not None:
-        layers.lay(defaults.MADE[made], f"profile {made}")
+        layers.lay(defaults.BUILT_IN[made], f"profile {made}")
         for addon in _addons(own, overrides):
             layers.lay(defaults.OF_ADDONS[addon], f"add-on {addon}")
     if document is not None:
         lines = document.lines
         layers.places = {path: f"{file}:{line}" for path, line in lines.items()}
         layers.lay(own, lambda path: layers.places.get(path, str(file)))
-    elif name not in defaults.MADE:
-        layers.lay(own, f"profile {name}")
     for path, value, source in overrides:
         layers.put(path, value, source)
     _leave_out_scheduler(layers)
@@ -229,12 +227,7 @@ def _read(path: Path) -> Document:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(str(path), "", f"cannot be read: {error}") from None
-    document = read_mapping(text, str(path))
-    if document.data.get("provider") == "embedded":
-        raise ProfileError(
-            f"{path}:{document.lines['provider']}", "provider", "embedded is built in: use --cluster=embedded"
-        )
-    return document
+    return read_mapping(text, str(path))
 
 
 def _not_there(layers: Layers, file: Path) -> list[ProfileError]:
@@ -314,12 +307,12 @@ def _check_overlay(profile: Profile, layers: Layers, where: str) -> None:
 
 
 def _looks_like_profile(path: Path) -> bool:
-    """Report whether a YAML file beside others is meant as a profile: it names a scheduler or a connection."""
+    """Report whether a YAML file beside others is meant as a profile: it names GPUs, a connection or a provider."""
     try:
         data = read_mapping(path.read_text(encoding="utf-8"), str(path)).data
     except (OSError, UnicodeDecodeError, ProfileError):
         return False
-    return "gpu_resource" in data or "connection" in data
+    return not {"gpu_resource", "connection", "provider"}.isdisjoint(data)
 
 
 def _dig(data: Any, path: str) -> Any:

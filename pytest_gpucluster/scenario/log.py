@@ -18,7 +18,7 @@ from pytest_gpucluster.scenario import live
 Obj = dict[str, Any]
 
 NOISE = "feature.node.kubernetes.io/cpu-cpuid."
-"""Labels of feature discovery, dozens a node, one for each CPU feature: the label of the model says as much."""
+"""Labels of feature discovery, dozens per node, one for each CPU feature: the label of the model says as much."""
 
 OUTAGE = 20.0
 """Seconds without any watch in sync after which a wait gives up: the API server is gone, not the gang."""

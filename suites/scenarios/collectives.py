@@ -86,7 +86,7 @@ def layout(stage: Stage, fabric: Any) -> Layout:
     if numa is not None and numa.policy == "single-numa-node":
         gpus = min(gpus, whole // numa.nodes)
     if gpus < 1:
-        raise NotApplicable(f"{whole} GPUs a node are none for each of its pods")
+        raise NotApplicable(f"{whole} GPUs per node are none for each of its pods")
     usable = [str(node["metadata"]["name"]) for node in gpu_nodes(stage, gpus * fabric.pods_per_node)]
     nodes = fabric.nodes or max(1, len(usable) if fabric.device == "gpu" else min(len(usable), CPU_NODES))
     ranks = gpus if fabric.device == "gpu" else CPU_RANKS

@@ -234,6 +234,24 @@ def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, r
     assert out.splitlines()[-1] == "answer: none: the record does not hold: 1 difference"
 
 
+def test_verify_of_a_killed_run_says_first_what_it_means(call: Call, run: Path) -> None:
+    """Files with the same trouble share a line, and none is left out of the count."""
+    for name in ("SHA256SUMS", "report.json", "report.html", "junit.xml"):
+        (run / name).unlink()
+    lines = (run / "run.jsonl").read_text().splitlines(keepends=True)
+    (run / "run.jsonl").write_text("".join(line for line in lines if '"run-end"' not in line))
+    for number in range(30):
+        (run / "evidence" / f"more-{number}.jsonl").write_text("")
+    status, out, _ = call("verify", run)
+    told = out.splitlines()
+    assert status == 3
+    assert told[0].startswith("note: the run was killed before its end: ")
+    assert f"`gpucluster report {run}`" in told[0]
+    assert len(told) < 10
+    assert sum(" more: the file is not in the record of the run" in line for line in told) == 1
+    assert int(told[-1].split()[-2]) > 30
+
+
 ANSWERS = {"yes": (Verdict.PASS, 0), "no": (Verdict.FAIL, 1), "undecided": (Verdict.INCONCLUSIVE, 1)}
 
 
@@ -332,3 +350,20 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
         assert sum(connection.counter.summary()["requests"].values()) == 0  # type: ignore[attr-defined]
     finally:
         connection.close()
+
+
+@pytest.mark.usefixtures("sample_suites")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("requirements", "--json", "GANG-001", "GANG-002"),
+        ("--json", "requirements", "GANG-001", "GANG-002"),
+        ("requirements", "GANG-001", "--json", "GANG-002"),
+        ("requirements", "GANG-001", "GANG-002", "--json"),
+    ],
+)
+def test_ids_and_options_of_describe_stand_in_any_order(call: Call, words: tuple[str, ...]) -> None:
+    """An option in the middle ends no list."""
+    status, out, err = call("describe", *words)
+    assert (status, err) == (0, "")
+    assert [row["id"] for row in json.loads(out)] == ["GANG-001", "GANG-002"]

@@ -70,7 +70,7 @@ def test_verify_reaches_the_same_verdicts(whole):
     folder = harness.run_folder(whole)
     agreed = harness.gpucluster("verify", str(folder))
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr
-    assert agreed.stdout.splitlines()[-1].startswith("answer: Yes for inventory, scheduling, job plugins, ")
+    assert agreed.stdout.splitlines()[-1].startswith("answer: Yes for inventory, gang, refusal, plugins, ")
 
 
 @pytest.mark.long("whole")

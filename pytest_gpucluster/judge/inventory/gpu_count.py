@@ -102,7 +102,7 @@ def gpus_as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         f"{_remarks(evidence, reported, declared, wanted)}"
         f"{_left(found, reported, declared)}",
         evidence=_keys(reported),
-        numbers=(Number("GPUs a node", wanted, declared, wanted, origin),),
+        numbers=(Number("GPUs per node", wanted, declared, wanted, origin),),
         facts={"gpu_nodes": len(reported), "nodes": len(found)},
     )
 
