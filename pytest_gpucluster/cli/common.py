@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, visible
 
 if TYPE_CHECKING:
     from pytest_gpucluster.profile import LoadedProfile
@@ -231,13 +231,23 @@ def counted(count: int, noun: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Write a line to standard output."""
-    sys.stdout.write(f"{text}\n")
+    """Write a line to standard output; characters that would steer a terminal are written as escapes."""
+    _write(visible.text(text))
 
 
-def say_json(value: Any) -> None:
+def say_json(value: Any, indent: int | None = 1) -> None:
     """Write plain data as JSON."""
-    say(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+    ascii_ = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    _write(visible.json_text(json.dumps(value, indent=indent, ensure_ascii=ascii_, default=str)))
+
+
+def _write(text: str) -> None:
+    """Write a line; what the encoding of the terminal does not have is written as escapes."""
+    try:
+        sys.stdout.write(f"{text}\n")
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(f"{text.encode(encoding, 'backslashreplace').decode(encoding)}\n")
 
 
 def say_table(rows: Iterable[Sequence[str]]) -> None:

@@ -228,8 +228,8 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
         yield ""
         yield "what to do"
         for number, one in enumerate(decision.advice, 1):
-            yield f"  {number}. {one.cause}"
-            yield f"     fix: {one.fix}"
+            yield f"  {number}. {redact.clean(one.cause)}"
+            yield f"     fix: {redact.clean(one.fix)}"
 
 
 def _headline(found: "nccl.Facts", decision: Any) -> str:

@@ -12,7 +12,7 @@ from pytest_gpucluster.evidence.log.model import SCHEMA, Span
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.kube import errors
-from pytest_gpucluster.plain import names, redact, texts
+from pytest_gpucluster.plain import names, private, redact, texts
 from pytest_gpucluster.scenario import live
 
 Obj = dict[str, Any]
@@ -88,7 +88,7 @@ class SessionLog:
         self._listing: set[str] = set()
         self._origin = clock.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] | None = path.open("a", encoding="utf-8")
+        self._file: IO[str] | None = private.opened(path, "a")
         self._write(
             json.dumps({"type": "HEADER", "schema": SCHEMA, "clock": "receipt"}, separators=(",", ":"))
         )
@@ -133,11 +133,9 @@ class SessionLog:
         if kind == "Secret" or "managedFields" in (obj.get("metadata") or {}):
             obj = lean(kind, obj)
         at = t - self._origin
-        data = {"type": change, "t": round(at, 6), "kind": kind, "object": obj}
+        # Cleaned where it is written down; what waits and cleanup look at stays whole.
+        data = {"type": change, "t": round(at, 6), "kind": kind, "object": _REDACTOR.clean(obj)}
         text = json.dumps(data, separators=(",", ":"))
-        if _REDACTOR.suspects(text):
-            # Cleaned where it is written down; what waits and cleanup look at stays whole.
-            text = json.dumps({**data, "object": _REDACTOR.clean(obj)}, separators=(",", ":"))
         metadata = obj.get("metadata") or {}
         entry = Entry(
             t=at,

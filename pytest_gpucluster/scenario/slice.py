@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.log.model import SCHEMA, WATCH_TYPES, Span
+from pytest_gpucluster.plain import private, redact
 from pytest_gpucluster.scenario import log as logs
 
 
@@ -27,17 +28,17 @@ class Slice:
 
     def text(self) -> Iterator[str]:
         """Yield the lines of the evidence file: header, spans, lines."""
-        yield json.dumps(
-            {"type": "HEADER", "schema": SCHEMA, **self.header}, separators=(",", ":"), default=str
-        )
+        # Of a profile, and of an error, anything may stand in a header.
+        header = {"type": "HEADER", "schema": SCHEMA, **redact.clean(self.header)}
+        yield json.dumps(header, separators=(",", ":"), default=str)
         yield from map(logs.span_line, self.spans)
         yield from self.lines
 
     def write(self, path: pathlib.Path) -> None:
         """Write the file whole: nobody ever reads a half of it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private.folder(path.parent)
         partial = path.with_suffix(f".{os.getpid()}.tmp")
-        with partial.open("w", encoding="utf-8") as file:
+        with private.opened(partial, "w") as file:
             file.writelines(f"{line}\n" for line in self.text())
             file.flush()
             os.fsync(file.fileno())
