@@ -18,14 +18,16 @@ start.sh static c10d etcd etcd-v2 nccl gloo mpi auto gpu cpu cuda none localhost
 worker master launcher
 """
 _COMMANDS = frozenset(_COMMAND_WORDS.split())
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,40}|[a-z_]{1,24}")
+"""Names to which a script or an `env` sets something."""
 _FLAG = re.compile(
-    r"--[A-Za-z][A-Za-z0-9_.-]*|-[A-Za-z]{1,2}|-(?:np|hostfile|host|map-by|bind-to|mca|ppn|genv|nnodes)"
+    r"--[a-z][A-Za-z0-9_.-]{0,48}|-[A-Za-z]{1,2}|-(?:np|hostfile|host|map-by|bind-to|mca|ppn|genv|nnodes)"
 )
 _FLAG_WORDS = """
 nnodes nproc-per-node node-rank rdzv-backend rdzv-endpoint rdzv-id rdzv-conf master-addr master-port max-restarts
 monitor-interval start-method role standalone local-addr num-machines num-processes machine-rank main-process-ip
-main-process-port hostfile num-gpus num-nodes world-size rank backend dist-backend address head num-cpus np host mca
-map-by bind-to
+main-process-port scheduler-conf hostfile num-gpus num-nodes world-size rank backend dist-backend address head
+num-cpus np host mca map-by bind-to
 """
 _KNOWN_FLAGS = frozenset(_FLAG_WORDS.split())
 """Options of launchers; a value of theirs is where and how often processes run."""
@@ -78,16 +80,20 @@ def _pieces(text: str) -> Iterator[str]:
 def _word(word: str, flag: str) -> str:
     """Return one word that follows an option, "" for none."""
     name, equals, value = word.partition("=")
-    if equals and value and (name.startswith("-") or name.isidentifier()):
+    if equals and value and (name.startswith("-") or _NAME.fullmatch(name) is not None):
         return f"{name}={_value(value, name)}" if _named(name) else withheld.of(word)
     if flag and not word.startswith("-"):
         return _value(word, flag)
-    begun = bool(equals) and not value and (name.isidentifier() or _FLAG.fullmatch(name) is not None)
+    begun = (
+        bool(equals)
+        and not value
+        and (_NAME.fullmatch(name) is not None or _FLAG.fullmatch(name) is not None)
+    )
     return word if begun or not word or _FLAG.fullmatch(word) or _is_plain(word) else withheld.of(word)
 
 
 def _named(name: str) -> bool:
-    return not name.startswith("-") or _FLAG.fullmatch(name) is not None
+    return _NAME.fullmatch(name) is not None or _FLAG.fullmatch(name) is not None
 
 
 def _value(value: str, name: str) -> str:

@@ -13,7 +13,7 @@ from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import names, private, redact, texts
-from pytest_gpucluster.scenario import live
+from pytest_gpucluster.scenario import live, strangers
 
 Obj = dict[str, Any]
 
@@ -71,8 +71,18 @@ class SessionLog:
             so they must be quick.
     """
 
-    def __init__(self, path: pathlib.Path, clock: clocks.Clock, *, scenario_label: str) -> None:
-        """Open the file for appending; time zero is now."""
+    def __init__(
+        self, path: pathlib.Path, clock: clocks.Clock, *, scenario_label: str, lent: str | None = None
+    ) -> None:
+        """Open the file for appending; time zero is now.
+
+        Args:
+            path: the file.
+            clock: the clock of the watches.
+            scenario_label: label by which objects say of which scenario they are.
+            lent: a namespace in which others have objects too; lines about those stay out of the file.
+        """
+        self._strangers = strangers.Strangers(lent) if lent else None
         self.path = path
         self.condition = threading.Condition()
         self.state = live.State()
@@ -107,6 +117,9 @@ class SessionLog:
         with self.condition:
             for span in self.spans():
                 self._write(span_line(span))
+            if self._strangers is not None and self._strangers.counts():
+                note = {"type": "NOTE", "t": round(self.now(), 6), **self._strangers.note()}
+                self._write(json.dumps(note, separators=(",", ":")))
             self._coverages.clear()
             if self._file is not None:
                 with self._noting_full():
@@ -155,7 +168,8 @@ class SessionLog:
                 self.state.apply(change, kind, obj)
                 for listener in self.listeners:
                     listener(change, kind, obj)
-            self._keep(entry, quiet=kind in self._listing)
+            labelled = names.LABEL_RUN in (metadata.get("labels") or {})
+            self._keep(entry, quiet=kind in self._listing, labelled=labelled)
 
     def in_sync(self, kind: str, t: float, how: str) -> None:
         """Note that a kind is in sync."""
@@ -257,9 +271,11 @@ class SessionLog:
                 if k not in self._up and k not in self.problems
             )
 
-    def _keep(self, entry: Entry, *, quiet: bool = False) -> None:
+    def _keep(self, entry: Entry, *, quiet: bool = False, labelled: bool = False) -> None:
         self._entries.append(entry)
-        self._write(entry.text, flush=not quiet)
+        known = [entry] if self._strangers is None else self._strangers.known(entry, labelled=labelled)
+        for one in known:
+            self._write(one.text, flush=not quiet)
         if not quiet:
             self.condition.notify_all()
 
