@@ -1,12 +1,13 @@
 """What the commands share: errors of one line, a parser that keeps to them, tables, loading a profile."""
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -111,6 +112,27 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the message as one line."""
         raise CliError(f"{self._command}: {message}; see {self.prog} --help")
+
+
+@contextlib.contextmanager
+def reading(files: Iterable[Path], what: str) -> Iterator[None]:
+    """Say in one line that files cannot be dealt with, whatever is in them: they come from anywhere.
+
+    Args:
+        files: the files.
+        what: what cannot be done with them, such as `judged`.
+
+    Raises:
+        CliError: with status 3, which no violation has.
+    """
+    try:
+        yield
+    except (CliError, BrokenPipeError):
+        raise
+    except Exception as error:
+        named = ", ".join(map(str, files))
+        text = f"{named}: cannot be {what}: a value in it has a form that was not expected"
+        raise CliError(f"{text} ({type(error).__name__}: {error})", status=3) from error
 
 
 def choose(word: str, allowed: Iterable[str], what: str) -> str:

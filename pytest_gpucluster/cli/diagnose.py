@@ -74,7 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.files:
         if options.follow or options.save:
             raise common.CliError("diagnose: --follow and --save need a cluster, --from reads files")
-        return _of_files(options, kind, name)
+        with common.reading(options.files, "diagnosed"):
+            return _of_files(options, kind, name)
     if not name:
         raise common.CliError("diagnose: name the job, KIND/NAME such as vcjob/smoke, or files with --from")
     return _of_cluster(options, _key(kind), name)

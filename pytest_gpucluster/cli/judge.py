@@ -58,7 +58,9 @@ def run(arguments: Sequence[str]) -> int:
     told = _given(options.given)
     for stream in options.streams:
         common.existing(stream, "file or folder")
-    return _judge(_requirement(options.requirement, options.module), told, options)
+    requirement = _requirement(options.requirement, options.module)
+    with common.reading(options.streams, "judged"):
+        return _judge(requirement, told, options)
 
 
 def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:

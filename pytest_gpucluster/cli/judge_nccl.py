@@ -93,7 +93,8 @@ def run(arguments: Sequence[str]) -> int:
         expected_hcas=_hcas(options.hcas),
         networks=dict(_network(text) for text in options.network),
     )
-    found = nccl.draw(_read(options.logs), given)
+    with common.reading(map(Path, options.logs), "judged"):
+        found = nccl.draw(_read(options.logs), given)
     decision = nccl.verdict.decide(found)
     if options.json:
         common.say_json(_as_data(found, decision))

@@ -55,7 +55,10 @@ class Redactor:
         """Return plain data without secrets; where there is none, the value itself and not a copy."""
         if isinstance(value, str):
             return self.text(value)
-        return self._inner("", value)
+        try:
+            return self._inner("", value)
+        except RecursionError:
+            return self._inner("", _cut(value, _DEEPEST))
 
     def text(self, text: str) -> str:
         """Return what somebody wrote or a program said without the secrets in it."""
@@ -207,6 +210,19 @@ class Redactor:
 
 
 _PLACES = _ENVIRONMENTS | _HELD | {"httpHeaders", "annotations", "command", "args"}
+
+
+_DEEPEST = 40
+"""Levels that are kept of data that is nested without end."""
+
+
+def _cut(value: Any, levels: int) -> Any:
+    """Return plain data of at most so many levels."""
+    if isinstance(value, Mapping):
+        return {k: _cut(v, levels - 1) for k, v in value.items()} if levels else REDACTED
+    if isinstance(value, list | tuple):
+        return [_cut(each, levels - 1) for each in value] if levels else REDACTED
+    return value
 
 
 def _data(text: str) -> Any:

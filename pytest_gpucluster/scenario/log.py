@@ -1,7 +1,6 @@
 """The session's log: all that was seen and done, stamped at receipt; the present state; the waking of waiters."""
 
 import contextlib
-import dataclasses
 import json
 import pathlib
 import threading
@@ -14,6 +13,7 @@ from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import names, private, redact, texts
 from pytest_gpucluster.scenario import live, strangers
+from pytest_gpucluster.scenario.entry import Entry
 
 Obj = dict[str, Any]
 
@@ -22,37 +22,6 @@ NOISE = "feature.node.kubernetes.io/cpu-cpuid."
 
 OUTAGE = 20.0
 """Seconds without any watch in sync after which a wait gives up: the API server is gone, not the gang."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the log: what a slice must know to choose it, and the line itself.
-
-    Attributes:
-        t: seconds since the session began.
-        type: line type.
-        kind: kind key of a watch line, else "".
-        uid: uid of the object.
-        namespace: its namespace.
-        name: its name.
-        refs: uids of owners.
-        about: uid of the involved object of an Event, else "".
-        node: the node of a bound Pod, else "".
-        scenario: scenario by label, or that wrote the note.
-        text: the line as JSON.
-    """
-
-    t: float
-    type: str
-    kind: str
-    uid: str
-    namespace: str
-    name: str
-    refs: tuple[str, ...]
-    about: str
-    node: str
-    scenario: str
-    text: str
 
 
 class SessionLog:

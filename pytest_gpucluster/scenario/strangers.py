@@ -2,10 +2,9 @@
 
 import collections
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pytest_gpucluster.scenario.log import Entry
+from pytest_gpucluster.scenario.entry import Entry
 
 
 class Strangers:
@@ -24,7 +23,7 @@ class Strangers:
         self._waiting: dict[str, set[str]] = collections.defaultdict(set)
         """Uid of an owner, or of what an Event is about -> uids of the objects whose lines wait for it."""
 
-    def known(self, entry: "Entry", *, labelled: bool) -> "list[Entry]":
+    def known(self, entry: Entry, *, labelled: bool) -> list[Entry]:
         """Return the lines that may be written now that another came: it, those that waited for it, or none.
 
         Args:
@@ -41,7 +40,7 @@ class Strangers:
             return []
         return [*self._own(entry.uid), entry]
 
-    def _own(self, uid: str) -> "list[Entry]":
+    def _own(self, uid: str) -> list[Entry]:
         """Take an object as ours, and all that waits for it; return the lines that were held back."""
         found: list[Entry] = []
         reached = [uid]

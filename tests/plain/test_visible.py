@@ -8,7 +8,25 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster.plain import visible
 
-STEERING = ["\x00", "\x07", "\x08", "\r", "\x1b", "\x7f", "\x9b", "\x9d", "\xad", "\u200b", "\u200f", "\u202e", "\u2066", "\ufeff", "\ud800", "\udfff", "\U000e0041"]  # fmt: skip
+STEERING = [
+    "\x00",
+    "\x07",
+    "\x08",
+    "\r",
+    "\x1b",
+    "\x7f",
+    "\x9b",
+    "\x9d",
+    "\xad",
+    "\u200b",
+    "\u200f",
+    "\u202e",
+    "\u2066",
+    "\ufeff",
+    "\ud800",
+    "\udfff",
+    "\U000e0041",
+]
 
 
 @pytest.mark.parametrize("character", STEERING)
