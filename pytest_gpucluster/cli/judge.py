@@ -58,16 +58,17 @@ def run(arguments: Sequence[str]) -> int:
     told = _given(options.given)
     for stream in options.streams:
         common.existing(stream, "file or folder")
-    return _judge(_requirement(options.requirement, options.module), told, options)
+    requirement = _requirement(options.requirement, options.module)
+    with common.reading(options.streams, "judged"):
+        return _judge(requirement, told, options)
 
 
 def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
-    from pytest_gpucluster.evidence.log import errors, ingest
-    from pytest_gpucluster.plain import redact
+    from pytest_gpucluster.evidence.log import cleaning, errors, ingest
     from pytest_gpucluster.report import decisions, text
 
     try:
-        evidence = ingest.read(options.streams)
+        evidence = cleaning.cleaned(ingest.read(options.streams))
     except errors.EvidenceError as error:
         raise common.CliError(str(error)) from None
     _check("", told, evidence.given)
@@ -81,7 +82,7 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
             f"({', '.join(sorted(given)) or 'nothing'}): {type(error).__name__}: {error}"
         ) from error
     if options.json:
-        common.say_json(redact.clean({"id": requirement.id, **finding.as_dict(), "presupposed": states}))
+        common.say_json({"id": requirement.id, **finding.as_dict(), "presupposed": states})
     else:
         path = options.streams[0] if len(options.streams) == 1 else None
         source = evidence.header.get("source")
@@ -97,7 +98,7 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
             foreign=not ours,
             gone=_gone(ours),
         )
-        common.say(redact.clean(shown))
+        common.say(shown)
     return STATUS[finding.verdict]
 
 

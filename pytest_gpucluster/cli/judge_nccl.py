@@ -93,7 +93,8 @@ def run(arguments: Sequence[str]) -> int:
         expected_hcas=_hcas(options.hcas),
         networks=dict(_network(text) for text in options.network),
     )
-    found = nccl.draw(_read(options.logs), given)
+    with common.reading(map(Path, options.logs), "judged"):
+        found = nccl.draw(_read(options.logs), given)
     decision = nccl.verdict.with_adapters(found)
     if options.json:
         common.say_json(_as_data(found, decision))
@@ -227,8 +228,8 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
         yield ""
         yield "what to do"
         for number, one in enumerate(decision.advice, 1):
-            yield f"  {number}. {one.cause}"
-            yield f"     fix: {one.fix}"
+            yield f"  {number}. {redact.clean(one.cause)}"
+            yield f"     fix: {redact.clean(one.fix)}"
 
 
 def _headline(found: "nccl.Facts", decision: Any) -> str:

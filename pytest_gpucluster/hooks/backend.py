@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_gpucluster.plain import private
+
 if TYPE_CHECKING:
     from pytest_gpucluster.evidence import Evidence
     from pytest_gpucluster.hooks.progress import Board
@@ -76,10 +78,11 @@ class Reused:
 
         path, source = self.path(scenario), evidence_path(self.run_folder, scenario.name)
         if source.is_file() and not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private.folder(path.parent)
             # Whole or not at all: other workers judge the same evidence.
             partial = path.with_name(f".{path.name}.{os.getpid()}")
             shutil.copyfile(source, partial)
+            partial.chmod(private.FILE)
             partial.replace(path)
         if path.is_file():
             return ingest.read(path)

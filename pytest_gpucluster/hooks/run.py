@@ -25,6 +25,7 @@ from pytest_gpucluster.hooks import (
     state,
     waivers,
 )
+from pytest_gpucluster.plain import private
 from pytest_gpucluster.report import decisions, record, seal, suites, text, whole
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
@@ -202,12 +203,12 @@ class Run:
         if self._begun:
             return
         self._begun = True
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private.folder(self.folder)
         if self.worker != MAIN:
             self._announced = signals.announce(self.folder, self.worker)
             self.board.share(self.folder, self.worker)
         self.board.tell("", "the cluster is being started or reached")
-        with filelock.FileLock(self.folder / BEGIN_LOCK, timeout=BEGIN_LIMIT):
+        with filelock.FileLock(self.folder / BEGIN_LOCK, BEGIN_LIMIT, private.FILE):
             if self.begun:
                 return
             _point_latest(self.folder)

@@ -237,7 +237,8 @@ def _record(evidence: Evidence, given: subjects.Given, needs: Needs) -> Iterator
     for either in needs.notes:
         if not set(either.split("|")) & set(words):
             yield f"the driver's word `{either.replace('|', '` or `')}` is missing"
-    told = Counter(_who(one) for members in fields.sub(given, "roles").values() for one in members)
+    roles = fields.sub(given, "roles")
+    told = Counter(_who(one) for role in roles for one in fields.items(roles, role))
     noted = Counter(_who(note.data) for note in evidence.notes("submitted"))
     for kind, name in (told - noted) | (noted - told):
         yield f"{kind}/{name} is submitted in one part of the driver's record but not in another"

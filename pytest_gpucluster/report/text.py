@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_gpucluster.plain import visible
 from pytest_gpucluster.report import suites
 from pytest_gpucluster.requirement import Finding, Number, Refusal, Requirement, Verdict
 
@@ -93,7 +94,7 @@ def failure_text(
         ),
         *_evidence(requirement, finding, evidence_path, run_folder, _words(modules, given)),
     ]
-    return "\n".join(part.rstrip() for part in parts)
+    return visible.text("\n".join(part.rstrip() for part in parts))
 
 
 def number_text(number: Number) -> str:

@@ -243,7 +243,7 @@ class _Check:
             yield f"{row['id']}: the record says both {row['verdict']} and {row['finding']['verdict']}"
         if not self.same_version:
             return
-        now = json.loads(json.dumps(redact.clean(finding.as_dict()), default=str))
+        now = json.loads(json.dumps(redact.shown(finding.as_dict()), default=str))
         fields = [name for name in now if now[name] != row["finding"].get(name)]
         if fields:
             yield f"{row['id']}: the verdict is reached again, but not its {', '.join(fields)}"

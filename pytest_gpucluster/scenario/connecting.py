@@ -131,7 +131,10 @@ class Connecting:
         self._rights = rights.own_rights(api.connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")
         log = logs.SessionLog(
-            self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
+            self._store.session_log(self._worker),
+            self._clock,
+            scenario_label=names.LABEL_SCENARIO,
+            lent=lent,
         )
         self._log = log
         expires = times.format_time(times.in_seconds(EXPIRES_AFTER))

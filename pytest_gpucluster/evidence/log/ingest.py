@@ -212,6 +212,8 @@ def _take(path: Path, number: int, obj: dict[str, Any], into: _Read, case_times:
         t = case_times.get(str(obj.get("case")))
     elif isinstance(t, bool) or not isinstance(t, int | float) or not math.isfinite(t):
         raise EvidenceError(f"{path}:{number}: `t` is {t!r}; expected seconds as a number")
+    if kind == "NOTE" and not isinstance(obj.get("note", ""), str):
+        obj = {**obj, "note": str(obj["note"])}
     into.ours = into.ours or "scenario" in obj
     if t is not None:
         if t < into.last - soundness.BACKWARDS and not into.order:

@@ -16,6 +16,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.errors import EvidenceError
 from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line, Span, with_uid
+from pytest_gpucluster.evidence.log.shaping import shaped
 from pytest_gpucluster.plain import names, times
 
 _SPACE = re.compile(r"\s*")
@@ -90,19 +91,19 @@ def _unfold(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (type, object) of one printed JSON value: a watch event, a list, or an object."""
     if isinstance(obj, dict) and "object" in obj and "type" in obj:
-        if obj["type"] in WATCH_TYPES and isinstance(obj["object"], dict):
-            yield str(obj["type"]), obj["object"]
-        elif obj["type"] not in ("BOOKMARK", "ERROR"):
+        if str(obj["type"]) in WATCH_TYPES and isinstance(obj["object"], dict):
+            yield str(obj["type"]), shaped(obj["object"])
+        elif str(obj["type"]) not in ("BOOKMARK", "ERROR"):
             raise EvidenceError(
                 f"{path}:{_line(text, at)}: unknown watch event type {obj['type']!r}; {EXPECTED}"
             )
     elif isinstance(obj, dict) and isinstance(obj.get("items"), list) and "kind" in obj:
         for item in obj["items"]:
             if isinstance(item, dict):
-                yield "ADDED", item
+                yield "ADDED", shaped(item)
     elif isinstance(obj, dict) and "kind" in obj and "apiVersion" in obj:
         uid = fields.text(obj, "metadata", "uid")
-        yield ("MODIFIED" if uid and uid in seen else "ADDED"), obj
+        yield ("MODIFIED" if uid and uid in seen else "ADDED"), shaped(obj)
         seen.add(uid)
     else:
         raise EvidenceError(f"{path}:{_line(text, at)}: no Kubernetes object; {EXPECTED}")
