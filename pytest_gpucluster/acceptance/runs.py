@@ -82,7 +82,7 @@ class Run:
         distrust: why its passes do not count: left-overs, no end, a damaged record.
         planted: defects that were planted on purpose: nothing of it counts.
         ended: when it ended.
-        queues: the queues that its evidence shows, by kind and name.
+        seen_queues: the queues that its evidence shows, by kind and name.
     """
 
     folder: Path
@@ -95,7 +95,7 @@ class Run:
     distrust: tuple[str, ...]
     planted: tuple[str, ...]
     ended: str
-    queues: Mapping[tuple[str, str], queues.Queue] = dataclasses.field(default_factory=dict)
+    seen_queues: Mapping[tuple[str, str], queues.Queue] = dataclasses.field(default_factory=dict)
 
     def only_failures(self) -> "Run":
         """Return the run without its passes."""
@@ -110,7 +110,7 @@ class _Place:
     at: datetime | None
     bound: frozenset[str]
     cluster: machines.Cluster
-    queues: Mapping[tuple[str, str], queues.Queue]
+    seen_queues: Mapping[tuple[str, str], queues.Queue]
 
 
 def read(folder: Path, registry: Registry | None = None) -> Run:
@@ -162,7 +162,7 @@ def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[s
         tuple(doubts),
         tuple(planted),
         str(report["run"]["ended"] or ""),
-        queues.together(place.queues for place in told),
+        queues.together(place.seen_queues for place in told),
     )
 
 

@@ -114,7 +114,7 @@ def _record(options: Any, decision: "Decision | None") -> "Record":
 
 
 def _hold(options: Any, profile: "Profile", api: "Objects", target: "Target") -> int:
-    from pytest_gpucluster.promotion import records, switching
+    from pytest_gpucluster.promotion import switching
 
     if options.dry_run:
         common.say(f"queue       {target.title} is {target.state}; it would be closed")
@@ -124,9 +124,8 @@ def _hold(options: Any, profile: "Profile", api: "Objects", target: "Target") ->
         target
     )
     _tell(api, held, "Held", f"closed by {record.by}; what runs stays")
-    common.say(
-        f"queue       {held.title} is {held.state} now (was {target.state}); {records.STATE}: {records.HELD}"
-    )
+    was = "already" if held.state == target.state else f"now (was {target.state})"
+    common.say(f"queue       {held.title} is {held.state} {was}, held by {record.by}")
     return 0
 
 
@@ -174,7 +173,7 @@ def _changed(decision: "Decision", runs: Sequence["Run"], target: "Target") -> s
 
     counted = sorted((run for run in runs if run.id not in decision.ignored), key=lambda run: run.ended)
     for run in reversed(counted):
-        seen = run.queues.get(target.queue.place)
+        seen = run.seen_queues.get(target.queue.place)
         if seen is not None:
             changed = queues.changed(seen, target.queue, records.unchanged(target))
             return f"it was changed since {run.id}: {changed}; run again" if changed else ""

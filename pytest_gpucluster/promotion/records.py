@@ -66,10 +66,9 @@ class Record:
         lapses = times.now() + timedelta(seconds=seconds)
         return {STATE: state, LAPSES: times.format_time(lapses), **self.annotations()}
 
-    def done(self, state: str, unchanged: range = range(0)) -> dict[str, str | None]:
+    def done(self, state: str) -> dict[str, str | None]:
         """Return the annotations that say how it ended."""
-        told = f"{unchanged[0]}-{unchanged[-1]}" if unchanged else None
-        return {STATE: state, LAPSES: None, **({UNCHANGED: told} if told else {}), **self.annotations()}
+        return {STATE: state, LAPSES: None, **self.annotations()}
 
 
 def another(target: Target) -> str:

@@ -86,11 +86,7 @@ class Switch:
 
     def _end(self, target: Target, state: str) -> Target:
         """Say on the queue how it ended."""
-        unchanged = records.unchanged(target)
-        generation = target.queue.generation
-        if generation is not None and generation not in unchanged:
-            unchanged = range(generation, generation + 1)
-        return self._note(target, self.record.done(state, unchanged))
+        return self._note(target, self.record.done(state))
 
     def _note(self, target: Target, annotations: Mapping[str, str | None]) -> Target:
         """Write annotations whatever else was written meanwhile; a queue that is gone has none."""
