@@ -14,7 +14,7 @@ from pytest_gpucluster.plain import plurals, times
 from pytest_gpucluster.report.scope import SECTIONS, SUBJECTS
 from pytest_gpucluster.requirement import AREAS, Registry, catalogue, is_site
 
-NOT_COMPARED = ("name", "connection", "waivers", "kind", "host", "addons", "lease_namespace", "namespace")
+NOT_COMPARED = ("name", "connection", "waivers", "kind", "host", "addons", "lease_namespace", "namespace", "conformance_queue")
 """Keys of a profile that change nothing in what is judged."""
 
 _FIXES = {
