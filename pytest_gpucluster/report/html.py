@@ -7,8 +7,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from pytest_gpucluster.report import answer, modules, scope, site, text
+from pytest_gpucluster.report.drawings import products, sweep, timeline
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
 
 LABELS: Mapping[str, str] = {
@@ -86,6 +88,7 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "evidence_href": evidence_href,
         "profile": list(_leaves(report)),
         "mark_of": mark_of,
+        "drawings": drawings,
     }
 
 
@@ -100,6 +103,18 @@ def mark_of(row: Mapping[str, Any]) -> str:
     if row["waiver"] and row["verdict"] != "pass":
         return "waived"
     return "flaky" if answer.is_flaky(row) else str(row["verdict"])
+
+
+def drawings(row: Mapping[str, Any]) -> list[tuple[str, Markup]]:
+    """Return the drawings of a row, each with what it shows."""
+    facts = row["finding"].get("facts") or {}
+    keys = row["finding"].get("evidence") or () if row["verdict"] == "fail" else ()
+    found = (
+        ("Timeline of the pods", timeline.drawn(facts, keys)),
+        ("Bus bandwidth by size", sweep.drawn(facts)),
+        ("Products of every GPU", products.drawn(facts)),
+    )
+    return [(name, picture) for name, picture in found if picture is not None]
 
 
 def evidence_href(name: str | None) -> str | None:

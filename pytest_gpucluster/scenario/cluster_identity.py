@@ -12,8 +12,9 @@ from pytest_gpucluster.plain import components
 LASTS = "kube-system"
 """The namespace that is made with a cluster and that nobody can remove: its uid is the cluster's."""
 
-WISH = Permission("", "namespaces", "get")
-"""What reading it takes. Nobody must grant it: without it a cluster is known by its nodes."""
+WISH = Permission("", "namespaces", "get", namespace=LASTS, name=LASTS)
+"""What reading it takes: a Role in that very namespace grants it, as for an object inside. Nobody must grant it:
+without it a cluster is known by its nodes."""
 
 _HIDDEN = (401, 403, 404)
 

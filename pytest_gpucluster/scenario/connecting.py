@@ -122,7 +122,6 @@ class Connecting:
         # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.
         self._rights = rights.own_rights(api.connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")
-        self._cluster_uid = cluster_identity.uid(api)
         log = logs.SessionLog(
             self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
         )
@@ -137,6 +136,7 @@ class Connecting:
             given=lent,
         )
         self._home = home
+        self._cluster_uid = cluster_identity.uid(api)
         self._turn = cluster_lease.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
         self._prover = proofs.Prover(
             api,

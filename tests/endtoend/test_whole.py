@@ -80,6 +80,41 @@ def test_verify_finds_a_changed_file(whole, tmp_path):
     found = harness.gpucluster("verify", str(copied))
     assert found.returncode == 3
     assert "scarce.jsonl" in found.stdout + found.stderr
+    gate = harness.gpucluster("gate", str(copied), "--policy", "after-change", "--for", "embedded")
+    assert (gate.returncode, gate.stdout) == (3, "")
+    assert "scarce.jsonl" in gate.stderr
+
+
+GATE = """\
+age: 1h
+stages:
+  - name: node
+    areas: [inventory]
+  - name: scheduling
+    areas: [gang, refusal, lifecycle, plugins]
+    rows: [KUE-001]
+"""
+
+
+@pytest.mark.long("whole")
+def test_a_run_opens_the_gate_of_its_policy(whole, tmp_path):
+    """What the policy asks for passed a moment ago; the uid of the cluster is in the evidence."""
+    policy = tmp_path / "gate.yaml"
+    policy.write_text(GATE, encoding="utf-8")
+    folder = str(harness.run_folder(whole))
+    found = harness.gpucluster("gate", folder, "--policy", str(policy), "--for", "embedded", "--json")
+    assert found.returncode == 0, found.stdout + found.stderr
+    decision = json.loads(found.stdout)
+    assert decision["open"] is True
+    assert len(decision["cluster_uid"]) == 36
+    assert set(decision["purposes"].values()) == {"yes"}
+    # The row on torch was not in this run.
+    more = GATE.replace("KUE-001", "KUE-001, RDZV-001")
+    policy.write_text(more, encoding="utf-8")
+    found = harness.gpucluster("gate", folder, "--policy", str(policy), "--for", "embedded")
+    assert found.returncode == 1
+    assert "RDZV-001 (scheduling): not run: no run tried it" in found.stdout
+    assert found.stdout.splitlines()[-1] == "gate        closed: 1 reason in scheduling"
 
 
 @pytest.mark.long("whole")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_gpucluster
+from pytest_gpucluster.acceptance import runs
 from pytest_gpucluster.report import record, seal, verify, write
 from tests.report import sample
 
@@ -399,12 +400,22 @@ def test_what_nobody_touched_is_whole(sealed: Path) -> None:
         (sealed / name).unlink()
     (sealed / "empty").rmdir()  # what carries files from place to place often leaves it out
     assert verify.verify(sealed, registry=sample.make_suite().registry).ok
+    assert gate_status(sealed) == 0
 
 
 def test_there_are_many_kinds() -> None:
     """The promise of the documentation: at least thirty, each for each sort of file."""
     assert len(KINDS) + len(WHOLE) >= 30
     assert len(KINDS) * len(FILES) + len(WHOLE) == 207
+
+
+def gate_status(folder: Path) -> int:
+    """Return the status with which a gate refuses a run as evidence, 0 if it takes it."""
+    try:
+        runs.read(folder, sample.make_suite().registry)
+    except runs.RunError as error:
+        return error.status
+    return 0
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -423,6 +434,7 @@ def test_each_kind_of_change_to_each_file_is_found(
         assert isinstance(found, str) or found.status == verify.TAMPERED
         said = [found] if isinstance(found, str) else found.problems
         assert any(Path(name).name in line for line in said)
+        assert not again or gate_status(sealed) == verify.TAMPERED
 
 
 @pytest.mark.parametrize("kind", WHOLE)
@@ -431,3 +443,4 @@ def test_each_kind_of_change_to_the_whole_is_found(sealed: Path, kind: str) -> N
     WHOLE[kind](sealed)
     found = check(sealed)
     assert isinstance(found, str) or (found.status == verify.TAMPERED and found.problems)
+    assert gate_status(sealed) == verify.TAMPERED

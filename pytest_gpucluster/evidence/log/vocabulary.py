@@ -95,6 +95,7 @@ SOURCE: Mapping[str, str] = {
     "frozen": "when the file was written, as a time of day",
     "run": "id of the run",
     "worker": "name of the worker",
+    "cluster_uid": "uid of the namespace kube-system, which is the cluster's; absent if it may not be read",
     "requests": "requests to the API server so far",
     "asked": "requests of this scenario by verb",
     "defects": "planted defects of the cluster, if there are any",
