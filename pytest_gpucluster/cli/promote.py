@@ -1,6 +1,7 @@
 """`gpucluster promote`: opens a queue if recorded runs open the gate of a policy, and closes it again."""
 
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpucluster.cli import common, gate
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from pytest_gpucluster.acceptance.decision import Decision
     from pytest_gpucluster.acceptance.runs import Run
     from pytest_gpucluster.kube.objects import Objects
     from pytest_gpucluster.profile import Profile
     from pytest_gpucluster.promotion.records import Record
+    from pytest_gpucluster.promotion.switching import Switch
     from pytest_gpucluster.promotion.targets import Target
 
 DESCRIPTION = """Open a queue if the evidence of runs, judged again, opens the gate of a policy: a Queue of Volcano by a
@@ -152,15 +156,55 @@ def _open(options: Any, profile: "Profile", api: "Objects", target: "Target") ->
     record = _record(options, decision)
     if options.dry_run:
         word = "would stay open" if target.open else "would be opened"
-        common.say(f"queue       {target.title} is {target.state}; it {word} by {record.by}")
+        trial = f", and stay so if {' and '.join(decision.pending)} pass in it" if decision.pending else ""
+        common.say(f"queue       {target.title} is {target.state}; it {word} by {record.by}{trial}")
         return 0
     switch = switching.Switch(api, record, profile.budgets["start"], profile.namespace or "default")
-    opened = switch.open(target)
+    if decision.pending:
+        opened = _on_trial(options, decision, switch, target)
+        if opened is None:
+            return 1
+    else:
+        opened = switch.open(target)
     named = ", ".join(record.runs)
     _tell(api, opened, "Promoted", f"opened by {record.by} on policy {record.policy}, runs {named}")
     was = "already" if target.open else f"now (was {target.state})"
     common.say(f"queue       {opened.title} is {opened.state} {was}, promoted by {record.by}")
     return 0
+
+
+def _on_trial(options: Any, decision: "Decision", switch: "Switch", target: "Target") -> "Target | None":
+    """Open a held queue, run in it what is pending, and close it again unless all of it passes; None if it is closed.
+
+    Whatever ends it, an interrupt too: a queue that was closed before does not stay open without a green trial.
+    """
+    from pytest_gpucluster.promotion import records, trial
+
+    folder = options.runs[0].resolve().parent
+    rows = tuple(decision.pending)
+    common.say(f"trial       {target.title} is opened, and {' and '.join(rows)} run in it")
+    opened = switch.open(target, records.TRIAL)
+    green = False
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        found = trial.run(trial.words(rows, options.cluster, folder, options.profiles, options.set))
+        green = found.green
+        for line in found.said:
+            common.say(f"  {line}")
+    finally:
+        if not green:
+            held = switch.hold(opened)
+            _tell(
+                switch.api, held, "PromotionRefused", f"{' or '.join(rows)} did not pass in it", warning=True
+            )
+            common.say(
+                f"queue       {held.title} is {held.state} again: {' and '.join(rows)} did not pass in it"
+            )
+    return switch.note(opened, records.OPENED) if green else None
+
+
+def _interrupt(_number: int, _frame: "FrameType | None") -> None:
+    raise KeyboardInterrupt
 
 
 def _changed(decision: "Decision", runs: Sequence["Run"], target: "Target") -> str:

@@ -155,8 +155,8 @@ class Profile(Frozen):
     queue: Annotated[str, shapes.OBJECT] = Field(description="Queue into which training is submitted")
     conformance_queue: Annotated[str, shapes.OBJECT] | None = Field(
         default=None,
-        description="Declares that `queue` is held: closed until `gpucluster promote` opens it. Runs submit their gangs "
-        "to this queue instead; what speaks of `queue` is pending promotion. None: `queue` is open",
+        description="Declares that `queue` is held: closed until `gpucluster promote` opens it. Runs submit their "
+        "gangs to this queue instead; what speaks of `queue` is pending promotion. None: `queue` is open",
     )
     gpu_resource: Annotated[str, shapes.RESOURCE] = Field(
         description="Name of the GPU resource, such as nvidia.com/gpu"

@@ -20,6 +20,8 @@ ROOT = "root"
 """Volcano's queue above all others."""
 HOLD = "Hold"
 _SHUT = ("Closed", "Closing")
+TRIAL = 3600.0
+"""How long a trial may take, in seconds, before somebody else may promote the queue."""
 _TRIES = 5
 """How often a queue is read again whose status was written while we wrote to it."""
 _COMMAND = kinds.KindInfo(volcano_commands.API, "Command", "commands")
@@ -58,7 +60,7 @@ class Switch:
         except errors.GpuClusterError:
             self._note(target, self.record.done(records.FAILED))
             raise
-        return self._end(opened, state)
+        return self.note(opened, state)
 
     def hold(self, target: Target) -> Target:
         """Close a queue and return it as it was seen closed: what runs stays, nothing is admitted.
@@ -73,7 +75,12 @@ class Switch:
             held = target
         else:
             held = self._obey(target, "CloseQueue", _SHUT)
-        return self._end(held, records.HELD)
+        return self.note(held, records.HELD)
+
+    def note(self, target: Target, state: str) -> Target:
+        """Say on the queue in what state this promotion has left it."""
+        told = self.record.claim(state, TRIAL) if state in records.CLAIMS else self.record.done(state)
+        return self._note(target, told)
 
     # -- one at a time -----------------------------------------------------------------------------------------------
 
@@ -83,10 +90,6 @@ class Switch:
         if busy:
             raise Refused(f"{target.title} is being promoted by {busy}: not opened by this promotion")
         return self._write(target, {"metadata": {"annotations": self.record.claim(state, 2 * self.seconds)}})
-
-    def _end(self, target: Target, state: str) -> Target:
-        """Say on the queue how it ended."""
-        return self._note(target, self.record.done(state))
 
     def _note(self, target: Target, annotations: Mapping[str, str | None]) -> Target:
         """Write annotations whatever else was written meanwhile; a queue that is gone has none."""

@@ -127,11 +127,6 @@ class Scenario:
         return tuple(dict.fromkeys((*self.kinds, *more)))
 
 
-def runs_in(profile: ProfileLike) -> str:
-    """Return the queue to which gangs are submitted: not the declared one while that is held."""
-    return str(getattr(profile, "conformance_queue", None) or profile.queue)
-
-
 def tried(profile: ProfileLike) -> tuple[str, ...]:
     """Return the schedulers whose gangs TRN-003 tries: the further ones, and native gangs where they are the main."""
     further = tuple(getattr(profile, "further_schedulers", ()))

@@ -5,6 +5,7 @@ from typing import Any
 
 from pytest_gpucluster.kube import leases, objects, permissions
 from pytest_gpucluster.plain import components, names
+from pytest_gpucluster.scenario import cluster_identity
 
 Obj = dict[str, Any]
 
@@ -139,7 +140,7 @@ def wanted(namespace: str) -> set[permissions.Permission]:
     found = {each for info in (CHECK, WORKLOAD, objects.NODE) for each in on(info, "list", "watch")}
     found |= {one(each.group, f"{each.plural}/status", "patch") for each in (CHECK, WORKLOAD)}
     found |= on(leases.LEASE, "create", "delete", "list", "patch", "watch", namespace=namespace)
-    found |= on(objects.NAMESPACE, "get")
+    found.add(cluster_identity.WISH)
     # Which versions run in the cluster is part of what it is; without it they are not compared.
     for component in components.NAMESPACES:
         found |= on(objects.table_row("Deployment"), "list", namespace=components.namespace(component, {}))
