@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pytest_gpucluster.acceptance import machines
+from pytest_gpucluster.acceptance import held, machines
 from pytest_gpucluster.acceptance.policy import ACCEPTED, ALL, Asked, Policy, asked
 from pytest_gpucluster.acceptance.purposes import PURPOSES
 from pytest_gpucluster.acceptance.runs import Run
@@ -15,7 +15,9 @@ from pytest_gpucluster.plain import plurals, times
 from pytest_gpucluster.report.scope import SECTIONS
 from pytest_gpucluster.requirement import AREAS, Registry, catalogue, is_site
 
-NOT_COMPARED = ("name", "connection", "waivers", "kind", "host", "addons", "lease_namespace", "namespace")
+NOT_COMPARED = (
+    "name", "connection", "waivers", "kind", "host", "addons", "lease_namespace", "namespace", held.KEY,
+)  # fmt: skip
 """Keys of a profile that change nothing in what is judged."""
 
 _FIXES = {
@@ -58,6 +60,7 @@ class Decision:
         purposes: purpose -> `yes`, `no`, `undecided` or `not declared`.
         rows: what was shown of each row that the policy asks for.
         excused: row -> why it closes nothing though it did not pass.
+        pending: row -> why only a promotion can show it: the queue is held. It closes nothing, and is no pass.
         unbuilt: rows of the areas asked for that have no test.
         runs: id of each run -> its digest.
         ignored: id of each run that says nothing about this cluster as it is declared -> why.
@@ -73,6 +76,7 @@ class Decision:
     purposes: Mapping[str, str]
     rows: Mapping[str, Shown]
     excused: Mapping[str, str]
+    pending: Mapping[str, str]
     unbuilt: tuple[str, ...]
     runs: Mapping[str, str]
     ignored: Mapping[str, str]
@@ -101,6 +105,7 @@ class Decision:
             "closers": [dataclasses.asdict(each) for each in self.closers],
             "rows": [_plain(shown) for shown in self.rows.values()],
             "excused": dict(self.excused),
+            "pending": dict(self.pending),
             "without_test": list(self.unbuilt),
         }
 
@@ -181,7 +186,9 @@ class _Gate:
         site_rows = sorted({row for run in self.runs for row in run.built if is_site(row)})
         rows = asked(self.policy, declared=declared, site_rows=site_rows)
         shown = {each.id: self.together.row(each.id) for each in rows}
-        excused, unbuilt, red = self._sorted(rows, shown)
+        counted = [run for run in self.runs if run.id not in self.ignored]
+        pending = held.pending(self.profile, (each.id for each in rows), shown, counted)
+        excused, unbuilt, red = self._sorted(rows, shown, pending)
         doubted = {run.id: run.distrust[0] for run in self.runs if run.distrust}
         if len(self.ignored) == len(self.runs):
             doubted |= self.ignored
@@ -204,9 +211,10 @@ class _Gate:
             profile=self.profile.name,
             at=self.at,
             closers=tuple(closers),
-            purposes=self._purposes(rows, shown, excused, set(unbuilt)),
+            purposes=self._purposes(rows, shown, {**excused, **pending}, set(unbuilt)),
             rows={row: each for row, each in shown.items() if row not in unbuilt},
             excused=excused,
+            pending=pending,
             unbuilt=tuple(unbuilt),
             runs={run.id: run.digest for run in self.runs},
             ignored=self.ignored,
@@ -236,7 +244,7 @@ class _Gate:
         return f"it was made under another version: {outdated}" if outdated else ""
 
     def _sorted(
-        self, rows: Iterable[Asked], shown: Mapping[str, Shown]
+        self, rows: Iterable[Asked], shown: Mapping[str, Shown], pending: Mapping[str, str]
     ) -> tuple[dict[str, str], list[str], list[Asked]]:
         """Return what is excused and why, what has no test, and what is left to close the gate."""
         excused: dict[str, str] = {}
@@ -249,7 +257,7 @@ class _Gate:
                 if each.named:
                     red.append(each)
                 continue
-            if found.state == "pass":
+            if found.state == "pass" or each.id in pending:
                 continue
             excuse = self._excuse(each.id, found)
             if excuse:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.acceptance import machines
+from pytest_gpucluster.acceptance import machines, queues
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import fields, ingest
 from pytest_gpucluster.plain import times
@@ -82,6 +82,7 @@ class Run:
         distrust: why its passes do not count: left-overs, no end, a damaged record.
         planted: defects that were planted on purpose: nothing of it counts.
         ended: when it ended.
+        seen_queues: the queues that its evidence shows, by kind and name.
     """
 
     folder: Path
@@ -94,6 +95,7 @@ class Run:
     distrust: tuple[str, ...]
     planted: tuple[str, ...]
     ended: str
+    seen_queues: Mapping[tuple[str, str], queues.Queue] = dataclasses.field(default_factory=dict)
 
     def only_failures(self) -> "Run":
         """Return the run without its passes."""
@@ -108,6 +110,7 @@ class _Place:
     at: datetime | None
     bound: frozenset[str]
     cluster: machines.Cluster
+    seen_queues: Mapping[tuple[str, str], queues.Queue]
 
 
 def read(folder: Path, registry: Registry | None = None) -> Run:
@@ -146,18 +149,20 @@ def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[s
     doubts = answer.distrust(report) if not planted else []
     if report["run"]["interrupted"]:
         doubts.append("the run did not finish")
+    told = sorted(places.values(), key=_when)
     built = {row["id"] for row in (*rows, *report["not_run"])}
     return Run(
         folder,
         str(report["run"]["id"]) or folder.resolve().name,
         digest,
         report["profile"]["values"],
-        machines.together(place.cluster for place in sorted(places.values(), key=_when)),
+        machines.together(place.cluster for place in told),
         {row["id"]: _attempt(row, str(report["run"]["id"]), places) for row in rows},
         frozenset(built),
         tuple(doubts),
         tuple(planted),
         str(report["run"]["ended"] or ""),
+        queues.together(place.seen_queues for place in told),
     )
 
 
@@ -177,7 +182,7 @@ def _place(evidence: Evidence) -> _Place:
         for line in evidence.of_kind("Pod")
         if not namespace or fields.text(line.object, "metadata", "namespace") == namespace
     }
-    return _Place(at, frozenset(bound - {""}), machines.of_evidence(evidence))
+    return _Place(at, frozenset(bound - {""}), machines.of_evidence(evidence), queues.of_evidence(evidence))
 
 
 def _attempt(row: Mapping[str, Any], run: str, places: Mapping[str, _Place]) -> Attempt:

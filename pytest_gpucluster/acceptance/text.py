@@ -69,6 +69,8 @@ def _selection(rows: Sequence[str]) -> str:
 def _notes(decision: Decision) -> Iterator[str]:
     for row, why in decision.excused.items():
         yield f"excused     {row}: {_short(why)}"
+    for row, why in decision.pending.items():
+        yield f"pending     {row}: {_short(why)}"
     for row, shown in decision.rows.items():
         if shown.state == "pass" and shown.why:
             yield f"note        {row}: {_short(shown.why)}"
@@ -108,8 +110,9 @@ def _closer(each: Closer) -> str:
 
 def _row(decision: Decision, shown: Shown) -> str:
     age = spoken(decision.at - shown.at) if shown.at is not None else ""
-    excused = decision.excused.get(shown.row)
+    excused, pending = decision.excused.get(shown.row), decision.pending.get(shown.row)
     state = f"{shown.state}, excused: {excused}" if excused else shown.state
+    state = f"pending promotion: {pending}" if pending else state
     return f"| {shown.row} | {cell(_short(state))} | {age} | {cell(shown.run)} |"
 
 

@@ -18,6 +18,8 @@ COMMANDS = {
     "report": "write the reports of a run from its journal",
     "verify": "decide every verdict of a run again from its files",
     "gate": "decide whether recorded runs open the gate of a policy",
+    "promote": "open a queue behind the gate of a policy, or close it again",
+    "gatekeeper": "keep an AdmissionCheck of Kueue active only while evidence vouches",
     "floors": "propose floors for a profile from the reports of accepted runs",
     "cleanup": "remove what killed runs left on a cluster",
     "rbac": "print the smallest roles that a selection needs",

@@ -39,12 +39,12 @@ def parser() -> common.Parser:
     return parser
 
 
-def add_options(parser: common.Parser) -> None:
-    """Add the options by which a gate decides, as `gate` and `promote` have them."""
+def add_options(parser: common.Parser, *, required: bool = True) -> None:
+    """Add the options by which a gate decides, as `gate`, `promote` and `gatekeeper` have them."""
     parser.add_argument(
         "--policy",
         metavar="POLICY",
-        required=True,
+        required=required,
         help="acceptance, weekly, after-change, or the path of a file",
     )
     parser.add_argument("--for", metavar="PROFILE", dest="cluster", required=True, help="name of the profile")
@@ -91,7 +91,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def decided(options: Any, command: str) -> "Decision":
-    """Return the decision that the options of a command ask for.
+    """Return the decision that the options of a command ask for; see `considered`."""
+    return considered(options, command)[0]
+
+
+def considered(options: Any, command: str) -> tuple["Decision", list["Run"]]:
+    """Return the decision that the options of a command ask for, and the runs, judged again.
 
     Raises:
         CliError: a policy, a profile or a run that cannot be used, or a cluster that does not answer.
@@ -107,7 +112,8 @@ def decided(options: Any, command: str) -> "Decision":
     registry = common.registry(options.module)
     runs = [_read(folder, registry, options.digest) for folder in _folders(options.runs)]
     now = None if options.offline else _now(loaded, command)
-    return decision.decide(runs, wanted, loaded.profile, times.now(), registry=registry, now=now)
+    made = decision.decide(runs, wanted, loaded.profile, times.now(), registry=registry, now=now)
+    return made, runs
 
 
 def _folders(named: Sequence[Path]) -> list[Path]:

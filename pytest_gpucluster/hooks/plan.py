@@ -162,7 +162,7 @@ def _effect(needs: Any, profile: "Profile") -> str:
     effects = []
     if getattr(needs, "gpus", 0):
         effects.append(
-            f"holds {needs.gpus} {profile.gpu_resource} in queue {profile.queue} for about "
+            f"holds {needs.gpus} {profile.gpu_resource} in queue {profile.runs_in} for about "
             f"{needs.gpu_seconds / needs.gpus:.0f} s"
         )
     if getattr(needs, "slot_nodes", 0):

@@ -378,7 +378,7 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
     [
         (
             "queu: x\n",
-            "queu: unknown key; did you mean 'queue'? (allowed: queue, kueue, gpu_resource, budgets,",
+            "queu: unknown key; did you mean 'queue'? (allowed: queue, kueue, conformance_queue, gpu_resource,",
         ),
         (
             "budgets: {bnd: 3}\n",
