@@ -9,7 +9,6 @@ from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import Requirement
-from suites.defects import MUTANT_FLIPS
 from tests import amount
 from tests.defects import matrix
 from tests.variations import VARIATIONS, times
@@ -89,7 +88,10 @@ def test_no_watch_that_is_late_makes_a_violation(seconds):
 TIMELESS = [name for name in sorted(VARIATIONS) if not name.startswith("times.")]
 """What moves lines in time may undo what a mutant did to times."""
 RED = sorted(
-    (mutant, row) for mutant, flips in MUTANT_FLIPS.items() for row, to in flips.items() if to == "fail"
+    (mutant, row)
+    for mutant, made in mutants.MUTANTS.items()
+    for row, to in made.flips.items()
+    if to == "fail"
 )
 
 
@@ -99,7 +101,7 @@ def test_a_violation_stays_red_on_every_cluster():
     green = []
     for mutant, row in RED if amount.all_of_it() else random.sample(RED, 100):
         name = random.choice(TIMELESS)  # noqa: S311 - not a secret
-        broken = mutants.MUTANTS[mutant][1](matrix.evidence(rows[row].scenario.name))
+        broken = mutants.MUTANTS[mutant].act(matrix.evidence(rows[row].scenario.name))
         finding = decisions.decide(rows[row], VARIATIONS[name](broken))
         if finding.verdict == "pass":
             green.append(f"{row} under {mutant} and {name}: {finding.observed[:200]}")
