@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pytest_gpucluster.acceptance import held, machines
+from pytest_gpucluster.acceptance import held
 from pytest_gpucluster.acceptance.policy import ACCEPTED, ALL, Asked, Policy, asked
 from pytest_gpucluster.acceptance.purposes import PURPOSES
 from pytest_gpucluster.acceptance.runs import Run
 from pytest_gpucluster.acceptance.shown import Shown, Together
+from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import plurals, times
 from pytest_gpucluster.report.scope import SECTIONS
 from pytest_gpucluster.requirement import AREAS, Registry, catalogue, is_site
@@ -82,7 +83,7 @@ class Decision:
     ignored: Mapping[str, str]
     compared: str
     until: datetime | None
-    cluster: machines.Cluster
+    cluster: clusters.Cluster
 
     @property
     def open(self) -> bool:
@@ -124,7 +125,7 @@ def decide(
     at: datetime,
     *,
     registry: Registry,
-    now: machines.Cluster | None = None,
+    now: clusters.Cluster | None = None,
 ) -> Decision:
     """Decide whether runs open the gate of a policy for a cluster.
 
@@ -149,7 +150,7 @@ class _Gate:
     profile: Any
     at: datetime
     registry: Registry
-    now: machines.Cluster
+    now: clusters.Cluster
 
     @functools.cached_property
     def values(self) -> Mapping[str, Any]:
@@ -234,13 +235,13 @@ class _Gate:
             return f"it was made for the profile {name!r}, not for {self.profile.name!r}"
         if run.planted:
             return f"defects were planted: {', '.join(run.planted)}"
-        other = machines.another(run.cluster, self.now)
+        other = clusters.another(run.cluster, self.now)
         if other:
             return f"it is of another cluster: {other}"
         changed = _changed(self.values, run.profile)
         if changed:
             return f"the profile says otherwise since: {', '.join(changed)}"
-        outdated = machines.outdated(run.cluster, self.now)
+        outdated = clusters.outdated(run.cluster, self.now)
         return f"it was made under another version: {outdated}" if outdated else ""
 
     def _sorted(

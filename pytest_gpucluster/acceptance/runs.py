@@ -7,19 +7,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.acceptance import machines, queues
+from pytest_gpucluster.acceptance import queues
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log import fields, ingest
+from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import times
-from pytest_gpucluster.report import answer, record, verify
+from pytest_gpucluster.report import answer, identity, record, verify
 from pytest_gpucluster.requirement import Registry
 
 DECIDED = ("pass", "fail")
 
-READS_NODES = ("inventory",)
-"""Areas whose rows read what nodes say, and start no pod on them."""
-READ_FROM_NODES = ("NUMA-001", "NUMA-006")
-"""Rows of other areas that do the same."""
 OF_HARDWARE = ("inventory", "health", "numa", "fabric", "mfu")
 """Areas whose rows speak of the machines on which they were tried: what passes elsewhere does not clear one of them."""
 
@@ -89,7 +86,7 @@ class Run:
     id: str
     digest: str
     profile: Mapping[str, Any]
-    cluster: machines.Cluster
+    cluster: clusters.Cluster
     attempts: Mapping[str, Attempt]
     built: frozenset[str]
     distrust: tuple[str, ...]
@@ -109,7 +106,7 @@ class _Place:
 
     at: datetime | None
     bound: frozenset[str]
-    cluster: machines.Cluster
+    cluster: clusters.Cluster
     seen_queues: Mapping[tuple[str, str], queues.Queue]
 
 
@@ -156,7 +153,7 @@ def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[s
         str(report["run"]["id"]) or folder.resolve().name,
         digest,
         report["profile"]["values"],
-        machines.together(place.cluster for place in told),
+        clusters.together(place.cluster for place in told),
         {row["id"]: _attempt(row, str(report["run"]["id"]), places) for row in rows},
         frozenset(built),
         tuple(doubts),
@@ -176,13 +173,8 @@ def _place(evidence: Evidence) -> _Place:
         at = times.parse_time(fields.text(source, "frozen"))
     except ValueError:
         at = None
-    namespace = str(evidence.given.get("namespace") or "")
-    bound = {
-        fields.text(line.object, "spec", "nodeName")
-        for line in evidence.of_kind("Pod")
-        if not namespace or fields.text(line.object, "metadata", "namespace") == namespace
-    }
-    return _Place(at, frozenset(bound - {""}), machines.of_evidence(evidence), queues.of_evidence(evidence))
+    bound = clusters.tried_on(evidence)
+    return _Place(at, bound, clusters.of_evidence(evidence), queues.of_evidence(evidence))
 
 
 def _attempt(row: Mapping[str, Any], run: str, places: Mapping[str, _Place]) -> Attempt:
@@ -191,7 +183,7 @@ def _attempt(row: Mapping[str, Any], run: str, places: Mapping[str, _Place]) -> 
     causes = finding.get("causes") or [{}]
     nodes: frozenset[str] = frozenset()
     if place is not None:
-        reads = row["area"] in READS_NODES or row["id"] in READ_FROM_NODES
+        reads = row["area"] in identity.OF_NODES or row["id"] in identity.READ_FROM_NODES
         nodes = frozenset(place.cluster.nodes) if reads else place.bound & frozenset(place.cluster.nodes)
     return Attempt(
         row["id"], row["verdict"], run, place.at if place is not None else None, nodes,

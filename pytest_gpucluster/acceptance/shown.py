@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from pytest_gpucluster.acceptance import machines
 from pytest_gpucluster.acceptance.runs import OF_HARDWARE, Attempt, Run
+from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.requirement import AREAS
 
 EVERY_NODE = (
@@ -73,7 +73,7 @@ class Shown:
 class Together:
     """The usable runs of one cluster, to be asked row by row."""
 
-    def __init__(self, runs: Iterable[Run], now: machines.Cluster, at: datetime, age: timedelta) -> None:
+    def __init__(self, runs: Iterable[Run], now: clusters.Cluster, at: datetime, age: timedelta) -> None:
         """Take the runs.
 
         Args:
@@ -149,7 +149,7 @@ class Together:
         found = {name: self._on(node, tried) for name, node in sorted(self._now.nodes.items())}
         return found if every else {name: on for name, on in found.items() if on.state != "not tested"}
 
-    def _on(self, node: machines.Node, tried: Sequence[tuple[Attempt, Run]]) -> OnNode:
+    def _on(self, node: clusters.Node, tried: Sequence[tuple[Attempt, Run]]) -> OnNode:
         """Return what the newest attempt that tells of a node says of it."""
         changed = ""
         undecided: OnNode | None = None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpucluster.cli import common
 
 if TYPE_CHECKING:
-    from pytest_gpucluster.acceptance import machines
     from pytest_gpucluster.acceptance.decision import Decision
     from pytest_gpucluster.acceptance.runs import Run
+    from pytest_gpucluster.evidence.objects import clusters
     from pytest_gpucluster.profile import LoadedProfile
 
 DESCRIPTION = """Judge the evidence of runs again and decide whether they show all that a policy asks for: the latest
@@ -138,12 +138,12 @@ def _read(folder: Path, registry: Any, digests: Sequence[str]) -> "Run":
     return found
 
 
-def _now(loaded: "LoadedProfile", command: str) -> "machines.Cluster | None":
+def _now(loaded: "LoadedProfile", command: str) -> "clusters.Cluster | None":
     """Return the cluster as it is; None for one that ends with its run, of which only runs can tell."""
     profile = loaded.profile
     if profile.connection is None:
         return None
-    from pytest_gpucluster.acceptance import machines
+    from pytest_gpucluster.evidence.objects import clusters
     from pytest_gpucluster.kube import connection, errors, objects
     from pytest_gpucluster.scenario import cluster_identity
 
@@ -156,6 +156,6 @@ def _now(loaded: "LoadedProfile", command: str) -> "machines.Cluster | None":
             f"{command}: the cluster of {profile.name} cannot be asked what it is: {error}; --offline compares the "
             "runs with the newest of them instead"
         ) from None
-    return machines.of_objects(
+    return clusters.of_objects(
         profile.gpu_resource, survey.uid, survey.nodes, survey.version, survey.deployments
     )

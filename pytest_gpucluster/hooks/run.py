@@ -1,7 +1,9 @@
 """One run as one process sees it: its folder, its journal, its backend."""
 
 import contextlib
+import getpass
 import os
+import platform
 import sys
 import tempfile
 import time
@@ -267,6 +269,8 @@ class Run:
             for name, count in took.items():
                 self._told[name] = self._told.get(name, 0) + count
             problem = evidence.header.get("problem")
+            from pytest_gpucluster.evidence.objects import clusters
+
             self.journal.scenario(
                 scenario.name,
                 seconds=round(time.monotonic() - started, 3),
@@ -274,6 +278,7 @@ class Run:
                 evidence=source.path(scenario),
                 problem=problem if isinstance(problem, Mapping) else None,
                 summary=str(getattr(scenario, "summary", "")),
+                seen=clusters.plain(evidence),
             )
         self._seen.add(scenario.name)
         return evidence
@@ -298,6 +303,7 @@ class Run:
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
             asked=selection.asked,
             evidence_schema=self._evidence_schema(),
+            by=_by(),
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
         if not suites.complete() and all(is_site(row.id) for row in REGISTRY):
@@ -399,6 +405,15 @@ def _check_unchanged(run: Path, *, gate: bool) -> None:
             or (gate and name == seal.SUMS)
         ):
             raise pytest.UsageError(f"--gpucluster-reuse: {run / name}: {what}: it is not judged again")
+
+
+def _by() -> str:
+    """Return who runs this, and on which machine."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number that no file names, as in some containers
+        user = f"user {os.getuid()}"
+    return f"{user} on {platform.node()}"
 
 
 def _check_writable(report_dir: Path, source: str) -> None:

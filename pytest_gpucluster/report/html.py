@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from pytest_gpucluster.report import answer, modules, scope, site, text
+from pytest_gpucluster.report import answer, causes, modules, page, scope, site, text
 from pytest_gpucluster.report.drawings import products, sweep, timeline
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
 
@@ -69,7 +69,15 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "report": report,
         "run": report["run"],
-        "cluster": {"name": "", "provider": "", "versions": {}, "nodes": [], **report["cluster"]},
+        "cluster": {
+            "name": "",
+            "provider": "",
+            "versions": {},
+            "nodes": [],
+            "uid": "",
+            "components": {},
+            **report["cluster"],
+        },
         "answer": answered,
         "beside": [part[0].upper() + part[1:] for part in beside],
         "answer_mark": _ANSWER_MARK[word],
@@ -91,6 +99,12 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "profile": list(_leaves(report)),
         "mark_of": mark_of,
         "drawings": drawings,
+        "causes": causes.found(report),
+        "wanted": page.operator_input(report),
+        "machines": list(page.machines(report)),
+        "tried_on": page.coverage(report),
+        "matrix": page.MATRIX,
+        "steps": page.next_steps(report),
     }
 
 
@@ -144,8 +158,20 @@ def _areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         found.setdefault(row["area"], []).append(row)
     return [
-        {"name": name, "meaning": meanings.get(name, ""), "rows": members} for name, members in found.items()
+        {
+            "name": name,
+            "meaning": meanings.get(name, ""),
+            "rows": page.in_order(members, list(map(mark_of, members))),
+            "counts": _counts(members),
+        }
+        for name, members in found.items()
     ]
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """Return how many rows are shown under which mark, the gravest first."""
+    marks = [mark_of(row) for row in rows]
+    return [(mark, marks.count(mark)) for mark in page.GRAVEST if mark in marks]
 
 
 def _by_level(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -83,6 +83,7 @@ class Journal:
         versions: Mapping[str, str] | None = None,
         asked: Sequence[str] = (),
         evidence_schema: int | None = None,
+        by: str = "",
     ) -> None:
         """Record the start: what ran, against which cluster, and what was declared about it.
 
@@ -98,6 +99,7 @@ class Journal:
             versions: versions of pytest, Python and so on.
             asked: areas that were asked for by name; one of which no row applies is no yes.
             evidence_schema: schema of the evidence of the run; None if nobody knows it.
+            by: who ran it, and on which machine.
         """
         self.write(
             "run-start",
@@ -112,6 +114,7 @@ class Journal:
             defects=list(defects),
             versions=dict(versions or {}),
             asked=list(asked),
+            by=by,
         )
 
     def declared(self, requirements: Iterable[Requirement]) -> None:
@@ -127,8 +130,19 @@ class Journal:
         evidence: Path | None = None,
         problem: Mapping[str, str] | None = None,
         summary: str = "",
+        seen: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record a scenario that was run to its end, with the requests to the API that it cost."""
+        """Record a scenario that was run to its end, with the requests to the API that it cost.
+
+        Args:
+            name: its name.
+            seconds: how long it took.
+            requests: what it asked of the API, by verb and kind.
+            evidence: the file with its evidence.
+            problem: what kept it from its end: verdict and text.
+            summary: what it does, in one line.
+            seen: what its evidence shows of the cluster (`evidence.objects.clusters.plain`).
+        """
         self.write(
             "scenario",
             name=name,
@@ -136,6 +150,7 @@ class Journal:
             seconds=seconds,
             requests=dict(requests),
             problem=dict(problem) if problem else None,
+            seen=dict(seen or {}),
             **self._evidence(evidence),
         )
 

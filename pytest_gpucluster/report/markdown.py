@@ -1,18 +1,15 @@
 """The report as Markdown, for a pull request or the summary of a pipeline: the answer, what is red and why, counts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.plain.markdown import cell
-from pytest_gpucluster.report import answer, scope, site
+from pytest_gpucluster.report import answer, causes, scope, site
 
 _LONGEST = 400
 """Characters of a text that a cell shows; the page has all of it."""
 _REASONS = 12
-
-ORDER = ("fail", "environment", "inconclusive")
-"""Verdicts that are told row by row, the worst first."""
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -40,44 +37,17 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _red(report: Mapping[str, Any]) -> Iterator[str]:
-    groups = grouped(report["requirements"])
-    if not groups:
+    found = causes.found(report)
+    if not found:
         return
-    yield "| rows | verdict | observed | what to do |"
+    waived = {row["id"] for row in report["requirements"] if row["waiver"]}
+    yield "| rows | verdict | cause | what to do |"
     yield "| --- | --- | --- | --- |"
-    for rows in groups:
-        first = rows[0]
-        told = ", ".join(row["id"] for row in rows)
-        waived = [row["id"] for row in rows if row["waiver"]]
-        verdict = f"{first['verdict']}, waived: {', '.join(waived)}" if waived else first["verdict"]
-        causes = first["finding"].get("causes") or []
-        fixes = " Or: ".join(
-            f"{cause['text']}: {cause['fix']}" if cause.get("fix") else cause["text"] for cause in causes
-        )
-        yield f"| {cell(told)} | {cell(verdict)} | {cell(_short(_observed(rows)))} | {cell(_short(fixes))} |"
+    for one in found:
+        excused = [row for row in one.rows if row in waived]
+        verdict = f"{one.verdict}, waived: {', '.join(excused)}" if excused else one.verdict
+        yield f"| {cell(', '.join(one.rows))} | {cell(verdict)} | {cell(_short(one.text))} | {cell(_short(one.fix))} |"
     yield ""
-
-
-def grouped(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Return the rows that are red, those of one verdict and one set of causes together, violations first.
-
-    Rows without a cause stand together only if the same was observed.
-    """
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for verdict in ORDER:
-        for row in rows:
-            if row["verdict"] == verdict:
-                causes = tuple(str(cause["text"]) for cause in row["finding"].get("causes") or [])
-                key = causes or ("", str(row["finding"]["observed"]))
-                found.setdefault((verdict, *key), []).append(row)
-    return list(found.values())
-
-
-def _observed(rows: Sequence[Mapping[str, Any]]) -> str:
-    told = dict.fromkeys(str(row["finding"]["observed"]) for row in rows)
-    if len(told) == 1:
-        return next(iter(told))
-    return "; ".join(f"{row['id']}: {row['finding']['observed']}" for row in rows)
 
 
 def _counts(report: Mapping[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log.model import SCHEMA as EVIDENCE_SCHEMA
+from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import plurals, redact
 from pytest_gpucluster.report import decisions, modules, record, scope, seal, suites, whole, write
 from pytest_gpucluster.requirement import (
@@ -150,6 +151,7 @@ class _Check:
         for row in self.report["requirements"]:
             self._row(row)
         self._site_tests()
+        self._seen()
         self._journal()
         sealed = self._sums()
         self._record()
@@ -223,6 +225,18 @@ class _Check:
             self.notes.append(
                 f"{plurals.count(count, 'test')} of the site's own: asserted, not decided again"
             )
+
+    def _seen(self) -> None:
+        """Compare what the record tells of the cluster with what the evidence shows of it."""
+        for scenario in self.report["scenarios"]:
+            name = scenario["evidence"]
+            if not name or name in self.changed or not scenario["seen"] or not self.same_version:
+                continue
+            evidence = self._read(name)
+            if evidence is None:
+                continue
+            if json.loads(json.dumps(redact.shown(clusters.plain(evidence)))) != scenario["seen"]:
+                self.problems.append(f"{name}: shows another cluster than the record says")
 
     def _read(self, name: str) -> Evidence | None:
         if name not in self.evidence:

@@ -4,8 +4,9 @@ import dataclasses
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pytest_gpucluster.acceptance import decision, machines, policy
+from pytest_gpucluster.acceptance import decision, policy
 from pytest_gpucluster.acceptance.runs import Attempt, Run
+from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.profile import load
 from pytest_gpucluster.report.suites import load_suites
 
@@ -20,7 +21,7 @@ def ago(**time):
 
 def node(name, state="", gpus=(), **facts):
     """Return a node of eight GPUs."""
-    return machines.Node(
+    return clusters.Node(
         name, state, {"uid": f"u-{name}", "machineID": f"m-{name}", **facts}, 8, frozenset(gpus)
     )
 
@@ -28,7 +29,7 @@ def node(name, state="", gpus=(), **facts):
 def cluster(*nodes, uid="c-1", **versions):
     """Return a cluster of these nodes, of three ordinary ones by default."""
     made = nodes or tuple(node(name) for name in NODES)
-    return machines.Cluster(uid, {each.name: each for each in made}, versions)
+    return clusters.Cluster(uid, {each.name: each for each in made}, versions)
 
 
 def attempt(row, verdict="pass", *, at=None, nodes=NODES, red=(), observed="as seen"):

@@ -12,7 +12,7 @@ from pytest_gpucluster.report import html, record, scope
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests.report import sample
 
-VOID = {"meta", "link", "br", "circle", "path", "rect"}
+VOID = {"meta", "link", "br", "circle", "path", "rect", "input"}
 
 
 class Page(HTMLParser):

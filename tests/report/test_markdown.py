@@ -30,8 +30,12 @@ def test_red_rows_of_one_cause_stand_together(report):
     assert len(table) == 1
     assert table[0].startswith("| GANG-002, GANG-004 | fail | ")
     assert "set spec.schedulerName: volcano on the Job" in table[0]
-    groups = [[row["id"] for row in group] for group in markdown.grouped(report["requirements"])]
-    assert groups == [["GANG-002", "GANG-004"], ["FAB-006"], ["REF-002"], ["PLG-003"]]
+    red = [
+        line.split(" | ")[0]
+        for line in markdown.render(report).splitlines()
+        if line.startswith("| ") and "-0" in line
+    ]
+    assert red == ["| GANG-002, GANG-004", "| FAB-006", "| REF-002", "| PLG-003"]
 
 
 def test_a_waived_row_is_still_red(report):

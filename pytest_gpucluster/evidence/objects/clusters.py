@@ -134,6 +134,39 @@ def together(clusters: Iterable[Cluster]) -> Cluster:
     return Cluster(uid, nodes, versions)
 
 
+def tried_on(evidence: Evidence) -> frozenset[str]:
+    """Return the nodes to which pods of the scenario were bound, GPU nodes or not."""
+    namespace = str(evidence.given.get("namespace") or "")
+    bound = {
+        fields.text(line.object, "spec", "nodeName")
+        for line in evidence.of_kind("Pod")
+        if not namespace or fields.text(line.object, "metadata", "namespace") == namespace
+    }
+    return frozenset(bound - {""})
+
+
+def plain(evidence: Evidence) -> dict[str, Any]:
+    """Return what evidence shows of its cluster as plain data, for the record of a run.
+
+    Returns:
+        `uid`, `versions`, `nodes` (GPU nodes by name: `state`, `gpus`, `gpu_uuids` and the facts that identify them)
+        and `tried_on` (names of the nodes to which pods were bound); what is empty is left out.
+    """
+    found = of_evidence(evidence)
+    nodes = {
+        name: {
+            **({"state": node.state} if node.state else {}),
+            "gpus": node.offered,
+            **node.facts,
+            **({"gpu_uuids": sorted(node.gpus)} if node.gpus else {}),
+        }
+        for name, node in sorted(found.nodes.items())
+    }
+    told = {"uid": found.uid, "versions": dict(sorted(found.versions.items())), "nodes": nodes}
+    told["tried_on"] = sorted(tried_on(evidence))
+    return {key: value for key, value in told.items() if value}
+
+
 def another(run: Cluster, now: Cluster) -> str:
     """Return why a run is of another cluster than the one that is there now, "" if it is of the same.
 

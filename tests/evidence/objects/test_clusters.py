@@ -2,16 +2,16 @@
 
 import pytest
 
-from pytest_gpucluster.acceptance import machines
 from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.log.model import Line
+from pytest_gpucluster.evidence.objects import clusters
 from tests.acceptance.toy import cluster, node
 from tests.defects.matrix import RECORDED
 
 
 def test_recorded_evidence_tells_its_nodes():
     """Nodes with GPUs, their machines, versions of the server and of components."""
-    found = machines.of_evidence(read(RECORDED / "inventory.jsonl"))
+    found = clusters.of_evidence(read(RECORDED / "inventory.jsonl"))
     assert sorted(found.nodes) == ["gpu-0", "gpu-1", "gpu-2"]
     assert found.nodes["gpu-0"].offered == 8
     assert {"uid", "machineID", "kubeletVersion"} <= set(found.nodes["gpu-0"].facts)
@@ -32,13 +32,13 @@ def test_recorded_evidence_tells_its_nodes():
             cluster(),
             "none of its nodes is in the cluster: gpu-0",
         ),
-        (machines.Cluster("", {}, {}), cluster(), "nothing in its evidence says of which cluster it is"),
-        (machines.Cluster("", {"gpu-0": machines.Node("gpu-0", "", {})}, {}), cluster(), "none of its nodes"),
+        (clusters.Cluster("", {}, {}), cluster(), "nothing in its evidence says of which cluster it is"),
+        (clusters.Cluster("", {"gpu-0": clusters.Node("gpu-0", "", {})}, {}), cluster(), "none of its nodes"),
     ],
 )
 def test_a_run_of_another_cluster_is_told(run, now, said):
     """What cannot be compared is never the same."""
-    found = machines.another(run, now)
+    found = clusters.another(run, now)
     assert found.startswith(said) if said else found == ""
 
 
@@ -65,15 +65,15 @@ def test_a_replaced_node_is_told(before, after, said):
 def test_another_version_is_told():
     """Only what both know is compared."""
     run = cluster(kubernetes="v1.36.1", volcano="v1.14.4")
-    assert machines.outdated(run, cluster(kubernetes="v1.37.2")) == "kubernetes v1.36.1, now v1.37.2"
-    assert machines.outdated(run, cluster(kueue="v0.17.0")) == ""
+    assert clusters.outdated(run, cluster(kubernetes="v1.37.2")) == "kubernetes v1.36.1, now v1.37.2"
+    assert clusters.outdated(run, cluster(kueue="v0.17.0")) == ""
 
 
 def test_files_of_one_run_are_put_together():
     """The last state counts, what is known stays known, and GPUs add up."""
     one = cluster(node("a", gpus=["GPU-1"], driver="570"), uid="")
     other = cluster(node("a", "cordoned", gpus=["GPU-2"]), uid="c-1", volcano="v1.14.4")
-    found = machines.together([one, other])
+    found = clusters.together([one, other])
     assert (found.uid, found.versions) == ("c-1", {"volcano": "v1.14.4"})
     assert found.nodes["a"].state == "cordoned"
     assert found.nodes["a"].facts["driver"] == "570"
@@ -83,7 +83,7 @@ def test_files_of_one_run_are_put_together():
 def test_a_live_cluster_reads_as_its_evidence_does():
     """What is read now is compared with what was recorded: both in one form."""
     evidence = read(RECORDED / "inventory.jsonl")
-    recorded = machines.of_evidence(evidence)
+    recorded = clusters.of_evidence(evidence)
     nodes = {line.name: line.object for line in evidence.of_kind("Node")}
     answers = {str(line.data.get("case")): line.data for line in evidence.responses()}
     deployments = [
@@ -92,12 +92,12 @@ def test_a_live_cluster_reads_as_its_evidence_does():
         if case.startswith("read:deployments")
         for item in data.get("items") or []
     ]
-    found = machines.of_objects(
+    found = clusters.of_objects(
         "nvidia.com/gpu", recorded.uid, nodes.values(), answers["read:version"]["object"], deployments
     )
     assert found == recorded
-    assert machines.another(recorded, found) == ""
-    assert machines.outdated(recorded, found) == ""
+    assert clusters.another(recorded, found) == ""
+    assert clusters.outdated(recorded, found) == ""
 
 
 def test_payloads_tell_gpus_and_nccl():
@@ -111,6 +111,6 @@ def test_payloads_tell_gpus_and_nccl():
     lines.append(
         Line(0.0, "ADDED", "Node", {"metadata": {"name": "gpu-0", "uid": "u"}, "status": status}, {}, 9)
     )
-    found = machines.of_evidence(Evidence(lines, header={"given": {"gpu_resource": "nvidia.com/gpu"}}))
+    found = clusters.of_evidence(Evidence(lines, header={"given": {"gpu_resource": "nvidia.com/gpu"}}))
     assert found.nodes["gpu-0"].gpus == {"GPU-1", "GPU-2"}
     assert found.versions == {"nccl": "2.28.9"}
