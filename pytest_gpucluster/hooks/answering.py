@@ -35,6 +35,7 @@ class Ended:
         digest: the sum that stands for the whole folder, "" where no report could be written.
         ailments: what keeps rows from green.
         again: the command that runs those rows again.
+        decision: what the run comes to by its policy, as its record has it; None without one.
     """
 
     folder: Path
@@ -46,6 +47,7 @@ class Ended:
     digest: str = ""
     ailments: "tuple[causes.Ailment, ...]" = ()
     again: str = ""
+    decision: Mapping[str, Any] | None = None
 
 
 ENDED = pytest.StashKey[Ended]()
@@ -73,11 +75,19 @@ class Answer:
             for line in (causes.head(ended.ailments), *causes.lines(ended.ailments)):
                 terminalreporter.write_line(line)
             terminalreporter.write_line(f"{'again':<10}{ended.again}")
-        told = ended.reasons[:_REASONS] if len(ended.reasons) > 1 else ()
+        if ended.decision:
+            from pytest_gpucluster.hooks import by_policy
+
+            terminalreporter.section("gate")
+            for line in by_policy.lines(ended.decision):
+                terminalreporter.write_line(line)
+        # What closes a gate is told by its section.
+        known = ended.reasons if not ended.decision else ()
+        told = known[:_REASONS] if len(known) > 1 else ()
         for number, reason in enumerate(told):
             terminalreporter.write_line(f"{'because' if number == 0 else '':<10}{reason}")
-        if len(ended.reasons) > len(told) > 0:
-            terminalreporter.write_line(f"{'':<10}and {len(ended.reasons) - len(told)} more, on the page")
+        if len(known) > len(told) > 0:
+            terminalreporter.write_line(f"{'':<10}and {len(known) - len(told)} more, on the page")
         cut = len(state.selection_of(config).beyond_budget())
         colour = _COLOURS.get(ended.word, {"yellow": True})
         terminalreporter.write_line(f"answer    {_head(ended, cut)}", bold=True, **colour)

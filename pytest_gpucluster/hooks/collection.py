@@ -156,10 +156,11 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     cases = site_tests.take(config, own)
     if not named:
         return  # each of them says so itself; nobody else's tests are in the way
-    from pytest_gpucluster.hooks import budget, offered, progress, reruns, run
+    from pytest_gpucluster.hooks import budget, by_policy, offered, progress, reruns, run
 
     playing = {case.scenario for case in cases.values() if case.plays}
     made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
+    made.policy = by_policy.load(made.settings)
     reruns.check(config, made.settings, session.items)
     made.notes = offered.check(made, chosen)
     config.stash[state.RUN] = made

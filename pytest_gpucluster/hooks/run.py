@@ -55,6 +55,7 @@ class Run:
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
         notes: what some rows will lack, or could not be checked before the first one, a line each.
+        policy: what must be shown for the answer yes, as plain data; None without one.
         board: what this process is doing, for whoever watches the run.
     """
 
@@ -74,6 +75,7 @@ class Run:
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
         self.notes: list[str] = []
+        self.policy: dict[str, Any] | None = None
         self.board = progress.Board({})
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
@@ -304,6 +306,7 @@ class Run:
             asked=selection.asked,
             evidence_schema=self._evidence_schema(),
             by=_by(),
+            policy=self.policy,
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
         if not suites.complete() and all(is_site(row.id) for row in REGISTRY):

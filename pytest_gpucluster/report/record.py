@@ -55,6 +55,7 @@ def load(run_folder: Path) -> dict[str, Any]:
     # Records made before sites' own tests were kept have none.
     report.setdefault("site_tests", [])
     report.setdefault("files", {})
+    report.setdefault("decision", None)
     if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
         raise RecordError(f"{path}: is not a report of a run")
     report["run"].setdefault("evidence_schema", None)
@@ -126,6 +127,7 @@ class Folding:
         self.left_overs: dict[str, None] = {}
         self.cleaned = False
         self.beside: list[Mapping[str, int]] = []
+        self.decision: Mapping[str, Any] | None = None
         for entry in entries:
             self._take(entry)
 
@@ -173,6 +175,8 @@ class Folding:
                 self.cleaned = True
                 self.beside.append(dict(entry.get("requests") or {}))
                 self.left_overs.update(dict.fromkeys(str(item) for item in entry["left_overs"]))
+            case "decision":
+                self.decision = dict(entry["decision"])
             case "run-end":
                 self.end = entry
                 self.files = seal.told(entry.get("files") or ())
@@ -214,6 +218,7 @@ class Folding:
             "scenarios": sorted(self.scenarios.values(), key=lambda item: str(item["name"])),
             "cleanup": {"done": self.cleaned, "left_overs": list(self.left_overs)},
             "requests": self._requests(),
+            "decision": self.decision or _undecided(start),
             "problems": list(self.problems),
             "files": dict(self.files),
         }
@@ -262,6 +267,27 @@ class Folding:
             for name, count in requests.items():
                 by[name] = by.get(name, 0) + count
         return {"total": sum(by.values()), "by": dict(sorted(by.items()))}
+
+
+def _undecided(start: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the decision of a run that has not come to one, None where nobody asked for one."""
+    policy = start.get("policy")
+    if not policy:
+        return None
+    why = "the run has not come to its end"
+    return {
+        "open": False,
+        "text": f"closed: {why}",
+        "policy": dict(policy),
+        "at": None,
+        "until": None,
+        "purposes": {},
+        "closers": [
+            {"what": "run", "why": why, "fix": "make a new one", "stage": "", "ambiguous": ""},
+        ],
+        "notes": [],
+        "rows": [],
+    }
 
 
 def _cluster(stated: Mapping[str, Any]) -> dict[str, Any]:
