@@ -9,6 +9,7 @@ from typing import Any
 from pytest_gpucluster.acceptance import decision, policy, runs, text
 from pytest_gpucluster.plain import times
 from pytest_gpucluster.profile import Profile
+from pytest_gpucluster.report import record
 from pytest_gpucluster.requirement import Registry
 
 
@@ -37,6 +38,34 @@ def decided(
     profile = Profile.model_validate(report["profile"]["values"])
     own = runs.of_itself(folder, report, reading or runs.Reading())
     return plain(decision.decide([own], wanted, profile, at, registry=registry))
+
+
+def differs(folder: Path, report: Mapping[str, Any], registry: Registry, reading: runs.Reading) -> list[str]:
+    """Return what of a recorded decision is not reached again, a line each; its wording is not compared.
+
+    Args:
+        folder: the run's folder.
+        report: its record.
+        registry: the rows that have a test.
+        reading: has read evidence of the run.
+    """
+    told = report["decision"]
+    if not told or not told["at"]:
+        return []
+    try:
+        again = decided(folder, report, times.parse_time(told["at"]), registry=registry, reading=reading)
+    except (policy.PolicyError, ValueError) as error:
+        return [f"{record.REPORT}: its gate cannot be decided again: {' '.join(str(error).split())}"]
+    states = [{each["row"]: each["state"] for each in one["rows"]} for one in (told, again)]
+    found = [
+        f"{row}: the gate of the record took it as {states[0].get(row, 'not asked')}, but it is "
+        f"{states[1].get(row, 'not asked')}"
+        for row in {**states[0], **states[1]}
+        if states[0].get(row) != states[1].get(row)
+    ]
+    if (told["open"], told["purposes"]) != (again["open"], again["purposes"]):
+        found.append(f"{record.REPORT}: says that its gate is {told['text']}, but it is {again['text']}")
+    return found
 
 
 def plain(made: decision.Decision) -> dict[str, Any]:

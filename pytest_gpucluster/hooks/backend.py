@@ -138,7 +138,13 @@ class Live:
             store = RunStore(run.folder)
             profile = declared(run.loaded.profile, run.settings.defects)
             self.session = Session(
-                held.cluster, profile, store, worker=run.worker, keep=run.settings.keep, tell=run.board.tell
+                held.cluster,
+                profile,
+                store,
+                worker=run.worker,
+                keep=run.settings.keep,
+                tell=run.board.tell,
+                most_nodes=run.settings.max_nodes,
             )
             self.session.__enter__()
         except BaseException:

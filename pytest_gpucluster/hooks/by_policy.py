@@ -12,9 +12,11 @@ from pytest_gpucluster.requirement import Verdict
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks.settings import Settings
 
-_RED = frozenset({Verdict.FAIL.value, Verdict.ENVIRONMENT.value, Verdict.INCONCLUSIVE.value})
+_RED = frozenset({Verdict.FAIL.value, Verdict.ENVIRONMENT.value, Verdict.INCONCLUSIVE.value, state.NOT_RUN})
 _LONGEST = 300
 """Characters of a reason that the terminal shows; the page has all of it."""
+_ROWS = 8
+"""Rows of one reason that the terminal names."""
 
 
 def load(told: "Settings") -> dict[str, Any] | None:
@@ -75,14 +77,21 @@ def lines(decision: Mapping[str, Any]) -> Iterator[str]:
     """Yield a decision for the end of the terminal: what closes it and what to do, then each purpose."""
     for each in decision["closers"]:
         stage = f" ({each['stage']})" if each["stage"] else ""
-        yield f"{each['what']}{stage}: {_short(each['why'])}"
+        yield f"{_few(each['what'])}{stage}: {_short(each['why'])}"
         if each["ambiguous"]:
             yield f"  ambiguous: {each['ambiguous']}, and this may come of it"
-        yield f"  fix: {each['fix']}"
+        # Half a command is of no use: a long one is in the reports.
+        first = each["fix"].partition(" -k ")[0]
+        yield f"  fix: {each['fix'] if len(each['fix']) <= _LONGEST else f'{first} -k ROWS, as report.md has it'}"
     yield from map(_short, decision["notes"])
     for purpose, word in decision["purposes"].items():
         yield f"{purpose:<18} {word}"
     yield f"{'gate':<10}{decision['text']} (policy {decision['policy']['name']})"
+
+
+def _few(rows: str) -> str:
+    first = rows.split(", ")
+    return rows if len(first) <= _ROWS else f"{', '.join(first[:_ROWS])} and {len(first) - _ROWS} more"
 
 
 def _short(text: str) -> str:

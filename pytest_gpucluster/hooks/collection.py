@@ -165,8 +165,16 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     made.notes = offered.check(made, chosen)
     config.stash[state.RUN] = made
     state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
-    if made.settings.max_gpu_seconds is not None:
-        budget.keep(session, chosen, cases, made.settings.max_gpu_seconds)
+    told = made.settings
+    if told.max_gpu_seconds is not None or told.max_nodes is not None:
+        budget.keep(
+            session,
+            chosen,
+            cases,
+            made.loaded.profile,
+            gpu_seconds=told.max_gpu_seconds,
+            nodes=told.max_nodes,
+        )
     made.board = progress.Board(_parts(session.items))
     if not state.is_worker(config) and not made.settings.plan:
         from pytest_gpucluster.hooks import progress_line

@@ -174,7 +174,7 @@ def _agreed(report: Mapping[str, Any] | None, exit_status: int, *, gate: bool) -
         return int(pytest.ExitCode.OK) if report["answer"]["word"] == "yes" else red
     nothing = of_catalogue and not any(row.get("verdict") == "pass" for row in of_catalogue)
     cut = any(map(answer.is_cut_off, report["not_run"])) or any(
-        str(test["text"]).startswith(answer.BUDGET) for test in report["site_tests"]
+        str(test["text"]).startswith(answer.CUT_OFF) for test in report["site_tests"]
     )
     bad = report["answer"]["word"] == "no" or answer.distrust(report) or nothing or cut
     return red if bad else exit_status

@@ -13,6 +13,7 @@ EXISTING = "existing"
 
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
+    from pytest_gpucluster.hooks.settings import Settings
     from pytest_gpucluster.profile import Profile
 
 
@@ -49,6 +50,8 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     for nodeid, case in own.items():
         yield from _site_test(nodeid, case)
     yield from _not_run(selection.beyond_budget())
+    for bound in bounds(run.settings):
+        yield f"bound         {bound}"
     for line in waivers.lines(run.loaded):
         yield f"waivers       {line.removeprefix('gpucluster: ')}"
     yield ""
@@ -59,6 +62,16 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     yield f"{'times':<14}those of the embedded cluster; image pulls, real nodes and other tenants come on top"
     touched = "the cluster was only read" if profile.provider == EXISTING else "no cluster was touched"
     yield f"Nothing was run, and {touched}."
+
+
+def bounds(told: "Settings") -> Iterator[str]:
+    """Yield what a run was told not to exceed."""
+    if told.max_nodes is not None:
+        yield f"at most {plurals.count(told.max_nodes, 'node')} at the same time (--gpucluster-max-nodes)"
+    if told.max_gpu_seconds is not None:
+        yield f"at most {told.max_gpu_seconds:g} GPU-seconds (--gpucluster-max-gpu-seconds)"
+    if told.deadline is not None:
+        yield f"no scenario is begun after {told.deadline:g} s (--gpucluster-deadline)"
 
 
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:

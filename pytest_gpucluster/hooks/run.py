@@ -27,7 +27,7 @@ from pytest_gpucluster.hooks import (
     state,
     waivers,
 )
-from pytest_gpucluster.plain import private
+from pytest_gpucluster.plain import private, times
 from pytest_gpucluster.report import decisions, record, seal, suites, text, whole
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
@@ -55,6 +55,7 @@ class Run:
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
         notes: what some rows will lack, or could not be checked before the first one, a line each.
+        began: when the run began, in seconds since 1970.
         policy: what must be shown for the answer yes, as plain data; None without one.
         board: what this process is doing, for whoever watches the run.
     """
@@ -67,6 +68,7 @@ class Run:
         *,
         owner_pid: int | None = None,
         worker: str = MAIN,
+        began: float | None = None,
     ) -> None:
         """Take what was told; touch nothing."""
         self.settings = told
@@ -75,6 +77,7 @@ class Run:
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
         self.notes: list[str] = []
+        self.began = began or times.now().timestamp()
         self.policy: dict[str, Any] | None = None
         self.board = progress.Board({})
         self.journal = record.Journal(folder / record.JOURNAL)
@@ -388,6 +391,7 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
             loaded,
             Path(given["folder"]),
             owner_pid=given["owner_pid"],
+            began=given["began"],
             worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
         )
     return Run(told, loaded, run_folder.new_folder(told))

@@ -9,8 +9,8 @@ from pytest_gpucluster.requirement import is_site
 UNASKED = ("deselected", "not selected")
 """How the reason of a row begins that nobody asked for: it narrows what a yes is for, and leaves nothing open."""
 
-BUDGET = "budget:"
-"""How the reason of a row begins that was selected and left out for want of GPU-seconds."""
+CUT_OFF = ("budget:", "deadline:")
+"""How the reason of a row begins that was selected and left out: for want of GPU-seconds, nodes or time."""
 
 
 def counts(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def is_asked(row: Mapping[str, Any]) -> bool:
 
 
 def is_cut_off(row: Mapping[str, Any]) -> bool:
-    """Report whether a row was selected and left out for want of GPU-seconds."""
-    return str(row["why"]).startswith(BUDGET)
+    """Report whether a row was selected and left out for want of GPU-seconds, nodes or time."""
+    return str(row["why"]).startswith(CUT_OFF)
 
 
 def _not_run(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

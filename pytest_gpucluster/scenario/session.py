@@ -73,6 +73,7 @@ class Session(connecting.Connecting):
         keep: bool = False,
         say: Callable[[str], None] = _say,
         tell: steps.Tell = steps.silent,
+        most_nodes: int | None = None,
     ) -> None:
         """Prepare a session.
 
@@ -86,10 +87,12 @@ class Session(connecting.Connecting):
             keep: leave the namespace and the objects of scenarios where they are, to look at them.
             say: takes the one line that an interrupted cleanup says.
             tell: takes what is being done, step by step.
+            most_nodes: how many GPU nodes a scenario may try at most, None for all.
         """
         super().__init__(
             cluster, profile, store, worker=worker, clock=clock, overlay=overlay, say=say, tell=tell
         )
+        self._most_nodes = most_nodes
         self.left_overs: list[errors.LeftOver] = []
         self._keep = keep
         self._standing: stage.Stage | None = None
