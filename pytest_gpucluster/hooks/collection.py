@@ -180,6 +180,10 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
         from pytest_gpucluster.hooks import progress_line
 
         progress_line.watch(config, made.board, lambda: made.folder)
+    if made.loaded.profile.provider == "existing" and session.items and not (told.plan or told.reuse):
+        from pytest_gpucluster.hooks import asking
+
+        asking.prepare(config, made)
 
 
 def _parts(items: Sequence[pytest.Item]) -> dict[str, "progress.Part"]:

@@ -55,7 +55,7 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     for line in waivers.lines(run.loaded):
         yield f"waivers       {line.removeprefix('gpucluster: ')}"
     yield ""
-    yield from _altogether([group[0].scenario for group in by_scenario.values()], profile)
+    yield from altogether([group[0].scenario for group in by_scenario.values()], profile)
     scenarios = [group[0].scenario for group in by_scenario.values()]
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
@@ -96,7 +96,7 @@ def _not_run(left_out: Mapping[str, str]) -> Iterator[str]:
     yield from budget.lines(left_out)
 
 
-def _altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
+def altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
     """Say what the whole run does to a cluster that others use too."""
     needs = [found for each in scenarios if (found := getattr(each, "needs", None)) is not None]
     space = profile.namespace
@@ -111,6 +111,8 @@ def _altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
     slots = max((each.slot_nodes for each in needs), default=0)
     if slots:
         effects.append(f"changes the status of at most {plurals.count(slots, 'node')} for each scenario")
+    if any("create pods/eviction" in each.permissions for each in needs):
+        effects.append("evicts pods of its own, and no others")
     made = dict.fromkeys(kind for each in needs for kind in _made_outside(each))
     if made:
         effects.append(f"makes and removes outside its namespace: {', '.join(made)}")

@@ -96,6 +96,15 @@ class Controller:
             return self.config.rootpath / "reports" / "unnamed"
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """Say what the run will do on a cluster that exists, and ask, before any worker gets a test."""
+        if self.folder is None or not self.folder.parent.is_dir():
+            return
+        from pytest_gpucluster.hooks import asking
+
+        asking.ask_for_workers(self.config, self.folder)
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what a worker found."""
         self.crashed = self.crashed or error is not None
