@@ -245,7 +245,7 @@ class Run:
             # On purpose, and all the same something that is not as the run found it.
             left = [*left, f"everything that {self.worker} made: kept on purpose (--gpucluster-keep)"]
         with disk_full.telling(self.journal.path, left):
-            self.journal.cleanup(left, _more(source.requests(), self._told))
+            self.journal.cleanup(left, _more(source.requests(), self._told), source.proof())
         return left
 
     def _open(self) -> backend.Backend:

@@ -266,14 +266,20 @@ class Journal:
             **self._evidence(evidence),
         )
 
-    def cleanup(self, left_overs: Sequence[str], requests: Mapping[str, int] | None = None) -> None:
+    def cleanup(
+        self,
+        left_overs: Sequence[str],
+        requests: Mapping[str, int] | None = None,
+        proof: Sequence[str] = (),
+    ) -> None:
         """Record what was left on the cluster after cleanup; an empty list says that nothing was.
 
         Args:
             left_overs: one line each.
             requests: what this process asked of the API beside its scenarios, by verb and kind.
+            proof: how it is known that nothing is left, a line each.
         """
-        self.write("cleanup", left_overs=list(left_overs), requests=dict(requests or {}))
+        self.write("cleanup", left_overs=list(left_overs), requests=dict(requests or {}), proof=list(proof))
 
     def decision(self, decided: Mapping[str, Any]) -> bytes:
         """Record what the run comes to by its policy, see `acceptance.own`; return the line."""

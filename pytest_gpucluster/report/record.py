@@ -56,6 +56,7 @@ def load(run_folder: Path) -> dict[str, Any]:
     report.setdefault("site_tests", [])
     report.setdefault("files", {})
     report.setdefault("decision", None)
+    report.setdefault("cleanup", {"done": False, "left_overs": []}).setdefault("proof", [])
     if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
         raise RecordError(f"{path}: is not a report of a run")
     report["run"].setdefault("evidence_schema", None)
@@ -126,6 +127,7 @@ class Folding:
         self.scenarios: dict[str, dict[str, Any]] = {}
         self.left_overs: dict[str, None] = {}
         self.cleaned = False
+        self.proof: dict[str, None] = {}
         self.beside: list[Mapping[str, int]] = []
         self.decision: Mapping[str, Any] | None = None
         for entry in entries:
@@ -173,6 +175,7 @@ class Folding:
                 self.site_tests[entry["nodeid"]] = site.folded(entry, self.site_tests.get(entry["nodeid"]))
             case "cleanup":
                 self.cleaned = True
+                self.proof.update(dict.fromkeys(str(line) for line in entry.get("proof") or ()))
                 self.beside.append(dict(entry.get("requests") or {}))
                 self.left_overs.update(dict.fromkeys(str(item) for item in entry["left_overs"]))
             case "decision":
@@ -216,7 +219,11 @@ class Folding:
             "site_tests": sorted(self.site_tests.values(), key=lambda item: str(item["nodeid"])),
             "waivers": waivers,
             "scenarios": sorted(self.scenarios.values(), key=lambda item: str(item["name"])),
-            "cleanup": {"done": self.cleaned, "left_overs": list(self.left_overs)},
+            "cleanup": {
+                "done": self.cleaned,
+                "left_overs": list(self.left_overs),
+                "proof": list(self.proof),
+            },
             "requests": self._requests(),
             "decision": self.decision or _undecided(start),
             "problems": list(self.problems),

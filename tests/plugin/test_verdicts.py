@@ -229,3 +229,15 @@ def test_reuse_judges_the_evidence_of_an_earlier_run(project):
     assert verdicts == {"GANG-001": "fail", "GANG-002": "inconclusive"}
     result.stdout.fnmatch_lines(["*judging the evidence of*", "*has no evidence of the scenario greedy*"])
     assert Path(project.latest).resolve() != first
+
+
+def test_the_record_and_the_page_say_how_it_is_known_that_nothing_is_left(project):
+    """Each worker's proof stands in the record once, and on the page in one line."""
+    project.rows("GANG-001 calm passes")
+    project.run()
+    assert project.report()["cleanup"] == {
+        "done": True,
+        "left_overs": [],
+        "proof": ["Pod: none made by main"],
+    }
+    assert "nothing: Pod: none made by main" in (project.latest / "report.html").read_text(encoding="utf-8")
