@@ -194,7 +194,9 @@ def test_left_overs_are_told_and_recorded(project, monkeypatch):
     project.rows("GANG-001 calm passes")
     result = project.run()
     result.stdout.fnmatch_lines(["left over Pod/x in ns-1"])
-    assert project.report()["cleanup"] == {"done": True, "left_overs": ["Pod/x in ns-1"]}
+    assert project.report()["cleanup"] == {
+        "done": True, "left_overs": ["Pod/x in ns-1"], "proof": ["Pod: none made by main"],
+    }  # fmt: skip
 
 
 def test_rows_that_did_not_run_are_listed_with_their_reason(project):
