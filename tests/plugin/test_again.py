@@ -13,7 +13,8 @@ def told(**changes):
     """Return the settings of a run, with where they come from."""
     plain = {
         "cluster": "embedded", "profiles": (), "overrides": {"ini": (), "option": ()}, "plan": False, "defects": (),
-        "keep": False, "reuse": None, "report_dir": Path("reports"), "max_gpu_seconds": None, "gate": False, "policy": None, "max_nodes": None, "deadline": None, "yes": False, "kind": {},
+        "keep": False, "reuse": None, "report_dir": Path("reports"), "max_gpu_seconds": None, "gate": False, "kind": {},
+        "policy": None, "max_nodes": None, "deadline": None, "yes": False,
         "sources": {}, "rootdir": Path("/"),
     }  # fmt: skip
     return Settings(**{**plain, **changes})
