@@ -115,7 +115,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--gpucluster-policy", "policy", "named", None,
         "Let a policy give the answer: acceptance, weekly, after-change, or the path of a file; with "
-"--gpucluster-gate, its answer is the exit code",
+"--gpucluster-gate, its answer is the exit code; empty for none",
         "POLICY", "GPUCLUSTER_POLICY",
     ),
     Option(

@@ -184,10 +184,13 @@ def test_ini_and_environment_name_a_policy_too(gated, monkeypatch):
     assert gated.report()["decision"]["policy"]["name"] == "weekly"
 
 
-def test_without_a_policy_there_is_no_decision(gated):
-    """Nothing changes for who names none."""
+@pytest.mark.parametrize("args", [(), ("--gpucluster-policy=",)])
+def test_without_a_policy_there_is_no_decision(gated, monkeypatch, args):
+    """Nothing changes for who names none, or an empty one where the pipeline's environment names one."""
+    if args:
+        monkeypatch.setenv("GPUCLUSTER_POLICY", "weekly")
     gated.rows(*GREEN)
-    result = gated.run()
+    result = gated.run(*args)
     assert result.ret == 0
     assert gated.report()["decision"] is None
     assert "gpucluster.policy" not in properties(gated)
