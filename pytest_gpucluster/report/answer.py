@@ -13,6 +13,10 @@ CUT_OFF = ("budget:", "deadline:")
 """How the reason of a row begins that was selected and left out: for want of GPU-seconds, nodes or time."""
 
 
+_ROWS = 3
+"""Rows of one reason that an answer names."""
+
+
 def counts(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return how many rows got which verdict, by level, how many got none, and how the site's own tests ended."""
     verdicts: dict[str, dict[str, int]] = {}
@@ -76,11 +80,17 @@ def answer(report: Mapping[str, Any]) -> dict[str, Any]:
     return {"word": word, "reasons": reasons + doubts}
 
 
+def _few(rows: str) -> str:
+    """Return the first of several rows of one reason; the decision has all."""
+    first = rows.split(", ")
+    return rows if len(first) <= _ROWS else f"{', '.join(first[:_ROWS])} and {len(first) - _ROWS} more"
+
+
 def _by_policy(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer of a run that decided by a policy."""
     decision = report["decision"]
     failures = site.failures(report["site_tests"])
-    reasons = [f"{each['what']}: {each['why']}" for each in decision["closers"]]
+    reasons = [f"{_few(each['what'])}: {each['why']}" for each in decision["closers"]]
     # The decision comes before the last line of the record: what is found wrong later counts, too.
     reasons += [] if reasons else distrust(report)
     if "no" in decision["purposes"].values() or failures:

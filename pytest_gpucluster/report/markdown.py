@@ -23,7 +23,8 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"**{cell(scope.banner(report))}**"
     yield ""
-    reasons = report["answer"]["reasons"]
+    # What closes a gate has a table of its own.
+    reasons = [] if report["decision"] else report["answer"]["reasons"]
     for reason in reasons[1:_REASONS]:
         yield f"- {cell(_short(str(reason)))}"
     if len(reasons) > _REASONS:

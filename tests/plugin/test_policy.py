@@ -119,10 +119,11 @@ def test_a_violation_says_no_and_what_comes_later_is_ambiguous(gated):
     assert gated.report()["answer"]["word"] == "no"
 
 
-def test_what_the_policy_does_not_ask_for_does_not_decide_a_gate_run(gated):
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_what_the_policy_does_not_ask_for_does_not_decide_a_gate_run(gated, workers):
     """A row outside the policy that fails is told, and the gate run ends with 0; any other run stays red."""
     gated.rows(*GREEN, "KUE-001 fresh fails")
-    result = gated.run("--gpucluster-policy=small.yaml", "--gpucluster-gate")
+    result = gated.run_apart("--gpucluster-policy=small.yaml", "--gpucluster-gate", workers)
     assert result.ret == 0
     assert result.parseoutcomes() == {"passed": 3, "failed": 1}
     result.stdout.fnmatch_lines(["answer    Yes by the policy small*"])
