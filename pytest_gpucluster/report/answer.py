@@ -93,6 +93,11 @@ def _by_policy(report: Mapping[str, Any]) -> dict[str, Any]:
     reasons = [f"{_few(each['what'])}: {each['why']}" for each in decision["closers"]]
     # The decision comes before the last line of the record: what is found wrong later counts, too.
     reasons += [] if reasons else distrust(report)
+    status = report["run"].get("exit_status")
+    # Outside gate runs a row that the policy does not ask for makes a run red all the same.
+    red = any(row["verdict"] not in {"pass", "not_applicable"} for row in report["requirements"])
+    if status and not reasons and not (status == 1 and (red or any(map(is_cut_off, report["not_run"])))):
+        reasons.append(f"the run ended with exit status {status}")
     if "no" in decision["purposes"].values() or failures:
         return {"word": "no", "reasons": failures + reasons}
     return {"word": "yes" if decision["open"] and not reasons else "undecided", "reasons": reasons}

@@ -137,6 +137,7 @@ def test_a_test_that_is_no_row_is_not_excused_by_a_policy(gated):
     gated.write(test_other="def test_other():\n    assert False\n")
     result = gated.run("--gpucluster-policy=small.yaml", "--gpucluster-gate")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert gated.report()["answer"] == {"word": "undecided", "reasons": ["the run ended with exit status 1"]}
 
 
 def test_left_overs_close_the_gate(gated, monkeypatch):
