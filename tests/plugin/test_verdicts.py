@@ -229,3 +229,19 @@ def test_reuse_judges_the_evidence_of_an_earlier_run(project):
     assert verdicts == {"GANG-001": "fail", "GANG-002": "inconclusive"}
     result.stdout.fnmatch_lines(["*judging the evidence of*", "*has no evidence of the scenario greedy*"])
     assert Path(project.latest).resolve() != first
+
+
+def test_ids_stand_beside_each_word(project):
+    """With -v in each line, and in the short summary: the name of a test is not what a row is called."""
+    project.rows(
+        "GANG-001 calm passes", "GANG-002 calm fails", "GANG-003 broken passes", "GANG-004 cut passes",
+        "GANG-005 calm does_not_apply", "GANG-006 calm breaks",
+    )  # fmt: skip
+    result = project.run("-v", "-rA")
+    for line in (
+        "*::test_gang_001 PASSED GANG-001 *", "*::test_gang_002 FAILED GANG-002 *",
+        "*::test_gang_003 ENVIRONMENT GANG-003 *", "*::test_gang_004 INCONCLUSIVE GANG-004 *",
+        "*::test_gang_005 NOT APPLICABLE GANG-005 *", "*::test_gang_006 INCONCLUSIVE GANG-006 *",
+        "FAILED GANG-002 test_rows.py::test_gang_002*", "PASSED GANG-001 test_rows.py::test_gang_001",
+    ):  # fmt: skip
+        result.stdout.fnmatch_lines([line])
