@@ -161,7 +161,7 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     playing = {case.scenario for case in cases.values() if case.plays}
     made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
     reruns.check(config, made.settings, session.items)
-    made.note = offered.check(made)
+    made.note = made.note or offered.check(made)
     config.stash[state.RUN] = made
     state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
     if made.settings.max_gpu_seconds is not None:

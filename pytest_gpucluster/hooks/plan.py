@@ -43,6 +43,8 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     for nodeid, case in own.items():
         yield from _site_test(nodeid, case)
     yield from _not_run(selection.beyond_budget())
+    lacking = [*_to_fill_in(by_scenario, profile), *([f"note          {run.note}"] if run.note else [])]
+    yield from ["", *lacking] if lacking else []
     for line in waivers.lines(run.loaded):
         yield f"waivers       {line.removeprefix('gpucluster: ')}"
     yield ""
@@ -51,6 +53,20 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
     yield "Nothing was run, and no cluster was touched."
+
+
+def _to_fill_in(by_scenario: Mapping[str, Sequence[Requirement]], profile: Any) -> Iterator[str]:
+    """Say which images the profile of a cluster that exists lacks, and which rows are not decided without them."""
+    lacking: dict[str, list[str]] = {}
+    if profile.provider == "existing" and profile.nodes != "simulated":
+        for group in by_scenario.values():
+            needs: Any = getattr(group[0].scenario, "needs", None)
+            role = "torch" if getattr(needs, "torch", False) else "python"
+            if getattr(needs, "pods_run", False) and role not in profile.images:
+                lacking.setdefault(role, []).extend(row.id for row in group)
+    for role, rows in lacking.items():
+        shown = f"{', '.join(rows[:4])}{f' and {len(rows) - 4} more' if len(rows) > 4 else ''}"
+        yield f"fill in       images.{role}: without it not decided: {shown}"
 
 
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:

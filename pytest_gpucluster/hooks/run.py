@@ -333,9 +333,7 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
             )
         waivers.check(loaded)
         provider.check_defects(told.defects, loaded.profile.provider)
-        if told.reuse is None:
-            provider.verify(loaded)
-            loaded = provider.completed(loaded)
+        loaded, note = _checked(loaded, told) if told.reuse is None else (loaded, "")
     except (profile.ProfileError, provider.ProviderError) as error:
         raise pytest.UsageError(str(error)) from None
     if told.reuse is not None and not (told.reuse / backend.EVIDENCE_FOLDER).is_dir():
@@ -361,7 +359,24 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
             owner_pid=given["owner_pid"],
             worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
         )
-    return Run(told, loaded, run_folder.new_folder(told))
+    made = Run(told, loaded, run_folder.new_folder(told))
+    made.note = note
+    return made
+
+
+def _checked(loaded: profile.LoadedProfile, told: settings.Settings) -> tuple[profile.LoadedProfile, str]:
+    """Return a profile with what only the place of the cluster tells, and for a plan why that could not be asked.
+
+    Raises:
+        ProviderError: what the profile names is not there; a plan does without it.
+    """
+    try:
+        provider.verify(loaded)
+        return provider.completed(loaded), ""
+    except provider.ProviderError as error:
+        if not told.plan:
+            raise
+        return loaded, f"planned from the profile alone: {error}"
 
 
 def _check_unchanged(run: Path, *, gate: bool) -> None:

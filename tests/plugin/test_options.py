@@ -216,6 +216,42 @@ def test_a_kubeconfig_that_is_missing_is_a_usage_error(site):
     )
 
 
+def test_a_plan_does_without_the_cluster_and_says_so(site):
+    """It makes nothing, so whoever writes a profile far from the cluster sees what it would do."""
+    (site.pytester.path / "clusters" / "kubeconfig").unlink()
+    result = site.run("--cluster=prod-a", "--gpucluster-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "cluster prod-a (existing): 1 requirement from 1 scenario*",
+            "note          planned from the profile alone: *prod-a.yaml:2: kubeconfig file * does not exist",
+        ]
+    )
+    assert site.log == []
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", ["python: *: GANG-001, GANG-002, GANG-003, GANG-004 and 1 more", "torch: *: REF-001"]),
+        ("images: {python: p}\n", ["torch: without it not decided: REF-001"]),
+        ("images: {python: p, torch: t}\n", []),
+        ("nodes: simulated\n", []),
+    ],
+)  # fmt: skip
+def test_a_plan_names_the_keys_without_which_rows_are_not_decided(site, more, told):
+    """The images of pods, for which a profile has no default; not if they are declared, or no pod runs."""
+    with (site.pytester.path / "clusters" / "prod-a.yaml").open("a") as file:
+        file.write(more)
+    site.write(test_rows="")
+    site.rows(*(f"GANG-00{number} calm passes" for number in range(1, 6)), module="test_more")
+    site.rows("REF-001 Scenario('trained',needs=Needs(torch=True)) passes", module="test_torch")
+    result = site.run("--cluster=prod-a", "--gpucluster-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"fill in       images.{line}" for line in told])
+    assert result.stdout.str().count("fill in  ") == len(told)
+
+
 def test_a_broken_profile_is_a_usage_error_with_file_path_value_and_allowed(site):
     """A wrong value is told with file and line, path, value and what is allowed."""
     path = site.pytester.path / "clusters" / "prod-a.yaml"
@@ -281,3 +317,16 @@ def test_what_stands_behind_two_dashes_is_no_option(project):
     project.rows("GANG-001 calm passes")
     result = project.run("--", "--gpucluster-gte")
     assert "unknown option" not in str(result.stderr)
+
+
+def test_a_variable_that_is_almost_ours_is_told_in_the_head_of_any_run(project, monkeypatch):
+    """Without a cluster that is named there is nothing else that could tell it; a run of other tests goes on."""
+    monkeypatch.setenv("GPUCLUSTER_CLUSTR", "prod-a")
+    monkeypatch.setenv("GPUCLUSTER_BUDGETS__BIND", "3")
+    project.write(test_own="def test_own(): pass\n")
+    result = project.run()
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["*GPUCLUSTER_CLUSTR is no variable of the plugin; did you mean 'GPUCLUSTER_CLUSTER'?"]
+    )
+    assert "BUDGETS" not in result.stdout.str()

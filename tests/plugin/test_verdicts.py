@@ -216,18 +216,23 @@ def test_settle_serves_requirements_only(project):
     result.stdout.fnmatch_lines(["*settle serves tests declared with @requirement*"])
 
 
-def test_reuse_judges_the_evidence_of_an_earlier_run(project):
-    """Old evidence is judged again without a cluster; a scenario it lacks is inconclusive."""
+@pytest.mark.parametrize("named", ["folder", "latest"])
+def test_reuse_judges_the_evidence_of_an_earlier_run(project, named):
+    """Old evidence is judged again without a cluster; a scenario it lacks is inconclusive.
+
+    The link `latest`, which the new run lets point to itself, is that of before.
+    """
     project.rows("GANG-001 calm passes")
     project.run()
     first = project.latest.resolve()
     before = project.log
     project.rows("GANG-001 calm fails", "GANG-002 greedy passes")
-    result = project.run(f"--gpucluster-reuse={first}")
+    result = project.run(f"--gpucluster-reuse={first if named == 'folder' else 'reports/latest'}")
     assert project.log == before
     verdicts = {row["id"]: row["verdict"] for row in project.report()["requirements"]}
     assert verdicts == {"GANG-001": "fail", "GANG-002": "inconclusive"}
     result.stdout.fnmatch_lines(["*judging the evidence of*", "*has no evidence of the scenario greedy*"])
+    result.stdout.fnmatch_lines([f"*judging the evidence of {first}*"])
     assert Path(project.latest).resolve() != first
 
 
