@@ -68,9 +68,11 @@ class Progress:
             self._output.end()
 
     def _watch(self, output: "_Output") -> None:
+        began: float | None = None
         while not self._over.wait(output.pause):
             boards = [self._board] if self._board is not None else progress.read(self._folder())
-            told = progress.line(boards, frozenset(self._decided), time.monotonic())
+            began = began or min((board.step.began for board in boards if board.step), default=None)
+            told = progress.line(boards, frozenset(self._decided), time.monotonic(), began)
             if told:
                 with contextlib.suppress(OSError, ValueError):
                     output.show(f"gpucluster: {told}")
