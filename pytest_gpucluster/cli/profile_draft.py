@@ -257,7 +257,7 @@ def _images() -> list[str]:
     digest = "registry.example/IMAGE@sha256:DIGEST"
     text = (
         f"{OPEN}: images of the suite's own pods, best pinned by digest: python (standard library) and torch. Without "
-        "images.python no row is decided whose pods must run, and without images.torch none that needs PyTorch."
+        "images.python no row is decided that makes pods, and without images.torch none that needs PyTorch."
     )
     return [*_comments(text), "# images:", f"#   python: {digest}", f"#   torch: {digest}"]
 

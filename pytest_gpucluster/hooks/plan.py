@@ -62,7 +62,8 @@ def _to_fill_in(by_scenario: Mapping[str, Sequence[Requirement]], profile: Any) 
         for group in by_scenario.values():
             needs: Any = getattr(group[0].scenario, "needs", None)
             role = "torch" if getattr(needs, "torch", False) else "python"
-            if getattr(needs, "pods_run", False) and role not in profile.images:
+            has_pods = getattr(needs, "pods_run", False) or getattr(needs, "gang", False)
+            if has_pods and role not in profile.images:
                 lacking.setdefault(role, []).extend(row.id for row in group)
     for role, rows in lacking.items():
         shown = f"{', '.join(rows[:4])}{f' and {len(rows) - 4} more' if len(rows) > 4 else ''}"
