@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
 
 
+MAKE_PODS = ("gang", "pods_run", "slot_nodes")
+"""Needs of scenarios that make pods: slots are for pods that take them."""
+
+
 def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     """Yield the lines of the plan.
 
@@ -62,8 +66,7 @@ def _to_fill_in(by_scenario: Mapping[str, Sequence[Requirement]], profile: Any) 
         for group in by_scenario.values():
             needs: Any = getattr(group[0].scenario, "needs", None)
             role = "torch" if getattr(needs, "torch", False) else "python"
-            has_pods = getattr(needs, "pods_run", False) or getattr(needs, "gang", False)
-            if has_pods and role not in profile.images:
+            if any(getattr(needs, what, 0) for what in MAKE_PODS) and role not in profile.images:
                 lacking.setdefault(role, []).extend(row.id for row in group)
     for role, rows in lacking.items():
         shown = f"{', '.join(rows[:4])}{f' and {len(rows) - 4} more' if len(rows) > 4 else ''}"

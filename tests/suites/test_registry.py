@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from pytest_gpucluster.hooks import plan
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.report.suites import load_suites
 from pytest_gpucluster.requirement import REGISTRY, Verdict
@@ -56,12 +57,12 @@ def test_the_tables_name_only_what_exists(rows):
 
 
 def test_what_makes_pods_says_so() -> None:
-    """A plan names the images that a profile lacks by the needs of scenarios: a gang, or pods that run."""
+    """A plan names the images that a profile lacks by the needs of scenarios."""
     for row in load_suites():
         run = row.scenario.run  # type: ignore[attr-defined]
         source = inspect.getsource(inspect.getmodule(run))  # type: ignore[arg-type]
         needs = row.scenario.needs  # type: ignore[attr-defined]
         if "image(stage" in source:
-            assert needs.gang or needs.pods_run, row.scenario.name
+            assert any(getattr(needs, what) for what in plan.MAKE_PODS), row.scenario.name
         if 'image(stage, "torch")' in source and 'image(stage, "python")' not in source:
             assert needs.torch, row.scenario.name
