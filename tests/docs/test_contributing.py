@@ -34,7 +34,7 @@ def test_the_table_of_each_mutant_is_where_the_page_says():
     for name, at in found.items():
         area = name if name in files else name.partition("_")[0]
         assert at == {ELSEWHERE.get(name, area)}, name
-    assert all(f"`{name}`" in TEXT and f"`{at}.py`" in TEXT for name, at in ELSEWHERE.items())
+    assert all(f"`{name}`" in TEXT and f"`suites/defects/{at}.py`" in TEXT for name, at in ELSEWHERE.items())
 
 
 @pytest.mark.parametrize(
