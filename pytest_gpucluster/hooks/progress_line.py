@@ -58,14 +58,22 @@ class Progress:
         if row and report.when == "teardown":
             self._decided.add(row)
 
+    def pytest_enter_pdb(self) -> None:
+        """Stop for good: a debugger has the terminal."""
+        self._stop()
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Stop after all that is done at the end, before the summary is written."""
+        self._stop()
+
+    def _stop(self) -> None:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        if self._output is not None:
-            self._output.end()
+        output, self._thread, self._output = self._output, None, None
+        if output is not None:
+            output.end()
 
     def _watch(self, output: "_Output") -> None:
         began: float | None = None

@@ -198,6 +198,20 @@ def test_a_terminal_that_can_do_nothing_gets_plain_lines(slow):
 
 
 @pytest.mark.slow
+def test_a_debugger_has_the_terminal_for_itself(slow):
+    """From its first prompt on nothing is drawn."""
+    slow.write(test_zz_own="def test_own():\n    import time\n    breakpoint()\n    time.sleep(0.5)\n")
+    (slow.pytester.path / ".pdbrc").write_text(
+        "import time; time.sleep(0.5); print('at the prompt')\ncontinue\n"
+    )
+    written = at_a_terminal(slow, "--gpucluster-cluster=embedded", "-p", "no:xdist")
+    before, prompt, after = written.partition("at the prompt")
+    assert prompt
+    assert "rows decided" in before
+    assert "rows decided" not in after
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [("-q",), ("--gpucluster-plan",), ("--collect-only",)])
 def test_nothing_is_shown_to_whom_it_would_disturb(slow, args):
     """-q is quiet; a plan runs nothing."""
