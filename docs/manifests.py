@@ -1,5 +1,6 @@
 """Write fixtures/manifests from the scenarios, for people with kubectl: `python -m docs.manifests`."""
 
+import argparse
 import dataclasses
 import pathlib
 
@@ -48,4 +49,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser("python -m docs.manifests", description=__doc__).parse_args()
     main()

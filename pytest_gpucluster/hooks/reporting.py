@@ -69,15 +69,25 @@ def _record_skip(item: pytest.Item, case: state.Case, reason: str) -> None:
     run.journal.not_run(case.requirement, f"skipped: {reason.removeprefix('Skipped: ')}")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
-    """Count environment, inconclusive and not applicable as what they are.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_report_teststatus(report: Any) -> Generator[None, tuple[str, str, Any], tuple[str, str, Any]]:
+    """Count environment, inconclusive and not applicable as what they are, and name the row beside each word.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_teststatus
     """
-    properties = getattr(report, "user_properties", None)
-    if not properties:
-        return None
+    result = yield
+    if not getattr(report, "user_properties", None):
+        return result
+    category, letter, word = _status(report) or result
+    row = _property(report, state.REQUIREMENT_PROPERTY)
+    if not row or not word:
+        return category, letter, word
+    text, *markup = word if isinstance(word, tuple) else (word,)
+    return category, letter, (f"{text} {row}", *markup) if markup else f"{text} {row}"
+
+
+def _status(report: Any) -> tuple[str, str, Any] | None:
+    """Return category, letter and word of what pytest has no word for, None for anything else."""
     verdict = _property(report, state.VERDICT_PROPERTY)
     if report.outcome == "rerun":
         # An attempt that a plugin repeats: the last one is told.
