@@ -92,7 +92,7 @@ def _roles(*, closed: bool) -> Cluster:
     if closed:
         cluster.node("c0", 0, labels={"pool": "cpu"}, unschedulable=True)
     text = "pod group is not ready, 5 Pending, 5 minAvailable; Pending: 3 Schedulable, 2 Unschedulable. "
-    text += "Origin reason is train-ps-0: 0/4 nodes are unavailable: 4 node(s) didn't match Pod's node affinity/selector."
+    text += "Origin reason is train-ps-0: 0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector"
     cluster.gang(3, 8, message=text)
     (job,) = cluster.of("Job")
     spec = {**_ask(cpu="8"), "schedulerName": "volcano", "nodeSelector": {"pool": "cpu"}}

@@ -31,6 +31,13 @@ def shut(s: Situation) -> tuple[str, tuple[Machine, ...], bool] | None:
 
     None where it would fit as it is, or where no closed node has anything to give.
     """
+    if "shut" not in s.reckoned:
+        s.reckoned["shut"] = _shut(s)
+    found: tuple[str, tuple[Machine, ...], bool] | None = s.reckoned["shut"]
+    return found
+
+
+def _shut(s: Situation) -> tuple[str, tuple[Machine, ...], bool] | None:
     if not waits(s):
         return None
     needed = machines.lacking(s)

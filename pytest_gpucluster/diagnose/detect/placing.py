@@ -283,9 +283,9 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
 
 def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
     """Return that one pod asks for more than any node has that takes it."""
-    for pod in s.unbound:
-        asked = fields.demands(pod.last)
-        taking = [line for line in s.objects("Node") if reckoning.takes(pod.last, line, closed_too=True)]
+    for same in reckoning.alike([p.last for p in s.unbound]):
+        asked = fields.demands(same[0])
+        taking = [line for line in s.objects("Node") if reckoning.takes(same[0], line, closed_too=True)]
         for resource in (*(r for r in short if r in asked), *asked):
             rooms = [reckoning.has(line, resource, healed=True) for line in taking]
             most = max((room for room in rooms if room is not None), default=None)

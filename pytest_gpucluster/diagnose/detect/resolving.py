@@ -304,7 +304,8 @@ def rank_zero_elsewhere(s: Situation) -> Iterator[Suspect]:
 
 
 JOINED = re.compile(
-    r"(?<!\d)(?P<came>\d{1,6})/(?P<all>\d{1,6}) (?:clients|workers|nodes|ranks|members) (?:have )?joined", re.IGNORECASE
+    r"(?<!\d)(?P<came>\d{1,6})/(?P<all>\d{1,6}) (?:clients|workers|nodes|ranks|members) (?:have )?joined",
+    re.IGNORECASE,
 )
 
 

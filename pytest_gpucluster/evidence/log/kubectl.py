@@ -57,11 +57,15 @@ def parse(path: Path, text: str) -> Printed:
             ) from None
         except ValueError as error:
             if not isinstance(error, json.JSONDecodeError):
-                raise EvidenceError(f"{path}:{_line(text, at)}: a number has too many digits; {EXPECTED}") from None
+                raise EvidenceError(
+                    f"{path}:{_line(text, at)}: a number has too many digits; {EXPECTED}"
+                ) from None
             if events and "\n{" not in text[at + 1 :]:
                 note = f"{path.name}: the last object (line {_line(text, at)}) is cut off and was left out"
                 break
-            raise EvidenceError(f"{path}:{_line(text, error.pos)}: {_wrong(text, error)}; {EXPECTED}") from None
+            raise EvidenceError(
+                f"{path}:{_line(text, error.pos)}: {_wrong(text, error)}; {EXPECTED}"
+            ) from None
         watched |= isinstance(obj, dict) and "object" in obj
         events += _unfold(path, text, at, obj, seen)
         at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
