@@ -291,12 +291,30 @@ def _placed(gang: Gang) -> int:
     return sum(p.bound is not None and p.deleted is None for p in gang.pods)
 
 
+DECIDED = (
+    "resource-nowhere",
+    "over-capability",
+    "over-cluster",
+    "queue-full",
+    "blocked-by-enqueued",
+    "room-taken",
+)
+"""Causes that nodes, queues and pods tell by themselves, without a word of the scheduler."""
+
+
 def held_without_reason(s: Situation) -> Iterator[Suspect]:
     """The PodGroup waits at enqueue and nobody says why."""
     group, reading = s.group, s.reading
     if group is None or reading is None or not group.phases or group.phases[-1][1] != "Pending" or s.pods:
         return
     if reading.enqueue or s.now - group.phases[-1][0] <= s.silent or s.ended:
+        return
+    text = f"PodGroup {group.name} is Pending for {s.now - group.phases[-1][0]:.0f} s without a reason"
+    reckoned = [
+        one for one in why_short(s, (), Refused(Stage.ENQUEUE, text, (group.key,))) if one.code in DECIDED
+    ]
+    if reckoned:
+        yield from reckoned
         return
     blockers = reserving(s)
     if blockers:
@@ -309,9 +327,8 @@ def held_without_reason(s: Situation) -> Iterator[Suspect]:
             "the scheduler knows the PodGroup but does not admit it, and no event gives a reason",
             "check the queue's state and limits, and the scheduler's log",
         )
-    seen = f"PodGroup {group.name} is Pending for {s.now - group.phases[-1][0]:.0f} s without a reason"
     look = (
         f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",
         "kubectl -n volcano-system logs deploy/volcano-scheduler",
     )
-    yield fault("held-silently", Stage.ENQUEUE, cause, seen, LIKELY, evidence=(group.key,), look=look)
+    yield fault("held-silently", Stage.ENQUEUE, cause, text, LIKELY, evidence=(group.key,), look=look)
