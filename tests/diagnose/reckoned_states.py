@@ -10,7 +10,7 @@ def waits_rightly() -> Cluster:
     """Return a gang whose room is taken, with all that a look can show."""
     cluster = gang(hold(room(), 8), 3, 8)
     cluster.event(
-        cluster.of("PodGroup")[0], "Unschedulable", "3/3 tasks in gang unschedulable: pod group is not ready"
+        cluster.of("PodGroup")[-1], "Unschedulable", "3/3 tasks in gang unschedulable: pod group is not ready"
     )
     return cluster
 
