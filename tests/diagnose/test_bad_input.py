@@ -1,6 +1,7 @@
 """Files that are no dump, or a spoilt one: one line says what is wrong, and no input breaks the command."""
 
 import copy
+import io
 import json
 import random
 import time
@@ -77,6 +78,20 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path, capsys: pytest.CaptureF
     path = tmp_path / "dump.json"
     path.write_bytes(b"\xef\xbb\xbf" + (recordings.FOLDER / "diagnose" / "cordoned.json").read_bytes())
     assert "rack-0" in _look(path, capsys)[1]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_that_no_terminal_takes_are_escaped(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A lone surrogate in a name, and a terminal that is not UTF-8: what cannot be shown is shown escaped."""
+    path = tmp_path / "dump.json"
+    text = (recordings.FOLDER / "diagnose" / "cordoned.json").read_text()
+    path.write_text(text.replace('"rack-0"', '"r\\ud800ck-ä"'))
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert cli.main(["diagnose", "--from", str(path)]) == 1
+    assert "r\\ud800ck-" in written.getvalue().decode(encoding)
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
