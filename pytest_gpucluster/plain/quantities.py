@@ -1,5 +1,6 @@
 """Kubernetes quantities as exact numbers."""
 
+import functools
 import re
 from fractions import Fraction
 
@@ -33,10 +34,15 @@ def parse_quantity(value: str | float) -> Fraction:
         raise QuantityError(f"not a quantity: {value!r}")
     if isinstance(value, int):
         return Fraction(value)
-    text = str(value).strip()
+    return _parsed(str(value).strip())
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str) -> Fraction:
+    """Return the quantity of a text: a cluster has thousands of nodes and pods, and few amounts."""
     match = _SHAPE.match(text)
     if match is None:
-        raise QuantityError(f"not a quantity: {value!r}")
+        raise QuantityError(f"not a quantity: {text!r}")
     number, suffix = match.groups()
     if suffix and suffix[0] in "eE" and len(suffix) > 1 and suffix[1:].lstrip("+-").isdigit():
         return Fraction(f"{number}{suffix}")

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from pytest_gpucluster.hooks import plan
+from pytest_gpucluster.hooks import offered
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.report.suites import defects, load_suites
 from pytest_gpucluster.requirement import REGISTRY, Verdict
@@ -62,6 +62,6 @@ def test_what_makes_pods_says_so() -> None:
         source = inspect.getsource(inspect.getmodule(run))  # type: ignore[arg-type]
         needs = row.scenario.needs  # type: ignore[attr-defined]
         if "image(stage" in source:
-            assert any(getattr(needs, what) for what in plan.MAKE_PODS), row.scenario.name
+            assert any(getattr(needs, what) for what in offered.MAKE_PODS), row.scenario.name
         if 'image(stage, "torch")' in source and 'image(stage, "python")' not in source:
             assert needs.torch, row.scenario.name

@@ -208,6 +208,13 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
 
 def _inactive(s: Situation, workload: Workload, room: Quota) -> Cause | None:
     """Return that the queue of a Workload is not there, or admits nothing."""
+    if fields.sub(workload.last, "spec").get("active") is False:
+        why = words.short(fields.text(_conditions(workload).get("Evicted", {}), "message"))
+        return Cause(
+            f"{workload.name} is deactivated (spec.active is false)" + (f": {why}" if why else ""),
+            f"find out who did so, then set it again: kubectl patch workloads.{kueue.GROUP}{s.space} {workload.name} "
+            """--type=merge -p '{"spec":{"active":true}}'""",
+        )
     name = fields.text(workload.last, "spec", "queueName")
     known = [line.name for line in s.objects(kueue.LOCAL_QUEUE, workload.namespace)]
     if room.local is None and (known or s.looked_at(kueue.LOCAL_QUEUE)):
@@ -301,7 +308,10 @@ def _checks(workload: Workload) -> Iterator[Suspect]:
             f"{workload.name} has its quota and waits for admission checks: {wording.listed(open_, 3)}",
             "look at the controller of the check (kubectl get admissionchecks.kueue.x-k8s.io)",
         )
-        yield refusal(
+        rejected = any(
+            c.get("state") == "Rejected" for c in fields.items(workload.last, "status", "admissionChecks")
+        )
+        yield (fault if rejected else refusal)(
             "admission-check", Stage.QUEUE, cause, "QuotaReserved=True, not Admitted", LIKELY, evidence=(workload.key,),
             where=(f"Workload/{workload.name}",), look=(_describe(workload),),
         )  # fmt: skip
