@@ -2,9 +2,10 @@
 
 import re
 
-from pytest_gpucluster.diagnose import vendors, words
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.judge import vendors
 
 TAIL = 60
 """Lines from the end of a log in which an error is looked for."""

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.diagnose import vendors, words
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect import shells
 from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import wording
+from pytest_gpucluster.judge import vendors, wording
 from pytest_gpucluster.judge.gang import job_faults
 from pytest_gpucluster.judge.plugins import pytorch_env, pytorch_plan
 from pytest_gpucluster.requirement import Cause
