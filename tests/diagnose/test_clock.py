@@ -45,8 +45,12 @@ def test_a_dump_tells_when_a_look_up_failed():
     stamp = (dump.now - timedelta(seconds=400)).strftime("%m%d %H:%M:%S.0")
     made = min(o["metadata"]["creationTimestamp"] for o in dump.pods)
     t = (dump.now - timedelta(seconds=400) - datetime.fromisoformat(made)).total_seconds()
-    said = _unresolved(f"[W{stamp} socket.cpp:1] [c10d] (torch-master-0.torch, 1) cannot be retrieved (gai error: -2)")
-    assert f"the first failure was at t={t:.0f} s" in said or f"the first failure was at t={t + 1:.0f} s" in said, said
+    said = _unresolved(
+        f"[W{stamp} socket.cpp:1] [c10d] (torch-master-0.torch, 1) cannot be retrieved (gai error: -2)"
+    )
+    assert (
+        f"the first failure was at t={t:.0f} s" in said or f"the first failure was at t={t + 1:.0f} s" in said
+    ), said
 
 
 def test_a_line_without_a_time_is_given_none():
