@@ -7,6 +7,7 @@ from tests.diagnose import (
     kinds_asked,
     kinds_met,
     kinds_placed,
+    kinds_printed,
     kinds_said,
     kinds_stalled,
     kinds_started,
@@ -21,6 +22,7 @@ KINDS = {
     **kinds_met.KINDS,
     **kinds_stalled.KINDS,
     **kinds_wired.KINDS,
+    **kinds_printed.KINDS,
 }
 
 
