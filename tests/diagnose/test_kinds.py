@@ -8,6 +8,7 @@ from tests.diagnose import (
     kinds_met,
     kinds_placed,
     kinds_printed,
+    kinds_pulled,
     kinds_said,
     kinds_stalled,
     kinds_started,
@@ -23,6 +24,7 @@ KINDS = {
     **kinds_stalled.KINDS,
     **kinds_wired.KINDS,
     **kinds_printed.KINDS,
+    **kinds_pulled.KINDS,
 }
 
 
