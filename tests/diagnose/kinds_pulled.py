@@ -64,7 +64,8 @@ KINDS: dict[str, Row] = {
         "trouble", "kubelet-rejects", ["two schedulers", "restarted", "lost", "to tell which"], ["lost."],
     ),
     "a plugin that does not answer": (
-        _rejected("UnexpectedAdmissionError", UNEXPECTED.format("rpc error: code = Unavailable desc = connection error")),
+        _rejected("UnexpectedAdmissionError", UNEXPECTED.format("rpc error: code = Unavailable desc = "
+                                                                "connection error")),
         "trouble", "kubelet-rejects", ["does not answer its kubelet"], ["lost"],
     ),
     "whole CPUs that are not there": (
