@@ -45,10 +45,10 @@ KNOWN: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(device-side assert[^.]*)"),
      "the program stopped itself on the GPU ({0}): an index out of range, a label that is not valid",
      "run it on the CPU, or with launches that block, to see which line"),
-    (re.compile(r"(lib(?:cuda|nvidia-ml|amdhip64|hsa-runtime64)\.so[\w.]*): cannot open shared object file"),
+    (re.compile(r"(lib(?:cuda|nvidia-ml|amdhip64|hsa-runtime64)\.so[\w.]{0,20}): cannot open shared object file"),
      "the GPU driver's library {0} is not in the container: it asks for no GPU, or the runtime did not mount it",
      "look at the limits of the container and at its runtime class; the image must not have this library itself"),
-    (re.compile(r"(lib[\w.+-]+\.so[\w.]*): cannot open shared object file"),
+    (re.compile(r"(?<![\w.+-])(lib[\w.+-]{1,80}\.so[\w.]{0,20}): cannot open shared object file"),
      "the library {0} is not in the image, or not where it is looked for",
      "add it to the image, or correct LD_LIBRARY_PATH"),
     (re.compile(r"version `?(GLIBC\w*_[\d.]+)'? not found"),
@@ -75,9 +75,9 @@ KNOWN: tuple[tuple[re.Pattern[str], str, str], ...] = (
 
 WEAK: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"can't open file '?(?P<at>[^':]+)'?|No such file or directory: '(?P<named>[^']+)'|"
-                r"(?P<first>[\w./-]+): No such file or directory"),
+                r"(?<![\w./-])(?P<first>[\w./-]+): No such file or directory"),
      "the file {0} is missing", "correct the path, or add the file to the image or a volume"),
-    (re.compile(r"[Pp]ermission denied: '(?P<at>[^']+)'|(?P<first>/[\w./-]+): [Pp]ermission denied|"
+    (re.compile(r"[Pp]ermission denied: '(?P<at>[^']+)'|(?<![\w./-])(?P<first>/[\w./-]+): [Pp]ermission denied|"
                 r"(?:[Pp]ermission denied|EACCES)(?! ?\()"),
      "it lacks a permission (permission denied){0}",
      "look at the image's user, fsGroup and the security context"),
