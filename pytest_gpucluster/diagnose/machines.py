@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose import vendors
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
+from pytest_gpucluster.judge import vendors
 
 Amounts = Mapping[str, Fraction]
 
