@@ -91,7 +91,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_finish
 
     Raises:
-        pytest.UsageError: see `run.prepare`.
+        pytest.UsageError: see `prepare.run`.
     """
     config = session.config
     selection = state.selection_of(config)
@@ -141,7 +141,7 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     """Make the run ready for the rows that were selected, and for the tests of the site's own.
 
     Raises:
-        pytest.UsageError: see `run.prepare` and `site_tests.take`.
+        pytest.UsageError: see `prepare.run` and `site_tests.take`.
     """
     config = session.config
     from pytest_gpucluster.hooks import site_tests
@@ -153,10 +153,10 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     cases = site_tests.take(config, own)
     if not named:
         return  # each of them says so itself; nobody else's tests are in the way
-    from pytest_gpucluster.hooks import budget, offered, reruns, run
+    from pytest_gpucluster.hooks import budget, offered, prepare, reruns
 
     playing = {case.scenario for case in cases.values() if case.plays}
-    made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
+    made = prepare.run(config, {requirement.scenario.name for requirement in chosen} | playing)
     reruns.check(config, made.settings, session.items)
     made.note = offered.check(made)
     config.stash[state.RUN] = made

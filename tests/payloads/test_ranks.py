@@ -80,7 +80,9 @@ def test_labels_that_cannot_be_read_are_empty_variables(tmp_path: pathlib.Path) 
 
 def test_a_pod_without_the_interface_says_what_it_has() -> None:
     """And ends at once, with a code of its own."""
-    (told,) = lines("secondary_interface.py", "--interface=net-none", "--first=localhost", "--members=2", code=5)
+    (told,) = lines(
+        "secondary_interface.py", "--interface=net-none", "--first=localhost", "--members=2", code=5
+    )
     assert told["ok"] is False
     assert told["has"]["lo"] == "127.0.0.1"
 
