@@ -143,7 +143,7 @@ class Waiting:
         Raises:
             EnvironmentProblem: as in `wait`.
         """
-        seconds = max(periods * self.profile.scheduler_period, self.profile.window)
+        seconds = self.profile.window_length(periods)
         self.note("window-begin", window=name, seconds=seconds)
         why: list[bool | str] = []
 
