@@ -52,7 +52,7 @@ class _Bare:
     def __init__(self, profile: Profile, name: str) -> None:
         """Take the profile and the scenario's name."""
         self.profile, self.name = profile, name
-        self.dialect = dialect_for(profile.scheduler, profile.queue)
+        self.dialect = dialect_for(profile.scheduler, profile.runs_in)
         self.given: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 PURE = (
-    "docs", "evidence", "judge", "measure", "plain", "profile", "requirement", "suites", "workload",
+    "acceptance", "docs", "evidence", "judge", "measure", "plain", "profile", "requirement", "suites", "workload",
 )  # fmt: skip
 """Folders whose tests start no process, open no connection and wait for nothing."""
 

@@ -17,6 +17,9 @@ COMMANDS = {
     "record": "run one scenario on a cluster and keep a recording of it",
     "report": "write the reports of a run from its journal",
     "verify": "decide every verdict of a run again from its files",
+    "gate": "decide whether recorded runs open the gate of a policy",
+    "promote": "open a queue behind the gate of a policy, or close it again",
+    "gatekeeper": "keep an AdmissionCheck of Kueue active only while evidence vouches",
     "floors": "propose floors for a profile from the reports of accepted runs",
     "cleanup": "remove what killed runs left on a cluster",
     "rbac": "print the smallest roles that a selection needs",
@@ -55,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = module_of(name).run(words[name.count(" ") + 1 :])
         sys.stdout.flush()
     except CliError as error:
-        sys.stderr.write(f"gpucluster: {' '.join(str(error).split())}\n")
+        from pytest_gpucluster.plain import redact, visible
+
+        line = visible.text(redact.clean(" ".join(str(error).split())))
+        sys.stderr.write(f"gpucluster: {line}\n")
         return error.status
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nobody is left to be told.

@@ -75,7 +75,7 @@ def _print(options: Any, profile: Any, chosen: Sequence["Requirement"], namespac
     scenarios: dict[str, Any] = {row.scenario.name: row.scenario for row in chosen}
     try:
         wanted = permissions.of_run(scenarios.values(), profile, namespace=namespace)
-        wanted |= permissions.of_proofs(scenarios.values(), profile, namespace=namespace)
+        wanted |= permissions.wished(scenarios.values(), profile, namespace=namespace)
     except WorkloadError as error:
         raise common.CliError(f"rbac: {error}") from None
     documents = permissions.roles(wanted, options.name, namespace=namespace)

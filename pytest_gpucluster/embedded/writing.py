@@ -18,13 +18,13 @@ from pytest_gpucluster.embedded.names import (
 from pytest_gpucluster.embedded.objects import (
     Obj,
     annotations_of,
-    clone,
     is_deleting,
     labels_of,
     name_of,
     namespace_of,
 )
 from pytest_gpucluster.embedded.resources import ResourceType
+from pytest_gpucluster.plain.copies import clone
 
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName")
 _LABEL_NAMED = frozenset({"Namespace", "Service"})

@@ -8,6 +8,9 @@ from pytest_gpucluster.plain import components, plurals
 from pytest_gpucluster.plain.names import SLOT_PREFIX
 from pytest_gpucluster.requirement import REGISTRY, Requirement
 
+EXISTING = "existing"
+"""Provider of clusters whose nodes and queues a plan reads, to warn of what would end the run."""
+
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
     from pytest_gpucluster.profile import Profile
@@ -33,11 +36,14 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
         (case["needs"]["gpus"] * case["needs"]["seconds"], case["needs"]["seconds"]) for case in own.values()
     ]
     beside = f" and {plurals.count(len(own), 'test')} of the site's own" if own else ""
+    named = profile.name if profile.name == profile.provider else f"{profile.name} ({profile.provider})"
     yield (
-        f"cluster {profile.name} ({profile.provider}): {plurals.count(len(requirements), 'requirement')} from "
+        f"cluster {named}: {plurals.count(len(requirements), 'requirement')} from "
         f"{plurals.count(len(by_scenario), 'scenario')}{beside}, about {sum(c[1] for c in costs):.0f} s, "
         f"{sum(c[0] for c in costs):.0f} GPU-seconds"
     )
+    for note in run.notes:
+        yield f"warning       {note}"
     for name, group in by_scenario.items():
         yield from _scenario(name, group, profile)
     for nodeid, case in own.items():
@@ -50,7 +56,9 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     scenarios = [group[0].scenario for group in by_scenario.values()]
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
-    yield "Nothing was run, and no cluster was touched."
+    yield f"{'times':<14}those of the embedded cluster; image pulls, real nodes and other tenants come on top"
+    touched = "the cluster was only read" if profile.provider == EXISTING else "no cluster was touched"
+    yield f"Nothing was run, and {touched}."
 
 
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
@@ -154,7 +162,7 @@ def _effect(needs: Any, profile: "Profile") -> str:
     effects = []
     if getattr(needs, "gpus", 0):
         effects.append(
-            f"holds {needs.gpus} {profile.gpu_resource} in queue {profile.queue} for about "
+            f"holds {needs.gpus} {profile.gpu_resource} in queue {profile.runs_in} for about "
             f"{needs.gpu_seconds / needs.gpus:.0f} s"
         )
     if getattr(needs, "slot_nodes", 0):

@@ -1,7 +1,9 @@
 """One run as one process sees it: its folder, its journal, its backend."""
 
 import contextlib
+import getpass
 import os
+import platform
 import sys
 import time
 from collections.abc import Mapping
@@ -14,13 +16,17 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import (
+    again,
     backend,
     disk_full,
+    progress,
+    run_folder,
     settings,
     signals,
     state,
     waivers,
 )
+from pytest_gpucluster.plain import private
 from pytest_gpucluster.report import decisions, record, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
@@ -47,7 +53,8 @@ class Run:
         folder: the run's folder, shared by all processes of the run; made when the first test needs it.
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
-        note: what could not be checked before the first row, in one line; "" for nothing.
+        notes: what some rows will lack, or could not be checked before the first one, a line each.
+        board: what this process is doing, for whoever watches the run.
     """
 
     def __init__(
@@ -65,7 +72,8 @@ class Run:
         self.folder = folder
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
-        self.note = ""
+        self.notes: list[str] = []
+        self.board = progress.Board({})
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None
@@ -144,10 +152,28 @@ class Run:
             evidence_path=path if path and path.exists() else None,
             nodeid=nodeid,
             run_folder=self.folder,
-            cluster=self.loaded.profile.name if "cluster" in self.settings.sources else None,
-            defects=self.settings.defects,
+            options=again.options(self.settings, self.loaded.profile.name),
+            gone=self._gone(),
+            kubectl=self._kubectl(),
             waived=waived,
         )
+
+    def _kubectl(self) -> list[str]:
+        """Return the options with which kubectl reaches a cluster that outlives the run."""
+        told = self.loaded.profile.connection
+        if told is None or not provider.of(self.loaded).real:
+            return []
+        usual = told.kubeconfig == str(Path("~/.kube/config").expanduser())
+        return [*([] if usual else [f"--kubeconfig={told.kubeconfig}"]), f"--context={told.context}"]
+
+    def _gone(self) -> tuple[str, ...]:
+        """Return what nobody finds after the run: what bears its id, and its namespace; all of a cluster of its own."""
+        if not provider.of(self.loaded).real:
+            return (text.EVERYTHING,)
+        if self.settings.keep:
+            return ()
+        lent = self.loaded.profile.namespace
+        return (run_folder.id_of(self.folder), *([f"-n {lent} "] if lent else []))
 
     def waived(self, requirement: Requirement, finding: Finding) -> str:
         """Return the waiver that covers a row that is red, in one line; "" where none does."""
@@ -178,10 +204,12 @@ class Run:
         if self._begun:
             return
         self._begun = True
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private.folder(self.folder)
         if self.worker != MAIN:
             self._announced = signals.announce(self.folder, self.worker)
-        with filelock.FileLock(self.folder / BEGIN_LOCK, timeout=BEGIN_LIMIT):
+            self.board.share(self.folder, self.worker)
+        self.board.tell("", "the cluster is being started or reached")
+        with filelock.FileLock(self.folder / BEGIN_LOCK, BEGIN_LIMIT, private.FILE):
             if self.begun:
                 return
             _point_latest(self.folder)
@@ -200,11 +228,13 @@ class Run:
             self._announced.unlink(missing_ok=True)
         source, self._backend = self._backend, None
         if source is None:
+            self.board.clear()
             return []
         try:
             left = source.close()
         except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
+        self.board.clear()
         if self.settings.keep and provider.of(self.loaded).real:
             # On purpose, and all the same something that is not as the run found it.
             left = [*left, f"everything that {self.worker} made: kept on purpose (--gpucluster-keep)"]
@@ -227,6 +257,8 @@ class Run:
     def _evidence(self, source: backend.Backend, scenario: Any) -> "Evidence":
         before = source.requests()
         fresh = not source.path(scenario).exists()
+        if fresh:
+            self.board.tell(scenario.name, "begins")
         started = time.monotonic()
         evidence = source.evidence(scenario)
         # A worker that waited for another one to run it has not run it: what it took is in the other's journal line.
@@ -236,6 +268,8 @@ class Run:
             for name, count in took.items():
                 self._told[name] = self._told.get(name, 0) + count
             problem = evidence.header.get("problem")
+            from pytest_gpucluster.evidence.objects import clusters
+
             self.journal.scenario(
                 scenario.name,
                 seconds=round(time.monotonic() - started, 3),
@@ -243,6 +277,7 @@ class Run:
                 evidence=source.path(scenario),
                 problem=problem if isinstance(problem, Mapping) else None,
                 summary=str(getattr(scenario, "summary", "")),
+                seen=clusters.plain(evidence),
             )
         self._seen.add(scenario.name)
         return evidence
@@ -267,6 +302,7 @@ class Run:
             versions={"pytest": pytest.__version__, "python": sys.version.split()[0]},
             asked=selection.asked,
             evidence_schema=self._evidence_schema(),
+            by=_by(),
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
         if not suites.complete() and all(is_site(row.id) for row in REGISTRY):
@@ -292,6 +328,15 @@ class Run:
         from pytest_gpucluster.kube.errors import GpuClusterError
 
         return GpuClusterError
+
+
+def _by() -> str:
+    """Return who runs this, and on which machine."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number that no file names, as in some containers
+        user = f"user {os.getuid()}"
+    return f"{user} on {platform.node()}"
 
 
 def _point_latest(folder: Path) -> None:

@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.scheduling import gangs, schedulers
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.judge import subjects
-from pytest_gpucluster.plain import names, plurals
+from pytest_gpucluster.plain import names, plurals, shortening
 from pytest_gpucluster.plain import schedulers as known
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Refusal, Verdict
 
@@ -263,6 +263,11 @@ class Findings:
     def not_applicable(self, text: str, *causes: Cause, **more: Any) -> Finding:
         """Return why the row says nothing here."""
         return self.of(Verdict.NOT_APPLICABLE, text, *causes, **more)
+
+
+def short(message: str, most: int = 200) -> str:
+    """Return a message as findings show it: in one line, of a long one both ends with how much was left out."""
+    return shortening.shown(message, most)
 
 
 def presupposed(name: str, held: bool | None, observed: str, **more: Any) -> Presupposed:

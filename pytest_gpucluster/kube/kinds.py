@@ -79,7 +79,7 @@ TABLE: tuple[KindInfo, ...] = (
     *_rows("bus.volcano.sh/v1alpha1", "Command:commands"),
     *_rows("scheduling.volcano.sh/v1beta1", "PodGroup:podgroups Queue:queues!"),
     *_rows("kueue.x-k8s.io/v1beta2", "ClusterQueue:clusterqueues! LocalQueue:localqueues Workload:workloads"),
-    *_rows("kueue.x-k8s.io/v1beta2", "ResourceFlavor:resourceflavors!"),
+    *_rows("kueue.x-k8s.io/v1beta2", "ResourceFlavor:resourceflavors! AdmissionCheck:admissionchecks!"),
     *_rows("scheduling.k8s.io/v1beta1", "PodGroup:podgroups Workload:workloads"),
     *_rows("topology.node.k8s.io/v1alpha2", "NodeResourceTopology:noderesourcetopologies!"),
 )

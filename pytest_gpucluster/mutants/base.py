@@ -1,6 +1,5 @@
 """What mutants are made of: lines, answers and payload facts exchanged in a copy of an evidence."""
 
-import copy
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line, Span
 from pytest_gpucluster.evidence.scheduling import gangs, gates
+from pytest_gpucluster.plain.copies import clone
 
 Act = Callable[[Evidence], Evidence]
 
@@ -51,7 +51,7 @@ def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Spa
 
 def edited(line: Line, change: Callable[[dict[str, Any]], None]) -> Line:
     """Return a watch line whose object was changed in a copy."""
-    obj = copy.deepcopy(dict(line.object))
+    obj = clone(dict(line.object))
     change(obj)
     return dataclasses.replace(line, object=obj)
 
@@ -113,7 +113,7 @@ def responses(
     """Return an evidence in which every chosen answer of the API server was changed."""
 
     def answer(line: Line) -> Line:
-        data = copy.deepcopy(dict(line.data))
+        data = clone(dict(line.data))
         change(data)
         return dataclasses.replace(line, data=data)
 
@@ -130,7 +130,7 @@ def words(evidence: Evidence, change: Callable[[Line, dict[str, Any]], Mapping[s
         if not found:
             lines.append(line)
             continue
-        told = change(line, copy.deepcopy(found[0]))
+        told = change(line, clone(found[0]))
         if told == found[0]:
             # A fact that was left alone stays as it was printed, so that it shows that nothing was changed.
             lines.append(line)

@@ -1,6 +1,5 @@
 """Violations that are short, early, uncounted or late: what a look at the end, or at the last attempt, does not see."""
 
-import copy
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from pytest_gpucluster.evidence.scheduling import gangs, gates, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain.copies import clone
 
 HOLE = 1.0
 """Seconds that are let into the story, in which what was short happens."""
@@ -22,7 +22,7 @@ LATE = 180.0
 
 def _phantom(donor: Line, gang: Gang, index: int) -> Line:
     """Return the first line of a pod of a gang that never was, made of any pod's first line."""
-    obj: dict[str, Any] = copy.deepcopy(dict(donor.object))
+    obj: dict[str, Any] = clone(dict(donor.object))
     meta = obj.setdefault("metadata", {})
     task = str(meta.get("labels", {}).get("volcano.sh/task-spec") or "worker")
     meta.update(
@@ -125,7 +125,7 @@ def stray_bound(evidence: Evidence) -> Evidence:
         return evidence
     gang, gen, held = found
     assert gen.group is not None  # noqa: S101 (chosen so)
-    obj: dict[str, Any] = copy.deepcopy(dict(donor.object))
+    obj: dict[str, Any] = clone(dict(donor.object))
     meta: dict[str, Any] = {"name": "stray", "uid": f"stray-{gang.uid}", "namespace": gang.namespace}
     spec = {k: v for k, v in obj.get("spec", {}).items() if k != "schedulingGroup"}
     if gen.group.native:

@@ -1,6 +1,5 @@
 """Departures of Kueue: Jobs that are not held, quota that is given twice, kept, or never taken back."""
 
-import copy
 import dataclasses
 import itertools
 import math
@@ -12,6 +11,7 @@ from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, kueue_workloads
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.mutants import base
+from pytest_gpucluster.plain.copies import clone
 
 PATIENCE = 10.0
 """Seconds for which a wait goes on in vain after all that was seen."""
@@ -65,7 +65,7 @@ def pod_for_a_moment(evidence: Evidence) -> Evidence:
         return evidence
     made: list[Line] = []
     for job in refused:
-        obj = copy.deepcopy(dict(models[0].object))
+        obj = clone(dict(models[0].object))
         obj["metadata"].update(name=f"{job.gang.name}-0-early", uid=f"{job.gang.uid}-early")
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.gang.name, "uid": job.gang.uid}
         obj["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
@@ -200,7 +200,7 @@ def keep_quota(evidence: Evidence) -> Evidence:
                 kept[line.uid] = dict(fields.sub(line.object, "status"))
             if line.uid in kept:
                 status = kept[line.uid]
-                line = base.edited(line, lambda obj, status=status: obj.update(status=copy.deepcopy(status)))  # type: ignore[misc] # noqa: PLW2901
+                line = base.edited(line, lambda obj, status=status: obj.update(status=clone(status)))  # type: ignore[misc] # noqa: PLW2901
         lines.append(line)
     if not kept:
         return evidence

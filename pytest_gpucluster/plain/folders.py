@@ -1,4 +1,4 @@
-"""Folders in which profiles are looked for: from the present one up to the root of the project."""
+"""Folders: of profiles, from the present one up to the root of the project; and of the data that is shipped."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,3 +31,10 @@ def root_of(here: Path) -> Path:
         if any((folder / name).is_file() for name in ROOT_FILES):
             return folder
     return here
+
+
+def shipped(name: str) -> Path:
+    """Return a folder of `fixtures`, which is inside the package once installed and beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "data" / name
+    return inside if inside.is_dir() else package.parent / "fixtures" / name

@@ -153,6 +153,11 @@ class Profile(Frozen):
         default=None, description="How fast GPUs and training must be; none: the rows do not apply"
     )
     queue: Annotated[str, shapes.OBJECT] = Field(description="Queue into which training is submitted")
+    conformance_queue: Annotated[str, shapes.OBJECT] | None = Field(
+        default=None,
+        description="Declares that `queue` is held: closed until `gpucluster promote` opens it. Runs submit their "
+        "gangs to this queue instead; what speaks of `queue` is pending promotion. None: `queue` is open",
+    )
     gpu_resource: Annotated[str, shapes.RESOURCE] = Field(
         description="Name of the GPU resource, such as nvidia.com/gpu"
     )
@@ -246,6 +251,14 @@ class Profile(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _conformance_queue_is_another(self) -> Self:
+        if self.conformance_queue == self.queue:
+            raise PydanticCustomError(
+                "same_queue", "must name another queue than `queue`, which is held and takes no Jobs"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _functions_are_no_gpus(self) -> Self:
         if self.numa is not None and self.numa.functions == self.gpu_resource:
             raise PydanticCustomError(
@@ -260,6 +273,11 @@ class Profile(Frozen):
                 "kueue_undeclared", "is missing: jobs behind it need `kueue: {}`, or how it is set up"
             )
         return self
+
+    @property
+    def runs_in(self) -> str:
+        """Return the queue to which runs submit their gangs."""
+        return self.conformance_queue or self.queue
 
     def window_length(self, periods: float = 3) -> float:
         """Return how long a window of `periods` rounds of the scheduler is watched, in seconds (rule 1).

@@ -179,9 +179,7 @@ class _Start:
             facts["pods_run_problem"] = problem
         images = embedded_config.image_table(self.loaded)
         if "torch" not in images:
-            facts["torch_problem"] = (
-                "torch is not installed in this interpreter: pip install pytest-gpucluster[torch]"
-            )
+            facts["torch_problem"] = "torch is not installed in this interpreter: pip install torch numpy"
         cluster = Cluster(
             name=self.loaded.profile.name,
             provider=self.loaded.profile.provider,

@@ -82,10 +82,15 @@ def distrust(report: Mapping[str, Any]) -> list[str]:
     touched = report["scenarios"] or any(row["verdict"] == "pass" for row in report["requirements"])
     if touched and not cleanup["done"]:
         found.append("no clean-up is recorded: what the run made may still be on the cluster")
-    planted = dict.fromkeys([*report["run"]["defects"], *map(str, report["cluster"].get("defects") or ())])
-    if planted:
-        found.append(f"defects were planted: {', '.join(planted)}")
+    defects = planted(report)
+    if defects:
+        found.append(f"defects were planted: {', '.join(defects)}")
     return found
+
+
+def planted(report: Mapping[str, Any]) -> list[str]:
+    """Return the defects that were planted: such a run says nothing about a cluster."""
+    return list(dict.fromkeys([*report["run"]["defects"], *map(str, report["cluster"].get("defects") or ())]))
 
 
 def is_asked(row: Mapping[str, Any]) -> bool:

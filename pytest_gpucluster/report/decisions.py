@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.scheduling import timeline
 from pytest_gpucluster.judge import needs, needs_of_judges
 from pytest_gpucluster.judge.gang import placing_scheduler
 from pytest_gpucluster.requirement import Cause, Finding, Requirement, Verdict
@@ -30,16 +31,30 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
     told = evidence.given if given is None else given
     decided = requirement.decide(evidence, told)
     finding = _trusted(_with_what_it_needs(requirement, evidence, told, decided), evidence)
+    finding = _with_timeline(requirement, evidence, finding)
     problem = evidence.header.get("problem")
     if not isinstance(problem, Mapping) or finding.violation or requirement.elsewhere(told) is not None:
         return finding
+    text = str(problem.get("text", "the scenario was not run to its end"))
     return dataclasses.replace(
         finding,
         verdict=Verdict(str(problem.get("verdict", Verdict.INCONCLUSIVE.value))),
-        observed=str(problem.get("text", "the scenario was not run to its end")),
-        causes=(),
+        observed=text,
+        causes=(Cause(text, str(problem["fix"])),) if problem.get("fix") else (),
         violation=False,
     )
+
+
+_IN_TIME = frozenset({"gang", "refusal", "lifecycle", "kueue", "trainer", "elastic"})
+"""Areas whose rows are about what came before what."""
+
+
+def _with_timeline(requirement: Requirement, evidence: Evidence, finding: Finding) -> Finding:
+    """Return a finding with the timeline of the gangs that it is about, for whoever wants to follow it."""
+    if requirement.area not in _IN_TIME or finding.verdict is Verdict.NOT_APPLICABLE:
+        return finding
+    told = timeline.timeline(evidence)
+    return dataclasses.replace(finding, facts={**finding.facts, "timeline": told}) if told else finding
 
 
 _OF_MEMBERS = (

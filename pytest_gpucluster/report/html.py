@@ -7,8 +7,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
-from pytest_gpucluster.report import answer, modules, scope, site, text
+from pytest_gpucluster.report import answer, causes, modules, page, scope, site, text
+from pytest_gpucluster.report.drawings import products, sweep, timeline
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, Number, Refusal, catalogue
 
 LABELS: Mapping[str, str] = {
@@ -67,7 +69,15 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "report": report,
         "run": report["run"],
-        "cluster": {"name": "", "provider": "", "versions": {}, "nodes": [], **report["cluster"]},
+        "cluster": {
+            "name": "",
+            "provider": "",
+            "versions": {},
+            "nodes": [],
+            "uid": "",
+            "components": {},
+            **report["cluster"],
+        },
         "answer": answered,
         "beside": [part[0].upper() + part[1:] for part in beside],
         "answer_mark": _ANSWER_MARK[word],
@@ -81,12 +91,30 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "asserted": ASSERTED,
         "asserted_mark": lambda test: "flaky" if site.is_flaky(test) else test["outcome"],
         "site_modules": _site_modules(report["requirements"]),
+        "deselected": _deselected(report),
+        "not_reached": list(filter(answer.is_asked, report["not_run"])),
         "undecided": [r for r in report["requirements"] if r["verdict"] in {"environment", "inconclusive"}],
         "evidence": _evidence(report),
         "evidence_href": evidence_href,
         "profile": list(_leaves(report)),
         "mark_of": mark_of,
+        "drawings": drawings,
+        "causes": causes.found(report),
+        "wanted": page.operator_input(report),
+        "machines": list(page.machines(report)),
+        "tried_on": page.coverage(report),
+        "matrix": page.MATRIX,
+        "steps": page.next_steps(report),
     }
+
+
+def _deselected(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return why rows were not asked for -> their ids: a line says it for all of them."""
+    found: dict[str, list[str]] = {}
+    for row in report["not_run"]:
+        if not answer.is_asked(row):
+            found.setdefault(row["why"], []).append(row["id"])
+    return found
 
 
 def _site_modules(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -100,6 +128,18 @@ def mark_of(row: Mapping[str, Any]) -> str:
     if row["waiver"] and row["verdict"] != "pass":
         return "waived"
     return "flaky" if answer.is_flaky(row) else str(row["verdict"])
+
+
+def drawings(row: Mapping[str, Any]) -> list[tuple[str, Markup]]:
+    """Return the drawings of a row, each with what it shows."""
+    facts = row["finding"].get("facts") or {}
+    keys = row["finding"].get("evidence") or () if row["verdict"] == "fail" else ()
+    found = (
+        ("Timeline of the pods", timeline.drawn(facts, keys)),
+        ("Bus bandwidth by size", sweep.drawn(facts)),
+        ("Products of every GPU", products.drawn(facts)),
+    )
+    return [(name, picture) for name, picture in found if picture is not None]
 
 
 def evidence_href(name: str | None) -> str | None:
@@ -118,8 +158,20 @@ def _areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         found.setdefault(row["area"], []).append(row)
     return [
-        {"name": name, "meaning": meanings.get(name, ""), "rows": members} for name, members in found.items()
+        {
+            "name": name,
+            "meaning": meanings.get(name, ""),
+            "rows": page.in_order(members, list(map(mark_of, members))),
+            "counts": _counts(members),
+        }
+        for name, members in found.items()
     ]
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """Return how many rows are shown under which mark, the gravest first."""
+    marks = [mark_of(row) for row in rows]
+    return [(mark, marks.count(mark)) for mark in page.GRAVEST if mark in marks]
 
 
 def _by_level(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.plain import redact, times
+from pytest_gpucluster.plain import private, redact, times, visible
 from pytest_gpucluster.report import seal, site, suites
 from pytest_gpucluster.report.seal import JOURNAL, sha256
 from pytest_gpucluster.requirement import Finding, Requirement
@@ -55,7 +55,8 @@ class Journal:
         if event not in EVENTS:
             raise ValueError(f"unknown event {event!r} (allowed: {', '.join(sorted(EVENTS))})")
         entry = {"event": event, "at": times.format_time(self.clock(), micro=True), **fields}
-        text = json.dumps(self.redactor.clean(entry), ensure_ascii=False, default=str, separators=(",", ":"))
+        told = visible.data(self.redactor.clean(entry))
+        text = json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":"))
         line = text.encode("utf-8", "backslashreplace") + b"\n"
         self._append(line)
         return line
@@ -82,6 +83,7 @@ class Journal:
         versions: Mapping[str, str] | None = None,
         asked: Sequence[str] = (),
         evidence_schema: int | None = None,
+        by: str = "",
     ) -> None:
         """Record the start: what ran, against which cluster, and what was declared about it.
 
@@ -97,6 +99,7 @@ class Journal:
             versions: versions of pytest, Python and so on.
             asked: areas that were asked for by name; one of which no row applies is no yes.
             evidence_schema: schema of the evidence of the run; None if nobody knows it.
+            by: who ran it, and on which machine.
         """
         self.write(
             "run-start",
@@ -111,6 +114,7 @@ class Journal:
             defects=list(defects),
             versions=dict(versions or {}),
             asked=list(asked),
+            by=by,
         )
 
     def declared(self, requirements: Iterable[Requirement]) -> None:
@@ -126,8 +130,19 @@ class Journal:
         evidence: Path | None = None,
         problem: Mapping[str, str] | None = None,
         summary: str = "",
+        seen: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record a scenario that was run to its end, with the requests to the API that it cost."""
+        """Record a scenario that was run to its end, with the requests to the API that it cost.
+
+        Args:
+            name: its name.
+            seconds: how long it took.
+            requests: what it asked of the API, by verb and kind.
+            evidence: the file with its evidence.
+            problem: what kept it from its end: verdict and text.
+            summary: what it does, in one line.
+            seen: what its evidence shows of the cluster (`evidence.objects.clusters.plain`).
+        """
         self.write(
             "scenario",
             name=name,
@@ -135,6 +150,7 @@ class Journal:
             seconds=seconds,
             requests=dict(requests),
             problem=dict(problem) if problem else None,
+            seen=dict(seen or {}),
             **self._evidence(evidence),
         )
 
@@ -263,7 +279,7 @@ class Journal:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, private.FILE)
     try:
         # Closing the descriptor releases the lock, also when the process is killed.
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.report import seal, site
+from pytest_gpucluster.report import identity, seal, site
 from pytest_gpucluster.report.answer import answer, counts
 from pytest_gpucluster.report.journal import JOURNAL, SCHEMA, Journal, RecordError, judge_name, sha256
 from pytest_gpucluster.requirement import Finding, Verdict, catalogue
@@ -58,6 +58,9 @@ def load(run_folder: Path) -> dict[str, Any]:
     if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
         raise RecordError(f"{path}: is not a report of a run")
     report["run"].setdefault("evidence_schema", None)
+    report["run"].setdefault("by", "")
+    for scenario in report.get("scenarios") or ():
+        scenario.setdefault("seen", {})
     report.setdefault("counts", {}).setdefault("site_tests", {})
     return report
 
@@ -198,7 +201,7 @@ class Folding:
         report: dict[str, Any] = {
             "schema": SCHEMA,
             "run": self._run(start),
-            "cluster": _cluster(start.get("cluster") or {}),
+            "cluster": {**_cluster(start.get("cluster") or {}), **identity.together(self.scenarios.values())},
             "profile": {
                 "values": dict(start.get("profile") or {}),
                 "sources": dict(start.get("sources") or {}),
@@ -233,6 +236,7 @@ class Folding:
             "interrupted": end is None or bool(end.get("interrupted")),
             "killed": end is None,
             "exit_status": end.get("exit_status") if end else None,
+            "by": str(start.get("by") or ""),
         }
 
     def _not_run(self) -> list[dict[str, Any]]:
@@ -305,6 +309,7 @@ def _scenario(entry: Mapping[str, Any]) -> dict[str, Any]:
         "problem": entry.get("problem"),
         "evidence": entry.get("evidence"),
         "sha256": entry.get("sha256"),
+        "seen": dict(entry.get("seen") or {}),
     }
 
 

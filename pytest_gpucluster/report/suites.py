@@ -106,7 +106,7 @@ def _shipped() -> list[str]:
     root = str(folder.parent)
     if "." not in package and root not in sys.path:
         sys.path.append(root)
-    loaded = {Path(file).resolve() for file in map(_file, list(sys.modules.values())) if file}
+    loaded = {modules.file_of(module) for module in list(sys.modules.values())}
     found: list[str] = []
     for path in sorted(folder.rglob("*.py")):
         if path.name == "conftest.py" or path in loaded:
@@ -124,10 +124,5 @@ def _loaded_below_suites() -> list[ModuleType]:
     return [
         module
         for module in list(sys.modules.values())
-        if (file := _file(module)) and Path(file).resolve().is_relative_to(place[0])
+        if (file := modules.file_of(module)) and file.is_relative_to(place[0])
     ]
-
-
-def _file(module: object) -> str | None:
-    file = getattr(module, "__file__", None)
-    return file if isinstance(file, str) else None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest_gpucluster
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.evidence.log.model import SCHEMA as EVIDENCE_SCHEMA
+from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import plurals, redact
 from pytest_gpucluster.report import decisions, modules, record, scope, seal, suites, whole, write
 from pytest_gpucluster.requirement import (
@@ -27,7 +28,7 @@ Read = Callable[[Path], Evidence]
 
 
 YES, NO, OPEN_MODULE, TAMPERED = 0, 1, 2, 3
-"""Exit statuses of all that tells the answer of a run; see docs/how-to/verify-a-run.md."""
+"""Exit statuses of all that tells the answer of a run; 0 to 3, as `gpucluster verify --help` lists them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Verification:
         word: the answer of the journal.
         banner: it in one line.
         digest: SHA-256 of `report.json`, which stands for all files, "" without one.
+        killed: the run ended before it could write its report and its sums.
     """
 
     problems: tuple[str, ...]
@@ -55,6 +57,7 @@ class Verification:
     word: str = ""
     banner: str = ""
     digest: str = ""
+    killed: bool = False
 
     @property
     def ok(self) -> bool:
@@ -148,6 +151,7 @@ class _Check:
         for row in self.report["requirements"]:
             self._row(row)
         self._site_tests()
+        self._seen()
         self._journal()
         sealed = self._sums()
         self._record()
@@ -160,7 +164,7 @@ class _Check:
         return Verification(
             tuple(self.problems), tuple(self.notes), self.again, tuple(self.unnamed), sealed,
             tuple(self.rendered), answered["answer"]["word"], scope.banner(answered),
-            now,
+            now, bool(answered["run"]["killed"]),
         )  # fmt: skip
 
     def changed_files(self) -> list[str]:
@@ -222,6 +226,18 @@ class _Check:
                 f"{plurals.count(count, 'test')} of the site's own: asserted, not decided again"
             )
 
+    def _seen(self) -> None:
+        """Compare what the record tells of the cluster with what the evidence shows of it."""
+        for scenario in self.report["scenarios"]:
+            name = scenario["evidence"]
+            if not name or name in self.changed or not scenario["seen"] or not self.same_version:
+                continue
+            evidence = self._read(name)
+            if evidence is None:
+                continue
+            if json.loads(json.dumps(redact.shown(clusters.plain(evidence)))) != scenario["seen"]:
+                self.problems.append(f"{name}: shows another cluster than the record says")
+
     def _read(self, name: str) -> Evidence | None:
         if name not in self.evidence:
             path = self.folder / name
@@ -241,7 +257,7 @@ class _Check:
             yield f"{row['id']}: the record says both {row['verdict']} and {row['finding']['verdict']}"
         if not self.same_version:
             return
-        now = json.loads(json.dumps(redact.clean(finding.as_dict()), default=str))
+        now = json.loads(json.dumps(redact.shown(finding.as_dict()), default=str))
         fields = [name for name in now if now[name] != row["finding"].get(name)]
         if fields:
             yield f"{row['id']}: the verdict is reached again, but not its {', '.join(fields)}"

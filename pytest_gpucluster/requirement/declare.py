@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.plain import schedulers as known_schedulers
+from pytest_gpucluster.requirement import row_ids
 from pytest_gpucluster.requirement import verdict as v
 
 ID_SHAPE = re.compile(r"^[A-Z]{2,5}-\d{3}$")
@@ -173,7 +174,7 @@ class Registry:
         try:
             return self._by_id[requirement_id]
         except KeyError:
-            hint = names.did_you_mean(requirement_id, self._by_id, "gpucluster describe requirements")
+            hint = row_ids.hint(requirement_id, (each.id for each in self))
             raise DeclarationError(f"unknown requirement {requirement_id!r}{hint}") from None
 
     def __iter__(self) -> Iterator[Requirement]:

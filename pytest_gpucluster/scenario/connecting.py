@@ -9,7 +9,7 @@ from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names, times
-from pytest_gpucluster.scenario import cluster_lease, proofs, spec, together, watches
+from pytest_gpucluster.scenario import cluster_identity, cluster_lease, proofs, spec, steps, together, watches
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
@@ -38,6 +38,7 @@ class Connecting:
         clock: clocks.Clock | None,
         overlay: sites.Overlay | None,
         say: Callable[[str], None],
+        tell: steps.Tell,
     ) -> None:
         """Touch nothing yet."""
         self._cluster = cluster
@@ -47,6 +48,7 @@ class Connecting:
         self._clock = clock or clocks.RealClock()
         self._overlay = overlay
         self._say = say
+        self._tell = tell
         self._connection: connections.Connection | None = None
         self._log: logs.SessionLog | None = None
         self._site: sites.Site | None = None
@@ -57,6 +59,7 @@ class Connecting:
         self._occupied: errors.EnvironmentProblem | None = None
         self._rights = rights.Rights(None)
         self._refused: errors.EnvironmentProblem | None = None
+        self._cluster_uid = ""
 
     @property
     def namespace(self) -> str | None:
@@ -92,7 +95,9 @@ class Connecting:
         try:
             wanted = cluster_lease.permissions(self._profile.lease_namespace)
             self._check_rights(wanted, "the Lease by which runs take turns")
-            self._turn.take(float(dict(self._profile.budgets).get("lease", TURN_SECONDS)), self._say)
+            seconds = float(dict(self._profile.budgets).get("lease", TURN_SECONDS))
+            self._tell(scenario.name, "waits for its turn on the cluster", seconds)
+            self._turn.take(seconds, self._say)
         except errors.EnvironmentProblem as problem:
             self._occupied = problem
             raise
@@ -126,7 +131,10 @@ class Connecting:
         self._rights = rights.own_rights(api.connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")
         log = logs.SessionLog(
-            self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
+            self._store.session_log(self._worker),
+            self._clock,
+            scenario_label=names.LABEL_SCENARIO,
+            lent=lent,
         )
         self._log = log
         expires = times.format_time(times.in_seconds(EXPIRES_AFTER))
@@ -139,6 +147,7 @@ class Connecting:
             given=lent,
         )
         self._home = home
+        self._cluster_uid = cluster_identity.uid(api)
         self._turn = cluster_lease.Turn(api, self._store.folder, self._store.run_id, expires, turns_in)
         self._prover = proofs.Prover(
             api,
@@ -164,6 +173,7 @@ class Connecting:
             ours=home.made,
             prove=self._prover.prove,
             together=together.Together(self._rights),
+            tell=self._tell,
         )
 
     def _check_rights(self, wanted: Iterable[rights.Permission], whose: str) -> None:

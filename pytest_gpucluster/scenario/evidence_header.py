@@ -23,7 +23,8 @@ DECLARED = (
 
 def problem(verdict: str, text: object) -> dict[str, Any]:
     """Return what kept a scenario from its end, as the header has it."""
-    return {"verdict": verdict, "text": str(text)}
+    fix = str(getattr(text, "fix", ""))
+    return {"verdict": verdict, "text": str(text), **({"fix": fix} if fix else {})}
 
 
 def problem_of(error: Exception) -> dict[str, Any]:

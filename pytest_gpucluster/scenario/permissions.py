@@ -8,7 +8,7 @@ from pytest_gpucluster.kube import kinds, objects
 from pytest_gpucluster.kube import permissions as kube
 from pytest_gpucluster.kube.permissions import Permission
 from pytest_gpucluster.plain import components
-from pytest_gpucluster.scenario import cluster_lease, proofs, spec
+from pytest_gpucluster.scenario import cluster_identity, cluster_lease, proofs, spec
 from pytest_gpucluster.scenario.submit import INERT
 
 if TYPE_CHECKING:
@@ -114,6 +114,13 @@ def of_proofs(
                 made = ("create", *(("delete",) if namespace else ())) if key in proofs.MARKERS else ()
                 found |= kube.on(info, "patch", *made)
     return found
+
+
+def wished(
+    scenarios: Iterable[spec.Scenario], profile: "Profile", *, namespace: str | None
+) -> set[Permission]:
+    """Return what a run uses if it is granted and does without if it is not: proofs of watches, the cluster's uid."""
+    return of_proofs(scenarios, profile, namespace=namespace) | {cluster_identity.WISH}
 
 
 # -- roles -----------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from pytest_gpucluster.scenario import (
     slots,
     spec,
     stage,
+    steps,
 )
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
@@ -71,6 +72,7 @@ class Session(connecting.Connecting):
         overlay: sites.Overlay | None = None,
         keep: bool = False,
         say: Callable[[str], None] = _say,
+        tell: steps.Tell = steps.silent,
     ) -> None:
         """Prepare a session.
 
@@ -83,8 +85,11 @@ class Session(connecting.Connecting):
             overlay: puts the profile's overlay on pods; None for `workload.overlay.apply_overlay`.
             keep: leave the namespace and the objects of scenarios where they are, to look at them.
             say: takes the one line that an interrupted cleanup says.
+            tell: takes what is being done, step by step.
         """
-        super().__init__(cluster, profile, store, worker=worker, clock=clock, overlay=overlay, say=say)
+        super().__init__(
+            cluster, profile, store, worker=worker, clock=clock, overlay=overlay, say=say, tell=tell
+        )
         self.left_overs: list[errors.LeftOver] = []
         self._keep = keep
         self._standing: stage.Stage | None = None
@@ -112,6 +117,7 @@ class Session(connecting.Connecting):
         try:
             if self._home is not None and not self._interrupted and not self._keep:
                 home, self._home = self._home, None
+                self._tell("", "removes what the run made", self._budget("delete"))
                 if self._prover is not None and not home.made:
                     self._prover.remove()
                 left = home.remove(self._budget("delete"))
@@ -150,7 +156,9 @@ class Session(connecting.Connecting):
                 self._header(scenario, {}, evidence_header.problem("environment", error)), (), ()
             )
         self._check_nested(scenario)
+        self._tell(scenario.name, "waits for other scenarios of the run", None)
         with self._holding(scenario):
+            self._tell(scenario.name, "begins", None)
             playing = _Playing(site, scenario, site.log.mark(), self._asked())
             made = stage.Stage(site, scenario.name, self._watched(scenario), self._relied(scenario))
             problem = self._play(site, scenario, made)
@@ -266,6 +274,7 @@ class Session(connecting.Connecting):
         return problem
 
     def _clean(self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage) -> None:
+        self._tell(scenario.name, "removes what it made", self._budget("delete"))
         try:
             left = [] if self._keep else made.stack.run(self._budget("delete"))
         except KeyboardInterrupt:
@@ -318,6 +327,7 @@ class Session(connecting.Connecting):
         source = {
             "run": self._store.run_id,
             "worker": self._worker,
+            **({"cluster_uid": self._cluster_uid} if self._cluster_uid else {}),
             "requests": self.requests["total"],
             "asked": dict(asked or {}),
             # Evidence of a cluster that is wrong on purpose says so wherever it is read.

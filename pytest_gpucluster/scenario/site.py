@@ -10,6 +10,7 @@ from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import stale as leaving
+from pytest_gpucluster.scenario import steps
 from pytest_gpucluster.scenario import together as deletions
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Site:
         prove: lets the watches of some kinds show that they are current, for a scenario (`proofs.Prover.prove`).
         together: which kinds may be deleted several at a time.
         stale: slots of scenarios that are over.
+        tell: takes what a scenario is doing.
     """
 
     profile: "Profile"
@@ -104,6 +106,7 @@ class Site:
         default_factory=lambda: deletions.Together(rights.Rights(None))
     )
     stale: leaving.Stale = dataclasses.field(default_factory=leaving.Stale)
+    tell: steps.Tell = steps.silent
 
     def budget(self, name: str) -> float:
         """Return a named budget in seconds.

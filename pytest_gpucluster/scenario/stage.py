@@ -11,6 +11,7 @@ from pytest_gpucluster.scenario import (
     cleanup,
     disruptions,
     gangs,
+    held,
     kueue_queues,
     live,
     priorities,
@@ -48,7 +49,9 @@ class Stage(waiting.Waiting):
         self.given: dict[str, Any] = {}
         self.stack = cleanup.CleanupStack(site.log)
         self.context: set[tuple[str, str]] = {
-            (kind, site.profile.queue) for kind in ("Queue", "ClusterQueue", "LocalQueue")
+            (kind, name)
+            for kind in ("Queue", "ClusterQueue", "LocalQueue")
+            for name in {site.profile.queue, held.runs_in(site.profile)}
         }
         self._submitter = submit.Submitter(site, name, self.stack)
         self._acts = disruptions.Acts(site, name)
@@ -64,7 +67,7 @@ class Stage(waiting.Waiting):
         """Return how the declared scheduler wants a gang written (`workload.dialect.Dialect`)."""
         from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (only scenarios that write gangs)
 
-        return dialect.dialect_for(self.profile.scheduler, self.profile.queue)
+        return dialect.dialect_for(self.profile.scheduler, held.runs_in(self.profile))
 
     @property
     def contrast(self) -> Any:
@@ -81,7 +84,7 @@ class Stage(waiting.Waiting):
         """
         from pytest_gpucluster.workload import dialect  # noqa: PLC0415
 
-        return dialect.dialect_for(scheduler, self.profile.queue)
+        return dialect.dialect_for(scheduler, held.runs_in(self.profile))
 
     def gang(self, spec: Any, *, role: str = "subject", dialect: Any = None) -> Handle:
         """Create a gang (`workload.GangSpec`) as the declared scheduler, or another dialect, wants it written.

@@ -101,6 +101,7 @@ class Waiting:
             EnvironmentProblem: a watched kind may not be watched, or the API server is gone.
         """
         seconds = self._site.budget(budget) + extra
+        self._site.tell(self.name, f"waits until {what}", seconds)
         ended: list[bool | str] = []
 
         def check() -> bool:
@@ -145,6 +146,7 @@ class Waiting:
         """
         seconds = self.profile.window_length(periods)
         self.note("window-begin", window=name, seconds=seconds)
+        self._site.tell(self.name, f"watches the window {name}", seconds)
         why: list[bool | str] = []
 
         def check() -> bool:

@@ -39,6 +39,7 @@ class Layout:
         gpus: GPUs of a pod.
         ranks: ranks of a pod.
         roomy: whether a node has room for two of these pods.
+        names: names of the nodes, () where the scheduler may choose any.
     """
 
     nodes: int
@@ -46,6 +47,7 @@ class Layout:
     gpus: int
     ranks: int
     roomy: bool
+    names: tuple[str, ...] = ()
 
     @property
     def members(self) -> int:
@@ -84,11 +86,16 @@ def layout(stage: Stage, fabric: Any) -> Layout:
     if numa is not None and numa.policy == "single-numa-node":
         gpus = min(gpus, whole // numa.nodes)
     if gpus < 1:
-        raise NotApplicable(f"{whole} GPUs a node are none for each of its pods")
-    usable = len(gpu_nodes(stage, gpus * fabric.pods_per_node))
-    nodes = fabric.nodes or max(1, usable if fabric.device == "gpu" else min(usable, CPU_NODES))
+        raise NotApplicable(f"{whole} GPUs per node are none for each of its pods")
+    usable = [str(node["metadata"]["name"]) for node in gpu_nodes(stage, gpus * fabric.pods_per_node)]
+    nodes = fabric.nodes or max(1, len(usable) if fabric.device == "gpu" else min(len(usable), CPU_NODES))
     ranks = gpus if fabric.device == "gpu" else CPU_RANKS
-    return Layout(nodes, fabric.pods_per_node, gpus, ranks, roomy=2 * gpus <= whole)
+    # Pods that share a node would else go to any node with room: two each to two of three, or one to each.
+    theirs = {"nodeSelector", "affinity"} & set(
+        stage.profile.overlay.get("spec", {})
+    )  # the site chooses itself
+    chosen = tuple(usable[:nodes]) if fabric.pods_per_node > 1 and nodes < len(usable) and not theirs else ()
+    return Layout(nodes, fabric.pods_per_node, gpus, ranks, roomy=2 * gpus <= whole, names=chosen)
 
 
 def gang(
@@ -100,7 +107,8 @@ def gang(
     agents = Agents(who.members, who.ranks, who.gpus, PORT, lone=True, apart=apart)
     command = (f"/workspace/{PROGRAM}", *args)
     where = {"GPUCLUSTER_NODE": "spec.nodeName"}
-    return torchrun(stage, name, agents, command, payload=payload, env=env, field_env=where)
+    spec = torchrun(stage, name, agents, command, payload=payload, env=env, field_env=where)
+    return dataclasses.replace(spec, nodes=who.names)
 
 
 @dataclasses.dataclass(frozen=True)

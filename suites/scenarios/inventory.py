@@ -22,6 +22,8 @@ def run(stage: Stage) -> None:
         versions={name: list(ranges) for name, ranges in profile.versions.items()},
         pool_label=profile.pool_label or "",
     )
+    if profile.conformance_queue:
+        stage.given["queue_held"] = True
     stage.server_version(case=component_versions.SERVER)
     wanted = [*([own] if own else []), *profile.versions]
     for component in dict.fromkeys(name for name in wanted if name in known.NAMESPACES):
@@ -77,7 +79,7 @@ def dry_run(stage: Stage) -> None:
     bare = bare_job(stage.name)
     first = stage.submit(bare, role="dry-run", dry_run=True, case=CASE, expect_refusal=True)
     if not first.ok and "queue" in str(first.body.get("message")):
-        bare["spec"]["queue"] = stage.profile.queue
+        bare["spec"]["queue"] = stage.dialect.queue
         stage.submit(bare, role="dry-run", dry_run=True, case=f"{CASE}:queue-named", expect_refusal=True)
 
 

@@ -69,7 +69,7 @@ def layout(stage: Stage, mfu: Any, nodes: int | None, cpu_ranks: int, *, all_gpu
     single = numa is not None and numa.policy == "single-numa-node"
     each = whole // numa.nodes if single and numa is not None else whole
     if each < 1:
-        raise NotApplicable(f"{whole} GPUs a node are none for each of its pods")
+        raise NotApplicable(f"{whole} GPUs per node are none for each of its pods")
     found = nodes or max(1, len(gpu_nodes(stage, whole)))
     return Layout(found * (whole // each if all_gpus else 1), each, each)
 

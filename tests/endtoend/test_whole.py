@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from pytest_gpucluster.report.suites import load_suites
+from tests import inner
 from tests.endtoend import harness
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,9 @@ def whole(tmp_path_factory):
 
     Under the warnings filter of a user: that this repository makes errors of warnings must not be what saves a run.
     """
-    return harness.run_shared(tmp_path_factory, "whole", "-m", "not torch", "-W", "default", *harness.BUSY)
+    return harness.run_shared(
+        tmp_path_factory, "whole", "-m", "not torch", "-W", "default", *inner.SHUFFLED, *harness.BUSY
+    )
 
 
 @pytest.mark.long("whole")
@@ -67,7 +70,7 @@ def test_verify_reaches_the_same_verdicts(whole):
     folder = harness.run_folder(whole)
     agreed = harness.gpucluster("verify", str(folder))
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr
-    assert agreed.stdout.splitlines()[-1].startswith("answer: Yes for inventory, scheduling, job plugins, ")
+    assert agreed.stdout.splitlines()[-1].startswith("answer: Yes for inventory, gang, refusal, plugins, ")
 
 
 @pytest.mark.long("whole")
@@ -80,6 +83,41 @@ def test_verify_finds_a_changed_file(whole, tmp_path):
     found = harness.gpucluster("verify", str(copied))
     assert found.returncode == 3
     assert "scarce.jsonl" in found.stdout + found.stderr
+    gate = harness.gpucluster("gate", str(copied), "--policy", "after-change", "--for", "embedded")
+    assert (gate.returncode, gate.stdout) == (3, "")
+    assert "scarce.jsonl" in gate.stderr
+
+
+GATE = """\
+age: 1h
+stages:
+  - name: node
+    areas: [inventory]
+  - name: scheduling
+    areas: [gang, refusal, lifecycle, plugins]
+    rows: [KUE-001]
+"""
+
+
+@pytest.mark.long("whole")
+def test_a_run_opens_the_gate_of_its_policy(whole, tmp_path):
+    """What the policy asks for passed a moment ago; the uid of the cluster is in the evidence."""
+    policy = tmp_path / "gate.yaml"
+    policy.write_text(GATE, encoding="utf-8")
+    folder = str(harness.run_folder(whole))
+    found = harness.gpucluster("gate", folder, "--policy", str(policy), "--for", "embedded", "--json")
+    assert found.returncode == 0, found.stdout + found.stderr
+    decision = json.loads(found.stdout)
+    assert decision["open"] is True
+    assert len(decision["cluster_uid"]) == 36
+    assert set(decision["purposes"].values()) == {"yes"}
+    # The row on torch was not in this run.
+    more = GATE.replace("KUE-001", "KUE-001, RDZV-001")
+    policy.write_text(more, encoding="utf-8")
+    found = harness.gpucluster("gate", folder, "--policy", str(policy), "--for", "embedded")
+    assert found.returncode == 1
+    assert "RDZV-001 (scheduling): not run: no run tried it" in found.stdout
+    assert found.stdout.splitlines()[-1] == "gate        closed: 1 reason in scheduling"
 
 
 @pytest.mark.long("whole")
@@ -94,7 +132,7 @@ def test_evidence_is_judged_again_without_a_cluster(whole):
 @pytest.mark.long
 def test_two_workers_run_each_scenario_once(tmp_path):
     """Under -n 2 the workers share one cluster and one store."""
-    done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG", *harness.BUSY)
+    done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG", *inner.SHUFFLED, *harness.BUSY)
     assert done.returncode == 0, done.stdout[-4000:]
     report = harness.report_of(tmp_path)
     assert set(harness.verdicts(report).values()) == {"pass"}
@@ -108,7 +146,9 @@ def test_two_workers_run_each_scenario_once(tmp_path):
 @pytest.mark.long
 def test_the_same_tests_judge_another_scheduler(tmp_path):
     """The rows speak of a gang: declared as the gang scheduler, the default scheduler violates them."""
-    done = harness.run_suite(tmp_path, "-m", "not torch", "--gpucluster-set", "scheduler=default-scheduler")
+    done = harness.run_suite(
+        tmp_path, "-m", "not torch", *inner.SHUFFLED, "--gpucluster-set", "scheduler=default-scheduler"
+    )
     found = harness.verdicts(harness.report_of(tmp_path))
     decided = {
         "GANG-002": "fail",
@@ -139,7 +179,9 @@ def test_the_same_tests_judge_native_gangs(tmp_path):
 
     A PodGroup of Kubernetes never says that its gang has become short: its condition says that it was once placed.
     """
-    done = harness.run_suite(tmp_path, "-m", "not torch", "--gpucluster-set", "scheduler=native", timeout=480)
+    done = harness.run_suite(
+        tmp_path, "-m", "not torch", *inner.SHUFFLED, "--gpucluster-set", "scheduler=native", timeout=480
+    )
     found = harness.verdicts(harness.report_of(tmp_path))
     assert {row: found.pop(row) for row in DECIDED_NATIVELY} == dict.fromkeys(DECIDED_NATIVELY, "pass"), (
         done.stdout
@@ -166,6 +208,7 @@ def test_the_same_tests_judge_gangs_behind_kueue(tmp_path):
     """
     done = harness.run_suite(
         tmp_path,
+        *inner.SHUFFLED,
         "-m",
         "not torch",
         "-k",
@@ -245,8 +288,7 @@ def test_an_installed_wheel_runs_the_suite(tmp_path, tmp_path_factory):
                 "-k",
                 "REF-003",
                 reports,
-                "-p",
-                "no:cacheprovider",
+                *inner.QUIET,
             ],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(site)},

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_gpucluster
+from pytest_gpucluster.acceptance import runs
 from pytest_gpucluster.report import record, seal, verify, write
 from tests.report import sample
 
@@ -20,7 +21,7 @@ PROBE = "evidence/probe.jsonl"
 LOG = "logs/nodes.log"
 CONFIG = "kubeconfig"
 FILES = (
-    record.JOURNAL, record.REPORT, write.PAGE, write.JUNIT, write.SUMS, SESSION, EVIDENCE, SITE, PROBE, LOG, CONFIG,
+    record.JOURNAL, *seal.MADE, write.SUMS, SESSION, EVIDENCE, SITE, PROBE, LOG, CONFIG,
 )  # fmt: skip
 """One of each sort; the evidence of the probe decided no row, and logs and kubeconfig none either."""
 VERSION = pytest_gpucluster.__version__
@@ -368,7 +369,7 @@ def as_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sample.make_run(folder)
     journal = folder / record.JOURNAL
     journal.write_text(journal.read_text().replace('"plugin":"0.1.0"', f'"plugin":"{VERSION}"'))
-    assert len(write.write_all(folder)) == 4
+    assert len(write.write_all(folder)) == 6
     return folder
 
 
@@ -393,18 +394,28 @@ def test_what_nobody_touched_is_whole(sealed: Path) -> None:
     for folder in (sealed, latest):
         found = verify.verify(folder, registry=sample.make_suite().registry)
         assert (found.problems, found.unnamed, found.status) == ((), (), verify.NO)
-        assert found.files == 13
-        assert found.rendered == (record.REPORT, write.PAGE, write.JUNIT)
+        assert found.files == 15
+        assert found.rendered == seal.MADE
     for name in ("cluster.json", "begin.lock", "lease.members"):
         (sealed / name).unlink()
     (sealed / "empty").rmdir()  # what carries files from place to place often leaves it out
     assert verify.verify(sealed, registry=sample.make_suite().registry).ok
+    assert gate_status(sealed) == 0
 
 
 def test_there_are_many_kinds() -> None:
     """The promise of the documentation: at least thirty, each for each sort of file."""
     assert len(KINDS) + len(WHOLE) >= 30
-    assert len(KINDS) * len(FILES) + len(WHOLE) == 207
+    assert len(KINDS) * len(FILES) + len(WHOLE) == 237
+
+
+def gate_status(folder: Path) -> int:
+    """Return the status with which a gate refuses a run as evidence, 0 if it takes it."""
+    try:
+        runs.read(folder, sample.make_suite().registry)
+    except runs.RunError as error:
+        return error.status
+    return 0
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -423,6 +434,7 @@ def test_each_kind_of_change_to_each_file_is_found(
         assert isinstance(found, str) or found.status == verify.TAMPERED
         said = [found] if isinstance(found, str) else found.problems
         assert any(Path(name).name in line for line in said)
+        assert not again or gate_status(sealed) == verify.TAMPERED
 
 
 @pytest.mark.parametrize("kind", WHOLE)
@@ -431,3 +443,4 @@ def test_each_kind_of_change_to_the_whole_is_found(sealed: Path, kind: str) -> N
     WHOLE[kind](sealed)
     found = check(sealed)
     assert isinstance(found, str) or (found.status == verify.TAMPERED and found.problems)
+    assert gate_status(sealed) == verify.TAMPERED

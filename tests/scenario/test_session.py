@@ -106,7 +106,7 @@ def test_scenario_runs_once_is_frozen_and_leaves_nothing(cluster, profile, tmp_p
 
 
 def test_requests_are_few_and_counted(cluster, profile, tmp_path):
-    """Connecting, watching eight kinds, and cleaning up cost 20 requests; a scenario its own, and a proof."""
+    """Connecting, watching eight kinds, and cleaning up cost 21 requests; a scenario its own, and a proof."""
     with Session(cluster, profile, RunStore(tmp_path / "run-b1")) as session:
         session.evidence(fits)
         session.evidence(Scenario("fits-again", "The same.", play_fits, kinds=GANG))
@@ -120,6 +120,7 @@ def test_requests_are_few_and_counted(cluster, profile, tmp_path):
         == 1
     )
     assert counted.pop("create SelfSubjectRulesReview") == 1
+    assert counted.pop("get Namespace") == 1, "the uid of the cluster"
     assert counted.pop("create Pod") == counted.pop("patch Pod") == 1, (
         "the marker is made once, and changed after that"
     )

@@ -3,10 +3,10 @@
 Each returns whether anything changed, so that a write that changes nothing is left out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from pytest_gpucluster.embedded.kueue import names
+from pytest_gpucluster.embedded.kueue import checks, names
 from pytest_gpucluster.embedded.objects import Obj, get_condition, set_condition
 from pytest_gpucluster.plain.times import parse_time
 
@@ -54,8 +54,8 @@ def drop(workload: Obj, kind: str) -> bool:
     return True
 
 
-def reserve(workload: Obj, admission: Obj, now: Now) -> None:
-    """Give a Workload its quota, and with it its admission, since no admission checks are served here."""
+def reserve(workload: Obj, admission: Obj, now: Now, asked: Iterable[str] = ()) -> None:
+    """Give a Workload its quota, and with it its admission if it has passed all admission checks that it has to."""
     status = workload.setdefault("status", {})
     status["admission"] = admission
     status.pop("resourceRequests", None)
@@ -66,7 +66,8 @@ def reserve(workload: Obj, admission: Obj, now: Now) -> None:
         if before is not None and before["status"] == "True":
             why = (names.QUOTA_RESERVED, f"Previously: {before['message']}")
             put(workload, kind, why, now, status=False)
-    sync_admitted(workload, now)
+    if checks.lists_all(workload, asked):
+        sync_admitted(workload, now)
 
 
 def release(workload: Obj, why: tuple[str, str], now: Now) -> bool:
@@ -78,11 +79,12 @@ def release(workload: Obj, why: tuple[str, str], now: Now) -> bool:
 
 
 def sync_admitted(workload: Obj, now: Now) -> bool:
-    """Let the condition Admitted follow QuotaReserved; time spent admitted is added up."""
+    """Let the condition Admitted follow QuotaReserved and the checks; time spent admitted is added up."""
     reserved, admitted = is_true(workload, names.QUOTA_RESERVED), is_true(workload, names.ADMITTED)
-    if reserved == admitted:
+    passed = checks.all_ready(workload)
+    if (reserved and passed) == admitted:
         return False
-    if reserved:
+    if reserved and passed:
         return put(workload, names.ADMITTED, (names.ADMITTED, "The workload is admitted"), now, status=True)
     since = (get_condition(workload, names.ADMITTED) or {}).get("lastTransitionTime") or now
     spent = int((parse_time(now) - parse_time(since)).total_seconds())
@@ -90,6 +92,8 @@ def sync_admitted(workload: Obj, now: Now) -> bool:
     total = int(status.get("accumulatedPastExecutionTimeSeconds") or 0) + spent
     status["accumulatedPastExecutionTimeSeconds"] = total
     why = ("NoReservation", "The workload has no reservation")
+    if not passed:
+        why = checks.NOT_READY if reserved else checks.NO_QUOTA_NO_CHECKS
     return put(workload, names.ADMITTED, why, now, status=False)
 
 
@@ -97,6 +101,7 @@ def evict(workload: Obj, why: tuple[str, str], cause: str, now: Now) -> None:
     """Say that a Workload is to go; its quota is kept until its Job has stopped."""
     before = get_condition(workload, names.EVICTED)
     put(workload, names.EVICTED, why, now, status=True)
+    checks.reset(workload, now)
     if before is None:  # it stands before Admitted, as recorded
         conditions: list[Obj] = workload["status"]["conditions"]
         conditions.insert(1, conditions.pop())

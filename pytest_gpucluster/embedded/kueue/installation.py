@@ -49,6 +49,9 @@ def _serve(runtime: Runtime) -> None:
         validate=schema.validate_local_queue,
         prune=schema.prune_local_queue,
     )
+    table.hook(
+        names.ADMISSION_CHECK, validate=schema.validate_admission_check, prune=schema.prune_admission_check
+    )
     table.hook(names.FLAVOR, prune=schema.prune_flavor)
     table.hook(names.WORKLOAD, default=schema.default_workload, prune=schema.prune_workload)
 

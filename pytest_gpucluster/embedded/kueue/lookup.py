@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pytest_gpucluster.embedded.kueue import conditions, names
+from pytest_gpucluster.embedded.kueue import checks, conditions, names
 from pytest_gpucluster.embedded.kueue.quota import Queue, Snapshot
 from pytest_gpucluster.embedded.kueue.workloads import usage_of
 from pytest_gpucluster.embedded.objects import Obj, get_condition, is_deleting, name_of, namespace_of
@@ -52,13 +52,15 @@ def why_inactive(store: Store, queue: Obj) -> tuple[str, str] | None:
     if missing:
         listed = ",".join(missing)
         reasons.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {listed}"))
-    checks = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or []
-    if checks:
-        listed = ",".join(sorted(str(check["name"]) for check in checks))
-        reasons.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {listed}"))
+    for reason, word, found in (
+        ("AdmissionCheckNotFound", "missing", checks.missing(store, queue)),
+        ("AdmissionCheckInactive", "inactive", checks.inactive(store, queue)),
+    ):
+        if found:
+            reasons.append((reason, f"references {word} AdmissionCheck(s): {','.join(found)}"))
     for flavor in flavors:
-        found = store.peek(names.FLAVOR, None, flavor) or {}
-        topology = (found.get("spec") or {}).get("topologyName")
+        known = store.peek(names.FLAVOR, None, flavor) or {}
+        topology = (known.get("spec") or {}).get("topologyName")
         if topology:
             text = f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
             reasons.append(("TopologyNotFound", text))

@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpucluster.embedded.kueue import conditions, lookup, names
+from pytest_gpucluster.embedded.kueue import checks, conditions, lookup, names
 from pytest_gpucluster.embedded.kueue.amounts import show
 from pytest_gpucluster.embedded.kueue.quota import Limit, Queue, Usage
 from pytest_gpucluster.embedded.kueue.schema import normalize
 from pytest_gpucluster.embedded.kueue.settings import Settings
 from pytest_gpucluster.embedded.kueue.workloads import usage_of
-from pytest_gpucluster.embedded.objects import Obj, clone, is_deleting, name_of, namespace_of, set_condition
+from pytest_gpucluster.embedded.objects import Obj, is_deleting, name_of, namespace_of, set_condition
 from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.plain.copies import clone
 
 if TYPE_CHECKING:
     from pytest_gpucluster.embedded.feed import Subscription
@@ -37,7 +38,9 @@ class QueueController:
 
     async def run(self) -> None:
         """Follow Kueue's objects until cancelled."""
-        watched = [names.CLUSTER_QUEUE, names.LOCAL_QUEUE, names.FLAVOR, names.WORKLOAD]
+        watched = [
+            names.CLUSTER_QUEUE, names.LOCAL_QUEUE, names.FLAVOR, names.ADMISSION_CHECK, names.WORKLOAD,
+        ]  # fmt: skip
         with self._store.subscribe(watched) as changes:
             self._changes = changes
             while not changes.closed:
@@ -132,6 +135,13 @@ class QueueController:
         for flavor in self._store.list(names.FLAVOR):
             free = is_deleting(flavor) and name_of(flavor) not in used
             self._finalize(names.FLAVOR, flavor, wanted=not free)
+        asked = {
+            str(rule["name"])
+            for queue in self._store.peek_all(names.CLUSTER_QUEUE)
+            for rule in checks.named_in(queue)
+        }
+        for check in self._store.list(names.ADMISSION_CHECK):
+            self._finalize(names.ADMISSION_CHECK, check, wanted=name_of(check) in asked)
 
     def _finalize(self, key: str, obj: Obj, *, wanted: bool) -> None:
         """Put Kueue's finalizer where its admission has not, or take it away."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.feed import DELETED, Subscription
-from pytest_gpucluster.embedded.kueue import conditions, lookup, names
+from pytest_gpucluster.embedded.kueue import checks, conditions, lookup, names
 from pytest_gpucluster.embedded.kueue.amounts import show_all, total
 from pytest_gpucluster.embedded.kueue.preemption import Preemption
 from pytest_gpucluster.embedded.kueue.quota import Assignment, Snapshot
@@ -238,11 +238,13 @@ class Scheduler:
         admission = _admission(name_of(queue), workload, assignment)
         waited = self._waited(workload)
         now = self._store.now()
-        stored = self._write(workload, lambda w: conditions.reserve(w, admission, now)) or workload
+        asked = checks.asked(queue, checks.flavors_of(admission))
+        stored = self._write(workload, lambda w: conditions.reserve(w, admission, now, asked)) or workload
         text = f"Quota reserved in ClusterQueue {name_of(queue)}, wait time since queued was {waited}s"
         self._events.event(stored, "Normal", names.QUOTA_RESERVED, text)
-        text = f"Admitted by ClusterQueue {name_of(queue)}, wait time since reservation was 0s"
-        self._events.event(stored, "Normal", names.ADMITTED, text)
+        if conditions.is_true(stored, names.ADMITTED):
+            text = f"Admitted by ClusterQueue {name_of(queue)}, wait time since reservation was 0s"
+            self._events.event(stored, "Normal", names.ADMITTED, text)
 
     def _waited(self, workload: Obj) -> int:
         again = get_condition(workload, names.REQUEUED) or {}

@@ -15,6 +15,7 @@ CLUSTER_QUEUE_SPEC = frozenset({
     "flavorFungibility", "namespaceSelector", "preemption", "queueingStrategy", "resourceGroups", "stopPolicy",
 })  # fmt: skip
 LOCAL_QUEUE_SPEC = frozenset({"clusterQueue", "fairSharing", "stopPolicy"})
+ADMISSION_CHECK_SPEC = frozenset({"controllerName", "parameters", "retryDelayMinutes"})
 FLAVOR_SPEC = frozenset({"nodeLabels", "nodeTaints", "tolerations", "topologyName"})
 WORKLOAD_SPEC = frozenset({
     "active", "maximumExecutionTimeSeconds", "podSets", "preemptionGates", "priority", "priorityClassRef",
@@ -33,6 +34,21 @@ def prune_cluster_queue(obj: Obj) -> list[str]:
 def prune_local_queue(obj: Obj) -> list[str]:
     """Remove the fields that a LocalQueue does not have, in place, and return their paths."""
     return prune_fields(obj.get("spec"), LOCAL_QUEUE_SPEC, "spec")
+
+
+def prune_admission_check(obj: Obj) -> list[str]:
+    """Remove the fields that an AdmissionCheck does not have, in place, and return their paths."""
+    return prune_fields(obj.get("spec"), ADMISSION_CHECK_SPEC, "spec")
+
+
+def validate_admission_check(obj: Obj, old: Obj | None = None) -> list[Cause]:
+    """Return what the schema refuses in an AdmissionCheck."""
+    name = (obj.get("spec") or {}).get("controllerName")
+    if not name:
+        return [required("spec.controllerName")]
+    if old is not None and (old.get("spec") or {}).get("controllerName") != name:
+        return [bad_value("spec.controllerName", name, "field is immutable")]
+    return []
 
 
 def prune_flavor(obj: Obj) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.feed import DELETED
-from pytest_gpucluster.embedded.kueue import conditions, lookup, names
+from pytest_gpucluster.embedded.kueue import checks, conditions, lookup, names
 from pytest_gpucluster.embedded.kueue.settings import Settings
 from pytest_gpucluster.embedded.objects import (
     Key,
@@ -71,10 +71,10 @@ class WorkloadController:
             return
         if not self._back_off(key, workload):
             return
-        if self._restarted(workload):
+        if self._restarted(workload) or self._checked(workload):
             return
         if conditions.is_true(workload, names.QUOTA_RESERVED):
-            if not self._drain(workload):
+            if not (self._failed_check(workload) or self._drain(workload)):
                 self._watch_pods(key, workload)
             return
         self._say_why_not(workload)
@@ -95,7 +95,7 @@ class WorkloadController:
                 return False
         if conditions.is_false(workload, names.REQUEUED):
             reason = conditions.reason_of(workload, names.REQUEUED)
-            if reason == names.TIMEOUT:
+            if reason in (names.TIMEOUT, names.BY_CHECK):
                 return not self._requeue(workload, ("BackoffFinished", "The workload backoff was finished"))
             if reason.startswith(names.DEACTIVATED):
                 return not self._requeue(workload, ("Reactivated", "The workload was reactivated"))
@@ -128,6 +128,55 @@ class WorkloadController:
 
     def _requeue(self, workload: Obj, why: tuple[str, str]) -> bool:
         self._write(workload, lambda w: conditions.requeue(w, why, self._store.now(), status=True))
+        return True
+
+    # -- admission checks ----------------------------------------------------------------------------
+
+    def _checked(self, workload: Obj) -> bool:
+        """List the checks that a Workload has to pass, and admit it once all are Ready; True if that was written."""
+        queue = lookup.cluster_queue_of(self._store, workload)
+        if queue is None:
+            return False
+        wanted = checks.asked(queue, checks.flavors_of((workload.get("status") or {}).get("admission")))
+        if [check["name"] for check in checks.listed(workload)] != wanted:
+            self._write(workload, lambda w: checks.sync(w, wanted, self._store.now()))
+            return True
+        reserved = get_condition(workload, names.QUOTA_RESERVED) or {}
+        ready = reserved.get("status") == "True" and checks.all_ready(workload)
+        # An admitted Workload stays so, whatever a check says later: only an eviction takes it away.
+        if not ready or conditions.is_true(workload, names.ADMITTED):
+            return False
+        stored = self._write(workload, lambda w: conditions.sync_admitted(w, self._store.now())) or workload
+        waited = (self._store.clock() - parse_time(str(reserved["lastTransitionTime"]))).total_seconds()
+        text = f"Admitted by ClusterQueue {name_of(queue)}, wait time since reservation was {round(waited)}s"
+        self._events.event(stored, "Normal", names.ADMITTED, text)
+        return True
+
+    def _failed_check(self, workload: Obj) -> bool:
+        """Give up a Workload that a check rejected, evict one that a check sends back; True if there was one."""
+        if conditions.is_true(workload, names.EVICTED):
+            return False
+        rejected = checks.in_state(workload, names.CHECK_REJECTED)
+        if rejected:
+            listed = ",".join(check["name"] for check in rejected)
+            why = (names.BY_CHECK, f"Admission check(s): {listed}, were rejected")
+            target = names.DEACTIVATION_TARGET
+            stored = self._write(
+                workload, lambda w: conditions.put(w, target, why, self._store.now(), status=True)
+            )
+            text = f"Deactivating workload because AdmissionCheck for {rejected[0]['name']} was Rejected"
+            said = f"{text}: {rejected[0].get('message') or ''}"
+            self._events.event(stored or workload, "Warning", "AdmissionCheckRejected", said)
+            return True
+        if not checks.in_state(workload, names.CHECK_RETRY):
+            return False
+        at = checks.retry_at(workload)
+
+        def wait(obj: Obj) -> None:
+            if at:
+                obj["status"].setdefault("requeueState", {})["requeueAt"] = at
+
+        self._evict(workload, (names.BY_CHECK, "At least one admission check is false"), "", wait)
         return True
 
     # -- eviction ------------------------------------------------------------------------------------

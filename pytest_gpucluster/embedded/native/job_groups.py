@@ -8,7 +8,6 @@ from pytest_gpucluster.embedded.native import names
 from pytest_gpucluster.embedded.native.gates import Gates
 from pytest_gpucluster.embedded.objects import (
     Obj,
-    clone,
     controller_of,
     get_condition,
     name_of,
@@ -18,6 +17,7 @@ from pytest_gpucluster.embedded.objects import (
 )
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.writing import NAME_ALPHABET
+from pytest_gpucluster.plain.copies import clone
 
 if TYPE_CHECKING:
     from pytest_gpucluster.embedded.store import Store

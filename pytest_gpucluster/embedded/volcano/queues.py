@@ -15,6 +15,7 @@ from pytest_gpucluster.embedded.volcano.amounts import ZERO, amounts
 WEBHOOK = "validatequeue.volcano.sh"
 PROTECTED = (names.ROOT_QUEUE, names.DEFAULT_QUEUE)
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 EMPTY_STATUS: Obj = {"allocated": {"cpu": "0", "memory": "0"}, "reservation": {}}
 
 
@@ -99,10 +100,55 @@ def _obey(store: Store, command: Obj) -> None:
     name = str(target.get("name"))
     match command.get("action"):
         case "OpenQueue":
-            _set_state(store, name, OPEN)
+            _open(store, name)
         case "CloseQueue" if name != names.ROOT_QUEUE:
-            _set_state(store, name, CLOSING)
-            _finish_closing(store, name)
+            _mark(store, name, by_parent=False)
+            _close(store, name)
+
+
+def _open(store: Store, name: str) -> None:
+    """Open a queue whose parent is open, and what was closed with it; under a closed parent nothing happens."""
+    queue = store.peek(names.QUEUE, None, name)
+    above = store.peek(names.QUEUE, None, str(((queue or {}).get("spec") or {}).get("parent") or ""))
+    if queue is None or (above is not None and _state(above) in (CLOSING, CLOSED)):
+        return
+    _set_state(store, name, OPEN)
+    _mark(store, name, by_parent=False)
+    for child in _children(store, name):
+        if (child["metadata"].get("annotations") or {}).get(CLOSED_BY_PARENT) == "true":
+            _open(store, name_of(child))
+
+
+def _close(store: Store, name: str) -> None:
+    """Close a queue and all that are open below it, which say that they were closed by their parent."""
+    _set_state(store, name, CLOSING)
+    _finish_closing(store, name)
+    for child in _children(store, name):
+        if _state(child) not in (CLOSING, CLOSED):
+            _mark(store, name_of(child), by_parent=True)
+            _close(store, name_of(child))
+
+
+def _children(store: Store, name: str) -> list[Obj]:
+    return [queue for queue in store.list(names.QUEUE) if queue["spec"].get("parent") == name]
+
+
+def _state(queue: Obj) -> str:
+    return str((queue.get("status") or {}).get("state") or "")
+
+
+def _mark(store: Store, name: str, *, by_parent: bool) -> None:
+    """Note whether a queue was closed by its parent; one that never was carries no note."""
+
+    def write(obj: Obj) -> None:
+        annotations = obj["metadata"].get("annotations") or {}
+        if by_parent or CLOSED_BY_PARENT in annotations:
+            obj["metadata"]["annotations"] = {
+                **annotations,
+                CLOSED_BY_PARENT: "true" if by_parent else "false",
+            }
+
+    store.mutate(names.QUEUE, None, name, write)
 
 
 def _finish_closing(store: Store, name: str) -> None:

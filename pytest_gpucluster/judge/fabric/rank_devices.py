@@ -35,6 +35,10 @@ UNPLACED = Cause(
     "ask for all GPUs of a node in each member, or spread members over nodes (podAntiAffinity on "
     "kubernetes.io/hostname)",
 )
+LAID_OUT = Cause(
+    "several pods share a node (fabric.pods_per_node), and nothing makes a scheduler put just so many on one",
+    "let one pod have all GPUs of a node (pods_per_node: 1), or leave no GPUs free on other nodes",
+)
 NO_UUID = Cause(
     "neither the driver nor the device plugin reports which device a rank has",
     "use a torch version that reports UUIDs (2.4 and later), or a device plugin that sets NVIDIA_VISIBLE_DEVICES",
@@ -58,6 +62,8 @@ def own_devices(evidence: Evidence, given: subjects.Given) -> Finding:
     if absent:
         return _incomplete(evidence, told, gang, world, absent)
     short = _nodes(given, told)
+    if short is not None and (subjects.count(given, "pods_per_node") or 1) > 1:
+        return found.inconclusive(short, LAID_OUT)
     if short is not None:
         return found.fail(short, UNPLACED, violation=True)
     mute = [rank for rank in told.ranks if not rank.says("uuid")]

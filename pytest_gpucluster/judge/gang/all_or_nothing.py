@@ -108,7 +108,7 @@ def all_or_nothing(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-002."""
     limits = subjects.of(evidence, given)
     named = subjects.cast(evidence, given, "subject")
-    gangs = named if named is not None else subjects.everyone(evidence)
+    gangs = named if named is not None else subjects.placed(evidence)
     gangs = tuple(gang for gang in gangs if gang.minimum > 1)
     if not gangs:
         return wording.finding(

@@ -44,7 +44,7 @@ _ORDER = (Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE)
 
 def _subjects(evidence: Evidence, given: subjects.Given) -> tuple[Gang, ...]:
     named = subjects.cast(evidence, given, "subject")
-    return named if named is not None else subjects.everyone(evidence)
+    return named if named is not None else subjects.placed(evidence)
 
 
 def _first(findings: Sequence[Finding]) -> Finding:

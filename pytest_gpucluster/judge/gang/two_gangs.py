@@ -28,7 +28,7 @@ STARVED = Cause(
 def two_gangs(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-004."""
     named = subjects.cast(evidence, given, "left", "right")
-    gangs = named if named is not None else subjects.everyone(evidence)
+    gangs = named if named is not None else subjects.placed(evidence)
     gangs = tuple(gang for gang in gangs if gang.minimum > 1)
     if len(gangs) < 2:
         return wording.finding(

@@ -136,14 +136,15 @@ def _absent(evidence: Evidence, given: subjects.Given, wanted: str) -> Finding:
         [str(name) for kind in kinds for name in told.get(kind) or ()] if isinstance(told, Mapping) else []
     )
     there = sorted({*listed, *(line.name for kind in kinds for line in evidence.of_kind(kind))})
-    near = names.did_you_mean(wanted, there) if there else ""
+    near = names.nearest(wanted, there)
+    hint = f"; did you mean {near!r}?" if near else ""
     others = (
         f"; there are: {wording.listed(there)}" if there else "; no queue exists" if told is not None else ""
     )
     return wording.finding(
         Verdict.FAIL,
         REQUIRED,
-        f"there is no queue {wanted!r}{near}{others}",
+        f"there is no queue {wanted!r}{hint}{others}",
         violation=True,
         where=(f"{CLUSTER_QUEUE if declared == 'kueue' else 'Queue'}/{wanted}",),
         causes=(ABSENT,),
@@ -162,7 +163,8 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
         "kubectl describe nodes | grep -A8 ^Allocatable",
     )
     state, cause = _state(line)
-    if cause is not None:
+    held = bool(given.get("queue_held")) and cause is not None and _is_held(line)
+    if cause is not None and not held:
         return wording.finding(
             Verdict.FAIL,
             REQUIRED,
@@ -174,7 +176,7 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
             repeat=repeat,
         )
     before = _shut_before(evidence, line)
-    if before is not None:
+    if before is not None and not held:
         return _shut_for_a_time(title, before, line, repeat)
     found = node_status.machines(evidence)
     promised = list(queue_promises.promises(line))
@@ -235,6 +237,11 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
     ]
     bound = f"its quota fits: {', '.join(fits)}" if fits else "it has no quota: the cluster limits it"
     text = f"{title} is {state}; {bound}"
+    if held:
+        # That it is closed is as declared; that it is open can be shown only when it is.
+        return wording.finding(
+            Verdict.NOT_APPLICABLE, REQUIRED, f"pending promotion: {text}", evidence=keys, numbers=numbers
+        )
     return wording.finding(Verdict.PASS, REQUIRED, text, evidence=keys, numbers=numbers, where=(title,))
 
 
@@ -251,6 +258,16 @@ def _state(line: Line) -> tuple[str, Cause | None]:
         return "Active", None
     why = active.get("reason") or (f"stopPolicy {held}" if held else "no condition Active")
     return f"not Active ({why})", INACTIVE
+
+
+def _is_held(line: Line) -> bool:
+    """Report whether a queue is closed by whoever operates it, and not for want of something."""
+    if line.kind == "Queue":
+        return fields.text(line.object, "status", "state") in ("Closed", "Closing")
+    active = fields.condition(line.object, "Active")
+    return fields.text(line.object, "spec", "stopPolicy") not in ("", "None") and (
+        str(active.get("status")) == "True" or active.get("reason") in (None, "Stopped")
+    )
 
 
 def _shut_before(evidence: Evidence, line: Line) -> Line | None:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+from pytest_gpucluster.evidence.log import order
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, evictions, gates
 from pytest_gpucluster.evidence.scheduling.evictions import Taken
@@ -39,9 +40,13 @@ class Ranked:
     priority: int
 
     def waits(self, evidence: Evidence) -> tuple[float, float]:
-        """Return from when to when it was there and not yet bound; who is withdrawn does not wait."""
+        """Return from when to when it was there and not yet bound; who is withdrawn does not wait.
+
+        A watch of pods that is late shows a bind later than what came after it.
+        """
         gone = [self.gang.job.deleted] if self.gang.job is not None else []
-        ends = [self.gen.first_bind, self.gen.end, evidence.end, *gone]
+        bound = [order.seen_by(evidence, step.key, step.t) for step in self.gen.steps[:1]]
+        ends = [*bound, self.gen.end, evidence.end, *gone]
         return self.gen.start, min(t for t in ends if t is not None)
 
 
@@ -137,7 +142,8 @@ def _came_too_late(evidence: Evidence, limits: subjects.Terms, high: Ranked, low
         return ""
     said = reading.enqueue[-1]
     return (
-        f"{high.gang.name} was refused at enqueue by {said.reporter} ({said.message[:120]}): {low.gang.name} had been "
+        f"{high.gang.name} was refused at enqueue by {said.reporter} ({wording.short(said.message)}): "
+        f"{low.gang.name} had been "
         f"let into the queue at t={let_in:.2f} s, in a round that did not know of it"
     )
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from pytest_gpucluster.evidence.log import order
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
@@ -40,7 +41,8 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
     stop = volcano_jobs.end_of_story(evidence)
     aborted = job.phase_time("Aborted")
     limit = job_cases.due(evidence, given, gang, asked.suspend)
-    cost = sum(1 for t, _, _ in volcano_jobs.retry_path(evidence, job) if asked.suspend <= t <= stop)
+    path = volcano_jobs.retry_path(evidence, job)
+    cost = sum(1 for t, _, key in path if asked.suspend <= order.seen_by(evidence, key, t) <= stop)
     number = Number(f"retries of {gang.name} used", cost, "", 1, "documented: a resume counts as an attempt")
     keys = tuple(key for _, name, key in job.phases if name in ("Aborting", "Aborted", "Restarting"))
     start = f"{gang.title}: AbortJob at t={asked.suspend:.2f} s; "
@@ -67,7 +69,8 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
     if aborted > limit + grace + job_cases.GONE_SLACK:
         return found.fail(f"Aborted only {aborted - asked.suspend:.0f} s later", COMMANDS)
     text = f"Aborted at t={aborted:.2f} s"
-    made = [p.name for p in gang.pods if aborted < p.created < until]
+    first = {pod.uid: order.seen_by(evidence, pod.keys["created"], pod.created) for pod in gang.pods}
+    made = [p.name for p in gang.pods if aborted < first[p.uid] and p.created < until]
     if made:
         return found.fail(
             f"{text}; {wording.listed(made, 4)} was made while it was suspended", violation=True

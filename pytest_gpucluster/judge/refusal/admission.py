@@ -82,7 +82,12 @@ def invalid_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
         "the one fault corrected; nothing was created",
         where=tuple(f"{a.case}: HTTP {a.code} by {a.component}" for a in tried.values()),
         refusal=Refusal(
-            first.component, first.component, first.case, first.reason, "admission", first.message[:200]
+            first.component,
+            first.component,
+            first.case,
+            first.reason,
+            "admission",
+            wording.short(first.message),
         ),
         facts={"cases": {a.case: {"code": a.code, "component": a.component} for a in tried.values()}},
     )

@@ -228,7 +228,7 @@ def _blocks(evidence: Evidence, given: subjects.Given, gang: Gang, held: Held, *
     asked = refusals.asked_by(gang)
     text = f"{gang.name} ({gang.minimum} members, none bound) was enqueued for {held.seconds:.1f} s"
     if held.said is not None:
-        text += f" ({held.said.message[:120]})"
+        text += f" ({wording.short(held.said.message)})"
     best: Finding | None = None
     for other in later:
         one = _waits(evidence, other)

@@ -64,7 +64,8 @@ def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
     shut = tried.get(CLOSED)
     if shut is not None and shut.state not in SHUT:
         how = shut.state or "not seen in any state"
-        text = f"queue {shut.queue or 'of the case'} was {how} when its Job was refused ({shut.answer.message[:160]})"
+        said = wording.short(shut.answer.message)
+        text = f"queue {shut.queue or 'of the case'} was {how} when its Job was refused ({said})"
         return found.inconclusive(text)
     ran = _control(evidence, given, shut)
     if ran is None:
@@ -76,7 +77,7 @@ def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
     return found.passed(
         f"{'; '.join(texts)}; nothing was created{ran}",
         refusal=Refusal(
-            first.component, first.component, first.case, first.reason, "admission", first.message[:200]
+            first.component, first.component, first.case, first.reason, "admission", wording.short(first.message)
         ),
         facts={"cases": {case: {"code": a.code, "component": a.component} for case, a in answers.items()}},
     )  # fmt: skip

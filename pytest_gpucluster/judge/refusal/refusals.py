@@ -106,7 +106,9 @@ def decide(
         text += f" ({last.message}: {schedulers.meaning_of_enqueue(last.message)})"
     else:
         fitting = sum(p.waiting[-1].reason == "Schedulable" for p in one.gen.members if p.waiting)
-        text += f" ({last.message[:140]})" + (f"; {fitting} pods would have fitted alone" if fitting else "")
+        text += f" ({wording.short(last.message)})" + (
+            f"; {fitting} pods would have fitted alone" if fitting else ""
+        )
     found = wording.Findings(
         required, one.gang, start=text, evidence=tuple(s.key for s in (inside or one.said)[-4:]),
         refusal=wording.refusal(one.gate, last, one.component),

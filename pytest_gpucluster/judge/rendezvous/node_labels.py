@@ -171,9 +171,9 @@ def _faults(one: Member, labels: Mapping[str, object], wanted: Sequence[str]) ->
             error = str(one.wrote.data.get("error") or "") if one.wrote is not None else ""
             text = f"{where} is empty, the node has {key}={right}"
             if code in (401, 403):
-                yield f"{text}; the API server answered {code}: {error[:200]}", FORBIDDEN
+                yield f"{text}; the API server answered {code}: {wording.short(error)}", FORBIDDEN
             elif error:
-                yield f"{text}; {error[:200]}", UNREACHABLE
+                yield f"{text}; {wording.short(error)}", UNREACHABLE
             else:
                 yield text, NOT_SHARED
         else:

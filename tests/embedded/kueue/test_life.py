@@ -196,7 +196,7 @@ async def test_a_queue_without_its_flavor_says_so_until_it_is_there():
 
 
 @virtually
-async def test_admission_checks_and_topologies_that_are_not_played_keep_a_queue_inactive():
+async def test_missing_admission_checks_and_topologies_keep_a_queue_inactive():
     """Nothing is admitted past a check that does not exist."""
     async with stage() as on:
         on.queue("q", 1, admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]})

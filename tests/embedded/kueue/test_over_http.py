@@ -38,7 +38,7 @@ def queue(name, quota="1", **spec):
 
 
 def test_the_group_is_discovered(api):
-    """One version, four kinds and the priority class, with their short names."""
+    """One version, five kinds and the priority class, with their short names."""
     found = api.ok("GET", API)["resources"]
     names = {
         r["name"]: (r["kind"], r["namespaced"], r.get("shortNames")) for r in found if "/" not in r["name"]
@@ -47,6 +47,7 @@ def test_the_group_is_discovered(api):
     assert names["localqueues"] == ("LocalQueue", True, ["queue", "queues", "lq"])
     assert names["resourceflavors"] == ("ResourceFlavor", False, ["flavor", "flavors", "rf"])
     assert names["workloads"] == ("Workload", True, ["kwl", "kueueworkload", "kueueworkloads"])
+    assert names["admissionchecks"] == ("AdmissionCheck", False, None)
     assert "workloads/status" in {r["name"] for r in found}
 
 

@@ -1,0 +1,1 @@
+"""Acceptance: whether recorded runs, judged again, open the gate that a policy describes."""

@@ -1,0 +1,200 @@
+"""Recorded runs, judged again: per row and run the verdict, when its evidence was taken, and on which nodes."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_gpucluster.acceptance import queues
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence.log import fields, ingest
+from pytest_gpucluster.evidence.objects import clusters
+from pytest_gpucluster.plain import times
+from pytest_gpucluster.report import answer, identity, record, verify
+from pytest_gpucluster.requirement import Registry
+
+DECIDED = ("pass", "fail")
+
+OF_HARDWARE = ("inventory", "health", "numa", "fabric", "mfu")
+"""Areas whose rows speak of the machines on which they were tried: what passes elsewhere does not clear one of them."""
+
+
+class RunError(Exception):
+    """A run that cannot be used as evidence; the text is one line.
+
+    Attributes:
+        status: exit status of the command.
+    """
+
+    def __init__(self, text: str, status: int) -> None:
+        """Take the line and the exit status."""
+        super().__init__(text)
+        self.status = status
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """One row, decided in one run.
+
+    Attributes:
+        row: its id.
+        verdict: the verdict, decided again from the evidence.
+        run: id of the run.
+        at: when its evidence was frozen; None where the evidence does not say.
+        nodes: GPU nodes on which it was tried, or of which it read.
+        red: those of them that a failure names; all of them if it names none.
+        observed: what was seen.
+        fix: the first fix of a finding that is red, "" without one.
+    """
+
+    row: str
+    verdict: str
+    run: str
+    at: datetime | None
+    nodes: frozenset[str]
+    red: frozenset[str]
+    observed: str
+    fix: str = ""
+
+    @property
+    def decided(self) -> bool:
+        """Report whether it is a pass or a fail."""
+        return self.verdict in DECIDED
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run whose files are as they were sealed and whose verdicts were reached again.
+
+    Attributes:
+        folder: its folder.
+        id: its name.
+        digest: SHA-256 that stands for all its files.
+        profile: the declaration under which it ran.
+        cluster: what its evidence shows of the cluster.
+        attempts: its rows, by id.
+        built: ids of the rows that its version had a test for.
+        distrust: why its passes do not count: left-overs, no end, a damaged record.
+        planted: defects that were planted on purpose: nothing of it counts.
+        ended: when it ended.
+        seen_queues: the queues that its evidence shows, by kind and name.
+    """
+
+    folder: Path
+    id: str
+    digest: str
+    profile: Mapping[str, Any]
+    cluster: clusters.Cluster
+    attempts: Mapping[str, Attempt]
+    built: frozenset[str]
+    distrust: tuple[str, ...]
+    planted: tuple[str, ...]
+    ended: str
+    seen_queues: Mapping[tuple[str, str], queues.Queue] = dataclasses.field(default_factory=dict)
+
+    def only_failures(self) -> "Run":
+        """Return the run without its passes."""
+        kept = {row: each for row, each in self.attempts.items() if each.verdict != "pass"}
+        return dataclasses.replace(self, attempts=kept)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """What one file of evidence says of when and where it was taken."""
+
+    at: datetime | None
+    bound: frozenset[str]
+    cluster: clusters.Cluster
+    seen_queues: Mapping[tuple[str, str], queues.Queue]
+
+
+def read(folder: Path, registry: Registry | None = None) -> Run:
+    """Judge a run again and return what it shows.
+
+    Raises:
+        RunError: no record, or files that were changed (3); rows whose module was not named (2).
+    """
+    places: dict[str, _Place] = {}
+
+    def reading(path: Path) -> Evidence:
+        evidence = ingest.read(path)
+        places[path.name] = _place(evidence)
+        return evidence
+
+    try:
+        found = verify.verify(folder, registry=registry, read=reading)
+        report = record.load(folder)
+    except record.RecordError as error:
+        raise RunError(str(error), verify.TAMPERED) from None
+    if found.problems:
+        more = (
+            f" (and {len(found.problems) - 1} more; see `gpucluster verify {folder}`)"
+            if len(found.problems) > 1
+            else ""
+        )
+        raise RunError(f"{folder}: the record does not hold: {found.problems[0]}{more}", verify.TAMPERED)
+    if found.unnamed:
+        raise RunError(f"{folder}: {found.unnamed[0]}", verify.OPEN_MODULE)
+    return _run(folder, report, found.digest, places)
+
+
+def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[str, _Place]) -> Run:
+    rows = report["requirements"]
+    planted = answer.planted(report)
+    doubts = answer.distrust(report) if not planted else []
+    if report["run"]["interrupted"]:
+        doubts.append("the run did not finish")
+    told = sorted(places.values(), key=_when)
+    built = {row["id"] for row in (*rows, *report["not_run"])}
+    return Run(
+        folder,
+        str(report["run"]["id"]) or folder.resolve().name,
+        digest,
+        report["profile"]["values"],
+        clusters.together(place.cluster for place in told),
+        {row["id"]: _attempt(row, str(report["run"]["id"]), places) for row in rows},
+        frozenset(built),
+        tuple(doubts),
+        tuple(planted),
+        str(report["run"]["ended"] or ""),
+        queues.together(place.seen_queues for place in told),
+    )
+
+
+def _when(place: _Place) -> float:
+    return place.at.timestamp() if place.at is not None else 0.0
+
+
+def _place(evidence: Evidence) -> _Place:
+    source = fields.sub(evidence.header, "source")
+    try:
+        at = times.parse_time(fields.text(source, "frozen"))
+    except ValueError:
+        at = None
+    bound = clusters.tried_on(evidence)
+    return _Place(at, bound, clusters.of_evidence(evidence), queues.of_evidence(evidence))
+
+
+def _attempt(row: Mapping[str, Any], run: str, places: Mapping[str, _Place]) -> Attempt:
+    place = places.get(Path(str(row["evidence"] or "")).name)
+    finding = row["finding"]
+    causes = finding.get("causes") or [{}]
+    nodes: frozenset[str] = frozenset()
+    if place is not None:
+        reads = row["area"] in identity.OF_NODES or row["id"] in identity.READ_FROM_NODES
+        nodes = frozenset(place.cluster.nodes) if reads else place.bound & frozenset(place.cluster.nodes)
+    return Attempt(
+        row["id"], row["verdict"], run, place.at if place is not None else None, nodes,
+        _red(finding, nodes) if row["verdict"] == "fail" else frozenset(),
+        str(finding["observed"]), str(causes[0].get("fix") or ""),
+    )  # fmt: skip
+
+
+def _red(finding: Mapping[str, Any], nodes: Iterable[str]) -> frozenset[str]:
+    """Return the nodes that a failure names, all on which it was tried if it names none."""
+    text = " ".join([str(finding["observed"]), *map(str, finding.get("where") or ())])
+    every = frozenset(nodes)
+    named = {name for name in every if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text)}
+    return frozenset(named) or every

@@ -1,0 +1,46 @@
+"""What the scenarios of a run saw of its cluster: its uid, its GPU nodes, and on which of them a row was tried."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+OF_NODES = ("inventory",)
+"""Areas whose rows read what nodes say of themselves, and need no pod on them."""
+READ_FROM_NODES = ("NUMA-001", "NUMA-006")
+"""Rows of other areas that do the same."""
+
+
+def together(scenarios: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the scenarios saw of the cluster: `uid`, `machines` by name, `components` with their versions.
+
+    What a later one saw counts, but what only an earlier one saw stays; GPUs of a node add up.
+    """
+    uid, machines, components = "", dict[str, dict[str, Any]](), dict[str, str]()
+    for each in scenarios:
+        seen = each.get("seen") or {}
+        uid = str(seen.get("uid") or uid)
+        components |= seen.get("versions") or {}
+        for name, facts in (seen.get("nodes") or {}).items():
+            known = machines.get(name, {})
+            uuids = sorted({*known.get("gpu_uuids", ()), *facts.get("gpu_uuids", ())})
+            kept = {key: value for key, value in known.items() if key != "state"}
+            machines[name] = {**kept, **facts, **({"gpu_uuids": uuids} if uuids else {})}
+    found = {
+        "uid": uid,
+        "machines": dict(sorted(machines.items())),
+        "components": dict(sorted(components.items())),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def coverage(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return for each decided row the GPU nodes on which it was tried, or of which it read; none if nobody knows."""
+    machines = set(report["cluster"].get("machines") or ())
+    seen = {each["name"]: each.get("seen") or {} for each in report["scenarios"]}
+    found: dict[str, list[str]] = {}
+    for row in report["requirements"]:
+        told = seen.get(row["scenario"], {})
+        reads = row["area"] in OF_NODES or row["id"] in READ_FROM_NODES
+        tried = set(told.get("nodes") or ()) if reads else set(told.get("tried_on") or ())
+        if tried & machines:
+            found[row["id"]] = sorted(tried & machines)
+    return found

@@ -1,0 +1,1 @@
+"""Tests of the gate: policies, machines, what several runs show together, and the decision."""
