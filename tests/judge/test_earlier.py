@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence.log import order
-from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_workloads
 from tests import recordings
 
 
@@ -91,7 +91,9 @@ def pod_and_quota(evidence):
     job = next(one for one in kueue.held(evidence) if one.reserved and one.gang.pods)
     pod = min(job.gang.pods, key=lambda one: one.created)
     made = evidence.history(pod.uid)[0]
-    held = next(line for line in evidence.of_kind(kueue.WORKLOAD) if line.key == job.reserved[0].key)
+    held = next(
+        line for line in evidence.of_kind(kueue_workloads.WORKLOAD) if line.key == job.reserved[0].key
+    )
     return made, held
 
 
