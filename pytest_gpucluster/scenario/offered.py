@@ -58,7 +58,8 @@ def _unread(loaded: "LoadedProfile", declared: "Connection", error: errors.GpuCl
     text = " ".join(str(error).split())
     who = shlex.join([f"--kubeconfig={declared.kubeconfig}", f"--context={declared.context}"])
     where = loaded.sources.get("connection.context") or str(loaded.file or profile.name)
-    if isinstance(error, errors.Unreachable):
+    # Whoever took the request and is silent may be busy: rows wait longer.
+    if isinstance(error, errors.Unreachable) and not error.sent:
         fix = f"start or reach it (server in the kubeconfig, VPN, proxy), until this answers: kubectl {who} version"
         return Offered(problem=f"{where}: the cluster does not answer: {text}; {fix}")
     if isinstance(error, errors.ApiError) and error.code == 401:

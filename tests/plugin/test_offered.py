@@ -140,7 +140,7 @@ def test_nodes_that_cannot_be_read_are_told(there: Any) -> None:
     )
 
 
-DEAD = errors.Unreachable("cannot connect to http://127.0.0.1:9: connection refused")
+DEAD = errors.Unreachable("cannot connect to http://127.0.0.1:9: connection refused", sent=False)
 EXPIRED = errors.ApiError(401, "Unauthorized", "Unauthorized", request="list Node")
 ENDINGS = {
     "dead": (
@@ -178,6 +178,13 @@ def test_what_no_row_can_do_without_ends_the_run_in_one_block(there: Any, what: 
     assert planned.ret == 0
     planned.stdout.fnmatch_lines([f"warning       {text}", "Nothing was run, and the cluster was only read."])
     assert project.log == []
+
+
+def test_a_cluster_that_is_slow_ends_nothing(there: Any) -> None:
+    """Thousands of nodes may take longer than the first question waits."""
+    result = there("amd.com/gpu", errors.Unreachable("no answer within 5 s")).run("--cluster=there")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["gpucluster: the nodes could not be read*no answer within 5 s"])
 
 
 def test_rows_that_need_no_image_are_run_without(there: Any) -> None:
