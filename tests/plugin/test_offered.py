@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.kube import errors, objects
-from pytest_gpucluster.scenario import offered
 from tests.plugin.conftest import Project
 
 pytest_plugins = ["pytester"]
@@ -62,7 +61,7 @@ def there(project: Project, monkeypatch: pytest.MonkeyPatch) -> Any:
         resource: str, nodes: Any = NODES, gpus: int = 8, queues: Any = QUEUES, more: str = IMAGES
     ) -> Project:
         def listed(_api: object, info: Any, *_args: object, **_more: object) -> list[Mapping[str, Any]]:
-            if info is offered.QUEUE:
+            if info is objects.table_row("Queue"):
                 if isinstance(queues, Exception):
                     raise queues
                 return list(queues)
