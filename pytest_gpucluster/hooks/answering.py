@@ -73,11 +73,14 @@ class Answer:
             for line in (causes.head(ended.ailments), *causes.lines(ended.ailments)):
                 terminalreporter.write_line(line)
             terminalreporter.write_line(f"{'again':<10}{ended.again}")
-        told = ended.reasons[:_REASONS] if len(ended.reasons) > 1 else ()
+        # What keeps a row from green stands above, once for all rows of one cause.
+        above = {row for one in ended.ailments for row in one.rows}
+        reasons = [reason for reason in ended.reasons if reason.partition(" ")[0] not in above]
+        told = reasons[:_REASONS] if len(ended.reasons) > 1 else ()
         for number, reason in enumerate(told):
             terminalreporter.write_line(f"{'because' if number == 0 else '':<10}{reason}")
-        if len(ended.reasons) > len(told) > 0:
-            terminalreporter.write_line(f"{'':<10}and {len(ended.reasons) - len(told)} more, on the page")
+        if len(reasons) > len(told) > 0:
+            terminalreporter.write_line(f"{'':<10}and {len(reasons) - len(told)} more, on the page")
         cut = len(state.selection_of(config).beyond_budget())
         colour = _COLOURS.get(ended.word, {"yellow": True})
         terminalreporter.write_line(f"answer    {_head(ended, cut)}", bold=True, **colour)

@@ -153,27 +153,10 @@ class Run:
             nodeid=nodeid,
             run_folder=self.folder,
             options=again.options(self.settings, self.loaded.profile.name),
-            gone=self._gone(),
-            kubectl=self._kubectl(),
+            gone=again.gone(self.loaded, self.folder, kept=self.settings.keep),
+            kubectl=again.kubectl(self.loaded),
             waived=waived,
         )
-
-    def _kubectl(self) -> list[str]:
-        """Return the options with which kubectl reaches a cluster that outlives the run."""
-        told = self.loaded.profile.connection
-        if told is None or not provider.of(self.loaded).real:
-            return []
-        usual = told.kubeconfig == str(Path("~/.kube/config").expanduser())
-        return [*([] if usual else [f"--kubeconfig={told.kubeconfig}"]), f"--context={told.context}"]
-
-    def _gone(self) -> tuple[str, ...]:
-        """Return what nobody finds after the run: what bears its id, and its namespace; all of a cluster of its own."""
-        if not provider.of(self.loaded).real:
-            return (text.EVERYTHING,)
-        if self.settings.keep:
-            return ()
-        lent = self.loaded.profile.namespace
-        return (run_folder.id_of(self.folder), *([f"-n {lent} "] if lent else []))
 
     def waived(self, requirement: Requirement, finding: Finding) -> str:
         """Return the waiver that covers a row that is red, in one line; "" where none does."""

@@ -9,7 +9,7 @@ from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import Requirement
-from tests import amount
+from tests import amount, recordings
 from tests.defects import matrix
 from tests.variations import VARIATIONS, times
 
@@ -83,6 +83,25 @@ def test_no_watch_that_is_late_makes_a_violation(seconds):
             if (finding := decisions.decide(row, evidence)).verdict == "fail"
         }
         assert failed == {}, f"late: {late}"
+
+
+ALONE = [name for name in sorted(VARIATIONS) if name.partition(".")[0] in ("admitted", "clusters", "words")]
+"""What nobody else has a part in: without roles a row speaks of all gangs."""
+
+
+def test_a_stream_of_a_real_cluster_gets_no_worse():
+    """Where no header says who is who, as in what users record; drawn anew in each run."""
+    folders = recordings.folders()
+    worse = []
+    for folder in folders if amount.all_of_it() else random.sample(folders, 12):
+        name = random.choice(ALONE)  # noqa: S311 - not a secret
+        before = recordings.stream(folder.name)
+        after = VARIATIONS[name](before)
+        for row, judge in recordings.JUDGES.items():
+            finding = judge(after, after.given)
+            if finding.verdict == "fail" and judge(before, before.given).verdict != "fail":
+                worse.append(f"{row} on {folder.name} under {name}: {finding.observed[:200]}")
+    assert worse == []
 
 
 TIMELESS = [name for name in sorted(VARIATIONS) if not name.startswith("times.")]

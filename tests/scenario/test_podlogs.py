@@ -136,3 +136,21 @@ def test_pods_of_a_controller_are_followed_and_strangers_are_not(theatre):
     theatre.stage.close()
     assert list(theatre.streams) == ["main"]
     assert theatre.streams["main"].stopped
+
+
+def test_an_agent_that_admission_put_beside_ours_is_not_followed(theatre):
+    """Its log has no end, and is not ours to keep; a container that Volcano's plugins add is part of the Job."""
+    marked = {"name": "main", "env": [{"name": "GPUCLUSTER_CONTAINER", "value": "main"}]}
+    spec = {"initContainers": [{"name": "wait-for-master"}, {"name": "agent-init"}],
+            "containers": [{"name": "istio-proxy"}, marked, {"name": "agent"}]}  # fmt: skip
+    theatre.stage.follow(theatre.stage.submit({**POD, "spec": spec}))
+    waits = {"name": "wait-for-master", "state": {"running": {}}}
+    shown = {
+        **status(main="running", agent="running", **{"istio-proxy": "running"}),
+        "initContainerStatuses": [waits],
+    }
+    theatre.see("ADDED", "Pod", "p", spec=spec, status=shown)
+    with theatre.opened:
+        assert theatre.opened.wait_for(lambda: len(theatre.streams) == 2, 10)
+    theatre.stage.close()
+    assert sorted(theatre.streams) == ["main", "wait-for-master"]

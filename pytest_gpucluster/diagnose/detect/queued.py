@@ -212,7 +212,7 @@ def _inactive(s: Situation, workload: Workload, room: Quota) -> Cause | None:
         why = words.short(fields.text(_conditions(workload).get("Evicted", {}), "message"))
         return Cause(
             f"{workload.name} is deactivated (spec.active is false)" + (f": {why}" if why else ""),
-            f"find out who did so, then set it again: kubectl patch workloads.{kueue.GROUP}{s.space} {workload.name} "
+            f"find out who did so, then set it again: kubectl patch workloads.kueue.x-k8s.io{s.space} {workload.name} "
             """--type=merge -p '{"spec":{"active":true}}'""",
         )
     name = fields.text(workload.last, "spec", "queueName")
