@@ -175,10 +175,7 @@ class SessionLog:
 
     def add(self, type_: str, scenario: str, fields: Mapping[str, Any]) -> float:
         """Append a NOTE, RESPONSE or LOG line of a scenario, without secrets, and return its time."""
-        if type_ == "LOG":
-            cleaned = {**fields, "line": self._said(fields)}
-        else:
-            cleaned = _REDACTOR.clean(fields)
+        cleaned = {**fields, "line": self._said(fields)} if type_ == "LOG" else _REDACTOR.clean(fields)
         with self.condition:
             at = self.now()
             data = {"type": type_, "t": round(at, 6), "scenario": scenario, **cleaned}
