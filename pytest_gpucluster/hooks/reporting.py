@@ -42,9 +42,21 @@ def pytest_runtest_makereport(
         _, _, reason = report.longrepr
         report.longrepr = (str(item.path), (item.location[1] or 0) + 1, reason)
         _record_skip(item, case, reason)
+    elif report.failed:
+        _show_steering(report)
     _keep_red(report, case)
     report.user_properties = list(item.user_properties)
     return report
+
+
+def _show_steering(report: pytest.TestReport) -> None:
+    """Show what would steer a terminal as escapes: an exception of a judge may quote the cluster."""
+    from pytest_gpucluster.plain import visible
+
+    told = str(report.longrepr)
+    shown = visible.text(told)
+    if shown != told:
+        report.longrepr = shown
 
 
 def _keep_red(report: pytest.TestReport, case: state.Case) -> None:

@@ -20,7 +20,6 @@ from pytest_gpucluster.hooks import (
     backend,
     disk_full,
     progress,
-    run_folder,
     settings,
     signals,
     state,
