@@ -24,7 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how much is tried before any property is imported."""
     amount.choose(everything=config.getoption("everything"))
-    config.addinivalue_line("markers", f"{order.LONG}: waits for minutes or starts torch; workers begin with them")
+    config.addinivalue_line(
+        "markers", f"{order.LONG}: waits for minutes or starts torch; workers begin with them"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
