@@ -34,15 +34,18 @@ def parse_quantity(value: str | float) -> Fraction:
         raise QuantityError(f"not a quantity: {value!r}")
     if isinstance(value, int):
         return Fraction(value)
-    return _parsed(str(value).strip())
+    exact = _read(str(value).strip())
+    if exact is None:
+        raise QuantityError(f"not a quantity: {value!r}")
+    return exact
 
 
-@functools.lru_cache(maxsize=4096)
-def _parsed(text: str) -> Fraction:
-    """Return the quantity of a text: a cluster has thousands of nodes and pods, and few amounts."""
+@functools.lru_cache(maxsize=1024)
+def _read(text: str) -> Fraction | None:
+    """Return what a text says, None for what is no quantity; a cluster has few, in each of its pods."""
     match = _SHAPE.match(text)
     if match is None:
-        raise QuantityError(f"not a quantity: {text!r}")
+        return None
     number, suffix = match.groups()
     if suffix and suffix[0] in "eE" and len(suffix) > 1 and suffix[1:].lstrip("+-").isdigit():
         return Fraction(f"{number}{suffix}")

@@ -67,7 +67,7 @@ def normalised(lines: Iterable[Mapping[str, Any]]) -> Recording:
     """Return frozen evidence, line by line as in its file, as a recording."""
     plain = [_without(_sized(dict(line))) for line in lines]
     mask = _Mask(plain)
-    clean = [redact.clean(mask.whole(line)) for line in plain]
+    clean = [_redacted(mask.whole(line)) for line in plain]
     events: list[Obj] = []
     responses: list[Obj] = []
     manifest: list[Obj] = []
@@ -128,6 +128,7 @@ class _Mask:
         self._begin = min((float(line["t"]) for line in lines if "t" in line), default=0.0)
         self._numbers: dict[str, Iterator[int]] = {}
         self._given: dict[tuple[str, str], str] = {}
+        self._masked: dict[str, str] = {}
         header = next((line for line in lines if line.get("type") == "HEADER"), {})
         self._run = _run_words(header)
         names = sorted({name for line in lines for name in _node_names(line)})
@@ -174,7 +175,12 @@ class _Mask:
         return self._text(value)
 
     def _text(self, text: str) -> str:
-        return self._tokens.sub(lambda found: self._replace[str(found.lastgroup)](found[0]), text)
+        # Most texts are keys and names that come in every line.
+        if text not in self._masked:
+            self._masked[text] = self._tokens.sub(
+                lambda found: self._replace[str(found.lastgroup)](found[0]), text
+            )
+        return self._masked[text]
 
     def _numbered(self, what: str, text: str, pattern: str) -> str:
         if (what, text) not in self._given:
@@ -193,6 +199,13 @@ class _Mask:
         digits = len(text.partition(".")[2].rstrip("Z").partition("+")[0])
         fraction = f".{at.microsecond:06d}"[: digits + 1].ljust(digits + 1, "0") if digits else ""
         return f"{at:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _redacted(line: Obj) -> Obj:
+    """Return a line without secrets; most hold nothing that looks like one."""
+    redactor = redact.Redactor()
+    cleaned: Obj = redactor.clean(line) if redactor.suspects(json.dumps(line)) else line
+    return cleaned
 
 
 def _either(words: Iterable[str]) -> str:
