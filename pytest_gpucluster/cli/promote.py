@@ -1,5 +1,6 @@
 """`gpucluster promote`: opens a queue if recorded runs open the gate of a policy, and closes it again."""
 
+import dataclasses
 import os
 import signal
 from collections.abc import Sequence
@@ -200,7 +201,10 @@ def _on_trial(options: Any, decision: "Decision", switch: "Switch", target: "Tar
             common.say(
                 f"queue       {held.title} is {held.state} again: {' and '.join(rows)} did not pass in it"
             )
-    return switch.note(opened, records.OPENED) if green else None
+    if not green:
+        return None
+    with_trial = dataclasses.replace(switch.record, runs={**switch.record.runs, **found.runs})
+    return dataclasses.replace(switch, record=with_trial).note(opened, records.OPENED)
 
 
 def _interrupt(_number: int, _frame: "FrameType | None") -> None:
