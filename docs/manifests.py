@@ -92,7 +92,7 @@ def _gatekeeper() -> str:
     ]
     body = yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, width=110)
     return (
-        "# A controller of the AdmissionCheck `conformance`: work is let in only while evidence vouches for the cluster.\n"
+        "# A controller of the AdmissionCheck `conformance`: work is let in only while evidence vouches.\n"
         "# Written by python -m docs.manifests. Replace the image by one with pytest-gpucluster, prod-a.yaml by your\n"
         "# profile, and the claim gpucluster-runs by where your pipeline puts the folders of its runs. To compare the\n"
         "# versions of Volcano too, grant `list deployments.apps` in its namespace.\n"

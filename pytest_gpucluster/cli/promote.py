@@ -61,7 +61,7 @@ def parser() -> common.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     options = parser().parse_args(arguments)
-    _check(options)
+    check(options)
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.promotion import targets
 
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         raise common.CliError(f"promote: {error}", status=1) from None
 
 
-def _check(options: Any) -> None:
+def check(options: Any) -> None:
     """Check what the parser cannot: to open takes runs and a policy, to close takes neither."""
     missing = [flag for flag, value in (("--run", options.runs), ("--policy", options.policy)) if not value]
     if missing and not options.hold:
