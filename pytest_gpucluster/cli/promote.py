@@ -1,5 +1,6 @@
 """`gpucluster promote`: opens a queue if recorded runs open the gate of a policy, and closes it again."""
 
+import dataclasses
 import os
 import signal
 from collections.abc import Sequence
@@ -60,7 +61,7 @@ def parser() -> common.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     options = parser().parse_args(arguments)
-    _check(options)
+    check(options)
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.promotion import targets
 
@@ -77,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         raise common.CliError(f"promote: {error}", status=1) from None
 
 
-def _check(options: Any) -> None:
+def check(options: Any) -> None:
     """Check what the parser cannot: to open takes runs and a policy, to close takes neither."""
     missing = [flag for flag, value in (("--run", options.runs), ("--policy", options.policy)) if not value]
     if missing and not options.hold:
@@ -200,7 +201,10 @@ def _on_trial(options: Any, decision: "Decision", switch: "Switch", target: "Tar
             common.say(
                 f"queue       {held.title} is {held.state} again: {' and '.join(rows)} did not pass in it"
             )
-    return switch.note(opened, records.OPENED) if green else None
+    if not green:
+        return None
+    with_trial = dataclasses.replace(switch.record, runs={**switch.record.runs, **found.runs})
+    return dataclasses.replace(switch, record=with_trial).note(opened, records.OPENED)
 
 
 def _interrupt(_number: int, _frame: "FrameType | None") -> None:
