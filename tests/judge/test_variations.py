@@ -11,7 +11,7 @@ from pytest_gpucluster.report import decisions
 from pytest_gpucluster.requirement import Requirement
 from tests import amount, recordings
 from tests.defects import matrix
-from tests.variations import VARIATIONS, times
+from tests.judge.variations import VARIATIONS, times
 
 # One worker reads the recordings, once.
 pytestmark = pytest.mark.xdist_group("recordings")

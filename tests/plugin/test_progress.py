@@ -12,7 +12,8 @@ import termios
 import pytest
 
 from pytest_gpucluster.hooks import progress
-from tests.plugin.conftest import PLUGIN, QUIET
+from tests.inner import QUIET
+from tests.plugin.conftest import PLUGIN
 
 pytest_plugins = ["pytester"]
 

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from tests import inner
 from tests.plugin import conftest
 
 pytest_plugins = ["pytester"]
@@ -97,7 +98,7 @@ def test_nothing_steers(project, terminal):
     """Each verdict, with its words from the cluster; on the terminal colours are pytest's own."""
     project.write(test_rows=ROWS)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *conftest.PLUGIN, *conftest.QUIET, "-rA", "--junitxml=out.xml"],
+        [sys.executable, "-m", "pytest", *conftest.PLUGIN, *inner.QUIET, "-rA", "--junitxml=out.xml"],
         cwd=project.pytester.path,
         env={**os.environ, "PYTHONPATH": f"{conftest.ROOT}:{conftest.HERE}", **TERMINALS[terminal]},
         capture_output=True,

@@ -67,7 +67,7 @@ def normalised(lines: Iterable[Mapping[str, Any]]) -> Recording:
     """Return frozen evidence, line by line as in its file, as a recording."""
     plain = [_without(_sized(dict(line))) for line in lines]
     mask = _Mask(plain)
-    clean = [_redacted(mask.whole(line)) for line in plain]
+    clean = [redact.clean(mask.whole(line)) for line in plain]
     events: list[Obj] = []
     responses: list[Obj] = []
     manifest: list[Obj] = []
@@ -199,13 +199,6 @@ class _Mask:
         digits = len(text.partition(".")[2].rstrip("Z").partition("+")[0])
         fraction = f".{at.microsecond:06d}"[: digits + 1].ljust(digits + 1, "0") if digits else ""
         return f"{at:%Y-%m-%dT%H:%M:%S}{fraction}Z"
-
-
-def _redacted(line: Obj) -> Obj:
-    """Return a line without secrets; most hold nothing that looks like one."""
-    redactor = redact.Redactor()
-    cleaned: Obj = redactor.clean(line) if redactor.suspects(json.dumps(line)) else line
-    return cleaned
 
 
 def _either(words: Iterable[str]) -> str:

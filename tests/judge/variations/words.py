@@ -5,8 +5,8 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line
 from pytest_gpucluster.mutants import with_lines
-from tests.variations import admitted
-from tests.variations.base import Variation, more, objects, watch_line
+from tests.judge.variations import admitted
+from tests.judge.variations.base import Variation, more, objects, watch_line
 
 
 def longer_messages(obj: dict[str, Any]) -> None:
