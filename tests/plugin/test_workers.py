@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.hooks.run import Run
 
 pytest_plugins = ["pytester"]
@@ -105,7 +106,7 @@ def test_only_the_worker_that_ran_a_scenario_records_it(tmp_path, ran_by, lines)
     def evidence(_scenario):
         path.parent.mkdir()
         path.write_text("")
-        return SimpleNamespace(header={"source": {"worker": ran_by}})
+        return Evidence((), header={"source": {"worker": ran_by}})
 
     source = SimpleNamespace(path=lambda _scenario: path, requests=dict, evidence=evidence)
     run = Run(None, None, tmp_path, worker="gw0")
