@@ -24,6 +24,7 @@ SHORT = (
 )
 UNREAD = "a refusal that is worded otherwise is not read as one, and a refusal must be seen"
 OF_QUEUE = "the state of the queue is told after the answer that it explains: what it was then is not known"
+NEIGHBOUR = "somebody else's gang waits without a place: whether the refused one is in its way is not known"
 UNDECIDED = {
     "times.pods-late": dict.fromkeys(
         ("GANG-002", "GANG-005", "GANG-008", "GANG-010", "KUE-004", "LIFE-002", "LIFE-005", "LIFE-009", "LIFE-010",
@@ -31,14 +32,18 @@ UNDECIDED = {
     "times.jobs-late": dict.fromkeys(("LIFE-003", "LIFE-005", "KUE-004", "KUE-008"), SHORT),
     "clusters.restarted-node": {"NUMA-001": "nobody asked the kubelet of a node that is there besides"},
     "times.queues-late": {"REF-004": OF_QUEUE},
-    "neighbours.waiting": {"REF-005": "somebody else's gang waits without a place: whether the refused one is in its way "
-                                      "is not known"},
+    "neighbours.waiting": {"REF-005": NEIGHBOUR},
     "words.other-words": dict.fromkeys(
         ("GANG-002", "GANG-003", "GANG-004", "GANG-005", "KUE-002", "KUE-004", "KUE-008", "LIFE-013", "LIFE-014",
          "REF-001", "REF-002", "REF-005", "REF-006", "REF-007", "REF-009", "TRN-003"), UNREAD),
     "times.other-order": {"REF-004": OF_QUEUE, "LIFE-005": SHORT, "REF-006": SHORT},
 }  # fmt: skip
 """Variation -> rows that it may leave undecided, each with the reason."""
+
+
+def dice():
+    """Return what chance comes from: new in each run of everything, else the same, so that it turns no gate red."""
+    return random.Random() if amount.all_of_it() else random.Random(7)  # noqa: S311 (not a secret)
 
 
 def drawn(name):
@@ -77,11 +82,13 @@ KINDS = sorted({line.kind for name in SCENARIOS for line in matrix.evidence(name
 @pytest.mark.parametrize("seconds", [0.05, 0.12, 0.24, 0.35, 0.5])
 def test_no_watch_that_is_late_makes_a_violation(seconds):
     """Watches of one kind or of several are behind the others, by up to half a second."""
+    chance = dice()
+    half = [SCENARIOS[int(seconds * 100) % 2 :: 2], SCENARIOS][amount.all_of_it()]
     for kinds in [KINDS] if not amount.all_of_it() else [[kind] for kind in KINDS]:
-        late = [kind for kind in kinds if len(kinds) == 1 or random.random() < 0.5]  # noqa: S311 - not a secret
+        late = [kind for kind in kinds if len(kinds) == 1 or chance.random() < 0.5]
         failed = {
             row.id: finding.observed[:200]
-            for row, evidence in judged(times.late_watch(*late, by=seconds), drawn())
+            for row, evidence in judged(times.late_watch(*late, by=seconds), half)
             if (finding := decisions.decide(row, evidence)).verdict == "fail"
         }
         assert failed == {}, f"late: {late}"
@@ -92,11 +99,11 @@ ALONE = [name for name in sorted(VARIATIONS) if name.partition(".")[0] in ("admi
 
 
 def test_a_stream_of_a_real_cluster_gets_no_worse():
-    """Where no header says who is who, as in what users record; drawn anew in each run."""
-    folders = recordings.folders()
+    """Where no header says who is who, as in what users record; a sample, but for everything."""
+    folders, chance = recordings.folders(), dice()
     worse = []
-    for folder in folders if amount.all_of_it() else random.sample(folders, 12):
-        name = random.choice(ALONE)  # noqa: S311 - not a secret
+    for folder in folders if amount.all_of_it() else chance.sample(folders, 12):
+        name = chance.choice(ALONE)
         before = recordings.stream(folder.name)
         after = VARIATIONS[name](before)
         for row, judge in recordings.JUDGES.items():
@@ -117,11 +124,11 @@ RED = sorted(
 
 
 def test_a_violation_stays_red_on_every_cluster():
-    """What makes a row fail does not pass because the cluster differs; drawn anew in each run."""
+    """What makes a row fail does not pass because the cluster differs; a sample, but for everything."""
     rows = {row.id: row for row in matrix.rows()}
-    green = []
-    for mutant, row in RED if amount.all_of_it() else random.sample(RED, 100):
-        name = random.choice(TIMELESS)  # noqa: S311 - not a secret
+    green, chance = [], dice()
+    for mutant, row in RED if amount.all_of_it() else chance.sample(RED, 100):
+        name = chance.choice(TIMELESS)
         broken = mutants.MUTANTS[mutant].act(matrix.evidence(rows[row].scenario.name))
         finding = decisions.decide(rows[row], VARIATIONS[name](broken))
         if finding.verdict == "pass":
