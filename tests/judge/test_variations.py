@@ -123,6 +123,14 @@ RED = sorted(
 )
 
 
+LABELS = "only NVIDIA's labels say how many GPUs a node has, or that it has any: they say nothing of another resource"
+TAKEN_AWAY = dict.fromkeys(
+    ((mutant, name) for mutant in ("inventory.counted-twice", "inventory.offered-twice", "inventory.plugin-gone")
+     for name in ("clusters.other-maker", "clusters.own-resource-name")), LABELS,
+)  # fmt: skip
+"""(mutant, variation) -> why the variation takes away what showed the violation."""
+
+
 def test_a_violation_stays_red_on_every_cluster():
     """What makes a row fail does not pass because the cluster differs; a sample, but for everything."""
     rows = {row.id: row for row in matrix.rows()}
@@ -131,6 +139,6 @@ def test_a_violation_stays_red_on_every_cluster():
         name = chance.choice(TIMELESS)
         broken = mutants.MUTANTS[mutant].act(matrix.evidence(rows[row].scenario.name))
         finding = decisions.decide(rows[row], VARIATIONS[name](broken))
-        if finding.verdict == "pass":
+        if finding.verdict == "pass" and (mutant, name) not in TAKEN_AWAY:
             green.append(f"{row} under {mutant} and {name}: {finding.observed[:200]}")
     assert green == []
