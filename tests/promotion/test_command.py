@@ -13,33 +13,6 @@ from tests.acceptance import toy
 
 from .conftest import KUEUE, MERGE, QUEUES, found, make_cluster_queue, make_queue, state_of
 
-PROFILE = """provider: existing
-connection: {{kubeconfig: kubeconfig, context: c}}
-scheduler: volcano
-queue: {queue}
-gpu_resource: nvidia.com/gpu
-gpus_per_node: 8
-{more}
-"""
-
-
-@pytest.fixture
-def place(tmp_path, url):
-    """Give a folder with a kubeconfig, and what writes a profile into it."""
-    config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
-        "clusters": [{"name": "k", "cluster": {"server": url}}],
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-    }  # fmt: skip
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
-    (tmp_path / "run").mkdir()
-
-    def write(queue, more=""):
-        (tmp_path / "prod.yaml").write_text(PROFILE.format(queue=queue, more=more))
-        return tmp_path
-
-    return write
-
 
 @pytest.fixture
 def call(monkeypatch, capsys):
