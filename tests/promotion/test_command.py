@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpucluster import cli
 from pytest_gpucluster.cli import gate, promote
-from pytest_gpucluster.promotion import records, trial
+from pytest_gpucluster.promotion import records, switching, targets, trial
 from tests.acceptance import toy
 
 from .conftest import KUEUE, MERGE, QUEUES, found, make_cluster_queue, make_queue, state_of
@@ -209,7 +209,7 @@ def test_a_held_queue_is_tried_out(raw, api, place, call, name, monkeypatch, gre
         states.append((state_of(queue), queue["metadata"]["annotations"][records.STATE]))
         assert "-k=GANG-001" in words
         assert "--gpucluster-set=conformance_queue=null" in words
-        return trial.Trial(green, ("answer    as it is",), {"trial-1": "cd" * 32})
+        return trial.Trial(green=green, said=("answer    as it is",), runs={"trial-1": "cd" * 32})
 
     monkeypatch.setattr(trial, "run", run_rows)
     run, decided = pending(api, name)
@@ -243,6 +243,21 @@ def test_a_trial_that_is_cut_off_leaves_the_queue_closed(raw, api, place, call, 
     else:
         assert call(held(place, name), name, decided=decided, runs=[run])[0] == 130
     assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
+
+
+def test_a_trial_that_leaves_a_queue_open_says_so(raw, api, place, call, name, monkeypatch):  # noqa: PLR0917 (fixtures)
+    """The cluster does not answer any more: one line, exit 1, and what to do."""
+    make_queue(raw, name)
+    monkeypatch.setattr(trial, "run", lambda _words: trial.Trial(green=False, said=()))
+
+    def refused(self, target):
+        raise targets.Refused("no answer")
+
+    monkeypatch.setattr(switching.Switch, "hold", refused)
+    run, decided = pending(api, name)
+    status, _, err = call(held(place, name), name, decided=decided, runs=[run])
+    assert status == 1
+    assert "is STILL OPEN and cannot be closed: no answer; close it with --hold" in err
 
 
 def test_a_trial_that_cannot_start_is_not_green(tmp_path):
