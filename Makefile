@@ -20,7 +20,7 @@ help:
 	@echo "make everything    all there is, with full numbers of examples: nightly, before a release"
 	@echo "make lint          ruff, mypy, import rules"
 	@echo "make defects       run the suite under every planted defect, and every mutant; compare with the tables"
-	@echo "make cells         the same, but under each defect only the rows that declare it"
+	@echo "make cells         the same, but under each defect only the rows that show it"
 	@echo "make test-kind     run the suite on a kind cluster, and compare it with the embedded one"
 	@echo "make kind-lab      make a Docker engine and a node image from nothing (dev/kind/README.md)"
 	@echo "make kind-down     stop that engine"
@@ -30,13 +30,15 @@ help:
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s: make PYTHON=python3.12" % sys.version.split()[0])'
+	@echo "Setting up $(VENV), once: PyTorch (from PyPI several GB, the CUDA build), Kubernetes client, test tools. Takes minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[torch,kind,html,parallel,dev]'
 	touch $@
 
+# In the order of the areas: pytest-randomly is here for the tests of the plugin.
 conformance: $(VENV)/.ready
-	$(BIN)/python -m pytest suites --cluster=embedded --gpucluster-report-dir=$(REPORTS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest suites -p no:randomly --cluster=embedded --gpucluster-report-dir=$(REPORTS) $(PYTEST_ARGS)
 
 # Tests mostly wait, so more run at a time than there are CPUs; who is done early takes over from others. Mutants and the
 # tables of defects are tests of `make cells`, which reads each recording once.

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from docs import commands, evidence_format, payload_lines, settings
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.provider import known_defects
-from pytest_gpucluster.report.suites import load_suites
+from pytest_gpucluster.report.suites import defects, load_suites
 from pytest_gpucluster.requirement import AREAS, DOCUMENTS, REGISTRY, Requirement
-from suites.defects import FLIPS, MUTANT_FLIPS
-from suites.defects.reasons import DECLARED_BY_NO_ROW
+from suites.defects import FLIPS
+from suites.defects.reasons import BESIDE_NO_ROW
+
+MUTANT_FLIPS = {name: mutant.flips for name, mutant in MUTANTS.items()}
 
 
 def requirements_page() -> str:
@@ -40,17 +42,17 @@ def requirements_page() -> str:
 
 
 def _facts(row: Requirement) -> str:
-    defects = ", ".join(f"`{name}`" for name in row.defects)
+    red = ", ".join(f"`{name}`" for name in defects(row, MUTANT_FLIPS))
     return (
         f"Level {row.level.value}; documents {' '.join(row.documents)}; scenario `{row.scenario.name}`; "
-        f"turned red by {defects}."
+        f"turned red by {red}."
     )
 
 
 def defects_page() -> str:
     """Return the page of all planted defects and the rows that each turns red."""
     live = known_defects()
-    mutants = {name: meaning for name, (meaning, _) in MUTANTS.items()}
+    mutants = {name: mutant.what for name, mutant in MUTANTS.items()}
     return "\n".join(
         [
             "# Planted defects",
@@ -64,7 +66,7 @@ def defects_page() -> str:
             "",
             "Here the embedded cluster departs from documented behaviour: `pytest suites --gpucluster-defect=NAME`.",
             "",
-            *_table(live, FLIPS, DECLARED_BY_NO_ROW),
+            *_table(live, FLIPS, BESIDE_NO_ROW),
             "",
             "## Evidence mutants",
             "",

@@ -1,16 +1,11 @@
 """The reference pages of what can be set: profile keys, and options with their twins; `docs.generate` writes them."""
 
-import dataclasses
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from docs import switches, tables
 from pytest_gpucluster.hooks import table
-from pytest_gpucluster.profile import schema
+from pytest_gpucluster.profile import reference
 from pytest_gpucluster.requirement import Requirement
-
-Schema = Mapping[str, Any]
 
 PROFILE_HEAD = """# Profile keys
 
@@ -49,11 +44,10 @@ The command line wins over the ini setting, and the ini setting wins over the va
 
 def profile_page(rows: Sequence[Requirement]) -> str:
     """Return the page of all profile keys: type, default, meaning, rows that a key switches on."""
-    whole = schema.file_schema()
-    models = list(_models_of("", whole, whole["$defs"], set(whole["else"]["required"])))
-    empty = {key.path: key.default for model in models for key in model.keys if key.may_be_empty}
+    sections = reference.sections()
+    empty = {key.path: key.default for each in sections for key in each.keys if key.may_be_empty}
     switched = switches.by_key(rows, empty)
-    text = "\n".join(line for model in models for line in _lines(model, switched))
+    text = "\n".join(line for each in sections for line in _lines(each, switched))
     schedulers = "\n".join(
         tables.table(
             ("`scheduler`", "rows that do not apply"),
@@ -64,117 +58,19 @@ def profile_page(rows: Sequence[Requirement]) -> str:
     return f"{PROFILE_HEAD}{text}\n{BY_SCHEDULER}{schedulers}\n{WITHOUT_PODS}{pods}.\n"
 
 
-@dataclasses.dataclass(frozen=True)
-class _Key:
-    """A key of the profile: its path, its schema, and whether it must be there."""
-
-    path: str
-    value: Schema
-    required: bool
-
-    @property
-    def default(self) -> Any:
-        """Return what it is if it is left out."""
-        return self.value.get("default")
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Report whether it is nothing if it is left out."""
-        there = not self.required and "default" in self.value and "[]" not in self.path
-        return there and self.default in (None, [], {})
-
-
-@dataclasses.dataclass(frozen=True)
-class _Model:
-    """The keys of one model."""
-
-    path: str
-    keys: tuple[_Key, ...]
-
-
-def _models_of(path: str, model: Schema, models: Schema, required: set[str]) -> Iterator[_Model]:
-    """Yield a model, then those that it is made of."""
-    prefix = f"{path}." if path else ""
-    keys = [_Key(f"{prefix}{key}", value, key in required) for key, value in model["properties"].items()]
-    yield _Model(path, tuple(keys))
-    for key in keys:
-        for name, end in _models(key.value, ""):
-            yield from _models_of(key.path + end, models[name], models, set(models[name].get("required", ())))
-
-
-def _lines(model: _Model, switched: Mapping[str, Sequence[str]]) -> list[str]:
+def _lines(section: reference.Section, switched: Mapping[str, Sequence[str]]) -> list[str]:
     rows = (
         (
             f"`{key.path.rpartition('.')[2]}`",
-            ", ".join(dict.fromkeys(_kinds(key.value))),
-            "required" if key.required else _default(key.value),
-            str(key.value.get("description", "")),
+            key.kind,
+            key.default_told,
+            key.meaning,
             ", ".join(switched.get(key.path, ())),
         )
-        for key in model.keys
+        for key in section.keys
     )
     head = ("key", "value", "default", "meaning", "rows")
-    return [f"\n## {model.path or 'The file'}\n", *tables.table(head, rows)]
-
-
-def _kinds(value: Schema) -> Iterator[str]:
-    """Yield what a value may be, in words."""
-    if "anyOf" in value:
-        for each in value["anyOf"]:
-            if each.get("type") != "null":
-                yield from _kinds(each)
-    elif "$ref" in value:
-        yield "a section"
-    elif "enum" in value or "const" in value:
-        yield " or ".join(f"`{each}`" for each in value.get("enum", [value.get("const")]))
-    elif value.get("type") == "array":
-        yield f"list of {', '.join(_kinds(value.get('items') or {}))}"
-    elif value.get("type") == "object":
-        inner = [*(value.get("patternProperties") or {}).items()] or [("", value.get("additionalProperties"))]
-        for names, each in inner:
-            listed = names.removeprefix("^(").removesuffix(")$").split("|")
-            words = f" by name ({', '.join(f'`{each}`' for each in listed)})" if "(" in names else ""
-            yield f"map of {', '.join(_kinds(each)) if isinstance(each, dict) else 'anything'}{words}"
-    else:
-        yield _plain(value)
-
-
-def _plain(value: Schema) -> str:
-    words = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`"}
-    kind = words.get(str(value.get("type")), "anything")
-    bounds = [
-        f"{sign} {value[name]:g}"
-        for name, sign in (
-            ("minimum", "at least"),
-            ("exclusiveMinimum", "more than"),
-            ("maximum", "at most"),
-            ("exclusiveMaximum", "less than"),
-        )
-        if name in value
-    ]
-    return f"{kind}, {' and '.join(bounds)}" if bounds else kind
-
-
-def _models(value: Schema, end: str) -> Iterator[tuple[str, str]]:
-    """Yield the models that a value is made of, with what their path ends with."""
-    if "$ref" in value:
-        yield str(value["$ref"]).rpartition("/")[2], end
-    for each in value.get("anyOf") or ():
-        yield from _models(each, end)
-    if isinstance(value.get("items"), dict):
-        yield from _models(value["items"], f"{end}[]")
-    for each in [*(value.get("patternProperties") or {}).values(), value.get("additionalProperties")]:
-        if isinstance(each, dict):
-            yield from _models(each, f"{end}.NAME")
-
-
-def _default(value: Schema) -> str:
-    if "default" not in value:
-        return "required"
-    default = value["default"]
-    if default in (None, [], {}, ""):
-        return "none"
-    return f"`{json.dumps(default)}`"
+    return [f"\n## {section.path or 'The file'}\n", *tables.table(head, rows)]
 
 
 def options_page() -> str:

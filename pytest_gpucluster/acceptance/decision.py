@@ -8,10 +8,11 @@ from typing import Any
 
 from pytest_gpucluster.acceptance import held, machines
 from pytest_gpucluster.acceptance.policy import ACCEPTED, ALL, Asked, Policy, asked
+from pytest_gpucluster.acceptance.purposes import PURPOSES
 from pytest_gpucluster.acceptance.runs import Run
 from pytest_gpucluster.acceptance.shown import Shown, Together
 from pytest_gpucluster.plain import plurals, times
-from pytest_gpucluster.report.scope import SECTIONS, SUBJECTS
+from pytest_gpucluster.report.scope import SECTIONS
 from pytest_gpucluster.requirement import AREAS, Registry, catalogue, is_site
 
 NOT_COMPARED = (
@@ -317,8 +318,8 @@ class _Gate:
         found: dict[str, str] = {}
         wanted = {area for stage in self.policy.stages for area in (*stage.areas, *stage.if_declared)}
         wanted |= {_area(each.id) for each in rows}
-        for purpose in dict.fromkeys(SUBJECTS.values()):
-            areas = [area for area, name in SUBJECTS.items() if name == purpose and area in wanted]
+        for purpose, every in PURPOSES.items():
+            areas = [area for area in every if area in wanted]
             if not areas:
                 continue
             states = [

@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = module_of(name).run(words[name.count(" ") + 1 :])
         sys.stdout.flush()
     except CliError as error:
-        sys.stderr.write(f"gpucluster: {' '.join(str(error).split())}\n")
+        from pytest_gpucluster.plain import redact, visible
+
+        line = visible.text(redact.clean(" ".join(str(error).split())))
+        sys.stderr.write(f"gpucluster: {line}\n")
         return error.status
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nobody is left to be told.

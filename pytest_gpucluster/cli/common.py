@@ -1,16 +1,17 @@
 """What the commands share: errors of one line, a parser that keeps to them, tables, loading a profile."""
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, visible
 
 if TYPE_CHECKING:
     from pytest_gpucluster.profile import LoadedProfile
@@ -96,8 +97,8 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; an option that is not known is named with its nearest match."""
-        found, unknown = self.parse_known_args(args, namespace)
+        """Parse options and other words in any order; an unknown option is named with its nearest match."""
+        found, unknown = self.parse_known_intermixed_args(args, namespace)
         for word in unknown:
             flags = [
                 flag for action in self._actions for flag in action.option_strings if flag.startswith("--")
@@ -111,6 +112,27 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the message as one line."""
         raise CliError(f"{self._command}: {message}; see {self.prog} --help")
+
+
+@contextlib.contextmanager
+def reading(files: Iterable[Path], what: str) -> Iterator[None]:
+    """Say in one line that files cannot be dealt with, whatever is in them: they come from anywhere.
+
+    Args:
+        files: the files.
+        what: what cannot be done with them, such as `judged`.
+
+    Raises:
+        CliError: with status 3, which no violation has.
+    """
+    try:
+        yield
+    except (CliError, BrokenPipeError):
+        raise
+    except Exception as error:
+        named = ", ".join(map(str, files))
+        text = f"{named}: cannot be {what}: a value in it has a form that was not expected"
+        raise CliError(f"{text} ({type(error).__name__}: {error})", status=3) from error
 
 
 def choose(word: str, allowed: Iterable[str], what: str) -> str:
@@ -231,13 +253,23 @@ def counted(count: int, noun: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Write a line to standard output."""
-    sys.stdout.write(f"{text}\n")
+    """Write a line to standard output; characters that would steer a terminal are written as escapes."""
+    _write(visible.text(text))
 
 
-def say_json(value: Any) -> None:
+def say_json(value: Any, indent: int | None = 1) -> None:
     """Write plain data as JSON."""
-    say(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+    ascii_ = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    _write(visible.json_text(json.dumps(value, indent=indent, ensure_ascii=ascii_, default=str)))
+
+
+def _write(text: str) -> None:
+    """Write a line; what the encoding of the terminal does not have is written as escapes."""
+    try:
+        sys.stdout.write(f"{text}\n")
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(f"{text.encode(encoding, 'backslashreplace').decode(encoding)}\n")
 
 
 def say_table(rows: Iterable[Sequence[str]]) -> None:

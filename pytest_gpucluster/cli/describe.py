@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_gpucluster.cli import common
-from pytest_gpucluster.requirement import Requirement, catalogue
+from pytest_gpucluster.requirement import Requirement, catalogue, row_ids
 
-SUBJECTS = ("requirements", "defects", "profile")
+SUBJECTS = ("requirements", "defects", "keys", "profile")
 
 DESCRIPTION = """Show what exists; no cluster is touched.
 
   requirements [ID ...]  every row of the catalogue, or some rows in full; with --module also your own
   defects                planted defects of the embedded cluster and the rows that each turns red
+  keys [KEY ...]         every key that a profile may have, or those of some sections, such as fabric
   profile                the effective profile of --cluster, with the source of each value
 """
 
@@ -22,7 +23,9 @@ def parser() -> common.Parser:
     """Return the parser of the command."""
     parser = common.Parser("describe", DESCRIPTION, EXITS)
     parser.add_argument("subject", metavar="|".join(SUBJECTS), help="what to show")
-    parser.add_argument("ids", metavar="ID", nargs="*", help="rows to show in full")
+    parser.add_argument(
+        "ids", metavar="ID", nargs="*", help="rows to show in full, or sections of the profile"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     common.add_module_option(parser)
     common.add_cluster_options(parser, default="embedded")
@@ -33,15 +36,17 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     options = parser().parse_args(arguments)
     subject = common.choose(options.subject, SUBJECTS, "subject")
-    if options.ids and subject != "requirements":
+    if options.ids and subject not in ("requirements", "keys"):
         raise common.CliError(f"describe {subject} takes no ids, got {options.ids[0]!r}")
-    if options.module and subject == "profile":
+    if options.module and subject in ("keys", "profile"):
         raise common.CliError(f"describe {subject} takes no --module, got {options.module[0]!r}")
     match subject:
         case "requirements":
             _requirements(options.ids, options.module, as_json=options.json)
         case "defects":
             _defects(options.module, as_json=options.json)
+        case "keys":
+            _keys(options.ids, as_json=options.json)
         case _:
             _profile(options)
     return 0
@@ -52,7 +57,8 @@ def _requirements(ids: Sequence[str], modules: Sequence[str], *, as_json: bool) 
     known = sorted({*declared, *(row.id for row in catalogue.rows())}, key=catalogue.order)
     for row_id in ids:
         common.check_site(row_id, known, modules)
-        common.choose(row_id, known, "requirement")
+        if row_id not in known:
+            raise common.CliError(f"unknown requirement {row_id!r}{row_ids.hint(row_id, known)}")
     rows = [_row(row_id, declared.get(row_id)) for row_id in ids or known]
     if as_json:
         common.say_json(rows)
@@ -83,8 +89,10 @@ def _row(row_id: str, declared: Requirement | None) -> dict[str, Any]:
     row: dict[str, Any] = {**(known.as_dict() if known else {}), "built": declared is not None}
     if declared is None:
         return row
-    from pytest_gpucluster.report import record
+    from pytest_gpucluster.mutants import MUTANTS
+    from pytest_gpucluster.report import record, suites
 
+    mutants = {name: mutant.flips for name, mutant in MUTANTS.items()}
     return row | {
         "id": declared.id,
         "area": declared.area,
@@ -95,7 +103,7 @@ def _row(row_id: str, declared: Requirement | None) -> dict[str, Any]:
         "scenario": declared.scenario.name,
         "judge": record.judge_name(declared.judge),
         "presupposes": [record.judge_name(check) for check in declared.presupposes],
-        "defects": list(declared.defects),
+        "defects": list(suites.defects(declared, mutants)),
         "where": declared.where,
     }
 
@@ -116,8 +124,8 @@ def _defects(modules: Sequence[str], *, as_json: bool) -> None:
     from pytest_gpucluster.report import suites
 
     common.registry(modules)
-    known = {**provider.known_defects(), **{name: text for name, (text, _) in MUTANTS.items()}}
-    flips = suites.flips()
+    known = {**provider.known_defects(), **{name: mutant.what for name, mutant in MUTANTS.items()}}
+    flips = suites.flips({name: mutant.flips for name, mutant in MUTANTS.items()})
     rows = [
         {"defect": name, "does": known.get(name, "not planted by this version"), "flips": flips.get(name, {})}
         for name in sorted({*known, *flips})
@@ -129,6 +137,32 @@ def _defects(modules: Sequence[str], *, as_json: bool) -> None:
         common.say(f"{row['defect']}: {row['does']}")
         flipped = [f"{i} {verdict}".strip() for i, verdict in row["flips"].items()]  # type: ignore[attr-defined]
         common.say(f"    {', '.join(flipped) or 'turns no row red'}")
+
+
+def _keys(asked: Sequence[str], *, as_json: bool) -> None:
+    from pytest_gpucluster.profile import reference
+
+    known = [key for section in reference.sections() for key in section.keys]
+    paths = [key.path for key in known]
+    for path in asked:
+        common.choose(path, paths, "key")
+    told = [
+        {"key": key.path, "value": key.kind, "default": key.default_told, "meaning": key.meaning}
+        for key in known
+        if not asked or any(_is_in(key.path, path) for path in asked)
+    ]
+    if as_json:
+        common.say_json(told)
+        return
+    for row in told:
+        default = row["default"] if row["default"] in ("required", "none") else f"default {row['default']}"
+        common.say(f"{row['key']}: {row['value']}; {default}".replace("`", ""))
+        common.say(f"    {row['meaning']}".rstrip())
+
+
+def _is_in(path: str, section: str) -> bool:
+    """Report whether a key is another, or lies in its section, list or map."""
+    return path == section or path.startswith((f"{section}.", f"{section}[]."))
 
 
 def _profile(options: Any) -> None:

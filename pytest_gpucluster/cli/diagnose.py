@@ -74,7 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.files:
         if options.follow or options.save:
             raise common.CliError("diagnose: --follow and --save need a cluster, --from reads files")
-        return _of_files(options, kind, name)
+        with common.reading(options.files, "diagnosed"):
+            return _of_files(options, kind, name)
     if not name:
         raise common.CliError("diagnose: name the job, KIND/NAME such as vcjob/smoke, or files with --from")
     return _of_cluster(options, _key(kind), name)
@@ -121,16 +122,16 @@ def _of_files(options: Any, kind: str, name: str) -> int:
 
 def _read(files: Sequence[Path]) -> "Evidence":
     from pytest_gpucluster import diagnose
-    from pytest_gpucluster.evidence.log import errors, ingest
+    from pytest_gpucluster.evidence.log import cleaning, errors, ingest
 
     for file in files:
         common.existing(file, "file")
     try:
-        return diagnose.revive(ingest.read(files))
+        return cleaning.cleaned(diagnose.revive(ingest.read(files)))
     except errors.EvidenceError as error:
         said = diagnose.said_in_words(files)
         if said is not None:
-            return said
+            return cleaning.cleaned(said)
         raise common.CliError(str(error)) from None
 
 
@@ -152,6 +153,9 @@ def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
             hint = f"; did you mean {match}?" if match else ""
         more = f"{', '.join(known[:12])}{' ...' if len(known) > 12 else ''}" if known else "there are none"
         raise common.CliError(f"{files}: no {title}{space}{hint} ({more})")
+    answer = next((line.object.get("message") for line in evidence.of_kind("Status")), None)
+    if answer:
+        raise common.CliError(f"{files}: the API server answered with an error, not with objects: {answer}")
     kinds = ", ".join(sorted(evidence.kinds)) or "none"
     raise common.CliError(f"{files}: no job and no pod{space} (kinds found: {kinds})")
 
@@ -160,7 +164,7 @@ def _not_there(evidence: "Evidence", options: Any, title: str) -> None:
 
 
 def _of_cluster(options: Any, key: str, name: str) -> int:
-    from pytest_gpucluster.cli import diagnose_follow, job_snapshot, relating
+    from pytest_gpucluster.cli import diagnose_follow, job_snapshot, relating, tellable
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.kube.objects import Objects
     from pytest_gpucluster.plain import names
@@ -175,7 +179,7 @@ def _of_cluster(options: Any, key: str, name: str) -> int:
             if key == names.VC_JOB
             else relating.Related(api, namespace, name, key)
         )
-        collected = collector.collect()
+        collected = tellable.of(collector.collect(), collector)
         _exists(collector, collected)
         judges = _judges()
         if options.follow:
@@ -244,18 +248,13 @@ def _exists(collector: "Collector", collected: "Collected") -> None:
 
 def _save(path: Path, collected: "Collected", subject: tuple[str, str], namespace: str) -> None:
     from pytest_gpucluster import diagnose
-    from pytest_gpucluster.plain import redact
+    from pytest_gpucluster.plain import private
 
     kind, name = subject
     header = {"subject": {"kind": kind, "name": name, "namespace": namespace}, "looked": collected.looked}
-    clean = redact.Redactor()
-    lines = diagnose.to_lines(
-        [clean.clean(obj) for obj in collected.objects], collected.now,
-        [diagnose.Log(log.pod, log.uid, log.container, clean.clean(log.text), log.previous) for log in collected.logs],
-        collected.extra, **header,
-    )  # fmt: skip
+    lines = diagnose.to_lines(collected.objects, collected.now, collected.logs, collected.extra, **header)
     try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        private.write(path, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise common.CliError(f"--save {path}: cannot be written: {error.strerror}") from None
 
@@ -269,10 +268,8 @@ def _judges() -> Mapping[str, "Judge"]:
 
 
 def _report(found: Sequence["Diagnosis"], options: Any) -> int:
-    from pytest_gpucluster.plain import redact
-
     if options.json:
-        told = [redact.clean(one.as_dict()) for one in found]
+        told = [one.as_dict() for one in found]
         common.say_json(told[0] if len(told) == 1 else told)
     else:
         for number, one in enumerate(found):
@@ -287,12 +284,9 @@ def _show(one: "Diagnosis", options: Any) -> None:
     import sys
 
     from pytest_gpucluster import diagnose
-    from pytest_gpucluster.plain import redact
 
     if options.json:
-        import json
-
-        common.say(json.dumps(redact.clean(one.as_dict()), ensure_ascii=False, default=str))
+        common.say_json(one.as_dict(), indent=None)
     else:
-        common.say(redact.clean(diagnose.render(one, full=options.all)))
+        common.say(diagnose.render(one, full=options.all))
     sys.stdout.flush()

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_gpucluster import diagnose
-from pytest_gpucluster.cli import job_snapshot
+from pytest_gpucluster.cli import job_snapshot, tellable
 from pytest_gpucluster.diagnose.situation import FINAL, Situation
 from pytest_gpucluster.evidence import Evidence, Span
 from pytest_gpucluster.evidence.log import ingest
 from pytest_gpucluster.kube import errors, watch
+from pytest_gpucluster.plain import redact
 
 QUIET = 0.5
 """Seconds without a change after which what came is looked at: a gang's pods change together."""
@@ -71,7 +72,7 @@ class _Changes:
                 return
             word = "MODIFIED" if change == "ADDED" and uid in self._known else change
             self._known[uid] = version
-            self.lines.append((t, word, kind, obj))
+            self.lines.append((t, word, kind, redact.clean(obj)))
             self.last = t
             self.condition.notify_all()
 
@@ -129,7 +130,7 @@ def follow(
                 changes.wait()
                 now = time.monotonic()
                 if now - fresh > FRESH:
-                    collected, fresh = collector.collect(), now
+                    collected, fresh = tellable.of(collector.collect(), collector), now
                 evidence = _merged(first, collected, changes, begun)
                 found = diagnose.diagnose(_subjects(evidence, collector)[0], judges)
     finally:

@@ -58,16 +58,17 @@ def run(arguments: Sequence[str]) -> int:
     told = _given(options.given)
     for stream in options.streams:
         common.existing(stream, "file or folder")
-    return _judge(_requirement(options.requirement, options.module), told, options)
+    requirement = _requirement(options.requirement, options.module)
+    with common.reading(options.streams, "judged"):
+        return _judge(requirement, told, options)
 
 
 def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
-    from pytest_gpucluster.evidence.log import errors, ingest
-    from pytest_gpucluster.plain import redact
+    from pytest_gpucluster.evidence.log import cleaning, errors, ingest
     from pytest_gpucluster.report import decisions, text
 
     try:
-        evidence = ingest.read(options.streams)
+        evidence = cleaning.cleaned(ingest.read(options.streams))
     except errors.EvidenceError as error:
         raise common.CliError(str(error)) from None
     _check("", told, evidence.given)
@@ -81,7 +82,7 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
             f"({', '.join(sorted(given)) or 'nothing'}): {type(error).__name__}: {error}"
         ) from error
     if options.json:
-        common.say_json(redact.clean({"id": requirement.id, **finding.as_dict(), "presupposed": states}))
+        common.say_json({"id": requirement.id, **finding.as_dict(), "presupposed": states})
     else:
         path = options.streams[0] if len(options.streams) == 1 else None
         source = evidence.header.get("source")
@@ -95,9 +96,23 @@ def _judge(requirement: Requirement, told: dict[str, Any], options: Any) -> int:
             modules=options.module,
             given=options.given,
             foreign=not ours,
+            gone=_gone(ours),
         )
-        common.say(redact.clean(shown))
+        common.say(shown)
     return STATUS[finding.verdict]
+
+
+def _gone(ours: Mapping[str, Any]) -> list[str]:
+    """Return what nobody finds after the run of which the evidence is: all of a cluster that it made, else its own."""
+    from pytest_gpucluster.profile import BUILT_IN
+    from pytest_gpucluster.report import text
+
+    if not ours:
+        return []
+    if str(ours.get("cluster")) in BUILT_IN:
+        return [text.EVERYTHING]
+    own = str(ours.get("run")).rpartition("-")[2]
+    return [word for word in (own, f"-n {ours.get('namespace')} ") if word]
 
 
 def _requirement(row_id: str, modules: Sequence[str]) -> Requirement:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_gpucluster.cli import common
-from pytest_gpucluster.plain import names, plurals
+from pytest_gpucluster.plain import names, plurals, shortening
 
 if TYPE_CHECKING:
     from pytest_gpucluster.measure import nccl
@@ -93,15 +93,15 @@ def run(arguments: Sequence[str]) -> int:
         expected_hcas=_hcas(options.hcas),
         networks=dict(_network(text) for text in options.network),
     )
-    found = nccl.draw(_read(options.logs), given)
-    decision = nccl.verdict.decide(found)
+    with common.reading(map(Path, options.logs), "judged"):
+        found = nccl.draw(_read(options.logs), given)
+    decision = nccl.verdict.with_adapters(found)
     if options.json:
         common.say_json(_as_data(found, decision))
     else:
         for line in _text(found, decision):
             common.say(line)
-    worse = nccl.verdict.hca_check(found) == "fail"
-    return STATUS["fail"] if worse else STATUS[decision.verdict]
+    return STATUS[decision.verdict]
 
 
 def _option(name: str) -> str:
@@ -228,8 +228,8 @@ def _text(found: "nccl.Facts", decision: Any) -> Iterator[str]:
         yield ""
         yield "what to do"
         for number, one in enumerate(decision.advice, 1):
-            yield f"  {number}. {one.cause}"
-            yield f"     fix: {one.fix}"
+            yield f"  {number}. {redact.clean(one.cause)}"
+            yield f"     fix: {redact.clean(one.fix)}"
 
 
 def _headline(found: "nccl.Facts", decision: Any) -> str:
@@ -285,11 +285,13 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
     if decides is not None:
         yield (
             "first error",
-            f"{nccl.failing.who(found, (decides,))}: {decides.fault.detail[:160]}".removeprefix(": "),
+            f"{nccl.failing.who(found, (decides,))}: {shortening.shown(decides.fault.detail, 160)}".removeprefix(
+                ": "
+            ),
         )
     first = found.seen.first
     if first is not None:
-        yield "first warning", f"{first.process.host.lstrip('?')}: {first.text[:160]}"
+        yield "first warning", f"{first.process.host.lstrip('?')}: {shortening.shown(first.text, 160)}"
     for stall in found.stalls[:4]:
         yield "stalled", f"rank {stall.rank}: {stall.operation} number {stall.sequence}, {stall.ran:.0f} s"
     for name, by_value in list(found.settings.items())[:30]:

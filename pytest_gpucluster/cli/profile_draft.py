@@ -198,7 +198,7 @@ def _bounds() -> list[str]:
         "# scheduler_period: 1",
         *_comments(
             "Declare floors of bandwidth and FLOP/s, the transport of collectives, the NUMA alignment and Kueue "
-            "in the sections fabric, mfu, numa and kueue: docs/reference/profile.md has the keys. What is not "
+            "in the sections fabric, mfu, numa and kueue: gpucluster describe keys lists the keys. What is not "
             "declared is not judged.",
         ),
     ]

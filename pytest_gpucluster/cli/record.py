@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.cli import common
+from pytest_gpucluster.plain import private
 
 if TYPE_CHECKING:
     from pytest_gpucluster.requirement import Requirement
@@ -107,7 +108,7 @@ def _run(options: Any, rows: Sequence["Requirement"], folder: Path) -> Path:
     log = folder / "pytest.log"
     # Only our own words count: options of the user's other test runs are not for this one.
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
-    with log.open("w", encoding="utf-8") as file:
+    with private.opened(log, "w") as file:
         status = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
@@ -159,13 +160,13 @@ def _write(evidence: Path, out: Path) -> None:
 
     with evidence.open(encoding="utf-8") as file:
         made = recording.normalised(json.loads(line) for line in file)
-    out.mkdir(parents=True, exist_ok=True)
+    private.folder(out)
     texts = {
         "events.jsonl": recording.as_lines(made.events),
         "responses.jsonl": recording.as_lines(made.responses),
         "manifest.yaml": yaml.safe_dump_all(made.manifest, sort_keys=True),
     }
     for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8")
+        private.write(out / name, text)
     events, answers = common.counted(len(made.events), "event"), common.counted(len(made.responses), "answer")
     common.say(f"recorded  {out} ({events}, {answers})")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pytest_gpucluster.cli import common
 
-DESCRIPTION = """Fold the journal of a run, even of a killed one, write report.json, report.html, junit.xml and
-SHA256SUMS into its folder, and print the answer. If the folder was sealed before, its other files must be
-unchanged and its sums must exist: new sums would hide changes.
+DESCRIPTION = """Fold the journal of a run, even of a killed one, write report.json, report.html, junit.xml,
+ctrf.json, report.md and SHA256SUMS into its folder, and print the answer. If the folder was sealed before, its other
+files must be unchanged and its sums must exist: new sums would hide changes.
 """
 
 

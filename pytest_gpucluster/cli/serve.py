@@ -8,8 +8,10 @@ import os
 import select
 import shutil
 import signal
+import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from pytest_gpucluster.profile import LoadedProfile
     from pytest_gpucluster.provider.embedded import EmbeddedProvider
 
-DESCRIPTION = """Start the embedded cluster and print the line that lets kubectl use it. It ends with Ctrl-C,
-SIGTERM or the end of standard input (Ctrl-D), and leaves nothing.
+DESCRIPTION = """Start the embedded cluster and print the line that lets kubectl use it. It ends with Ctrl-C or
+SIGTERM, and leaves nothing. If standard input is a terminal or a pipe, the end of it (Ctrl-D) ends it, too.
 """
 
 EXITS = {0: "ended as asked", **common.MISTAKE, 3: "the cluster did not start"}
@@ -32,6 +34,8 @@ EXAMPLES = """Example:
   KUBECONFIG=/tmp/try kubectl get nodes       # in another terminal
 """
 
+_INPUT = 0
+"""Standard input, which may be closed: there is no `sys.stdin` then."""
 
 NODE_COUNT = 3
 MOST_NODES = 64
@@ -139,9 +143,12 @@ def _serve(
             problem = cluster.facts.get("pods_run_problem")
             if problem:
                 common.say(f"# pods do not run here: {problem}")
-            common.say("# ends with Ctrl-C, SIGTERM or the end of standard input")
+            listens = _has_writer()
+            common.say(
+                f"# ends with Ctrl-C{', SIGTERM or the end of standard input' if listens else ' or SIGTERM'}"
+            )
             sys.stdout.flush()
-            _wait_for_end()
+            _wait_for_end(listens=listens)
     except provider.ProviderError as error:
         # The error names a log in the folder: here alone something is left, for whoever reads it.
         keep = True
@@ -181,11 +188,23 @@ def _ending_undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _wait_for_end() -> None:
-    """Return at the end of standard input; what is written to it is read and ignored."""
+def _has_writer() -> bool:
+    """Report whether somebody can write to standard input and end it; nobody can with /dev/null, a file, or none."""
+    try:
+        kind = os.fstat(_INPUT).st_mode
+    except OSError:
+        return False
+    return os.isatty(_INPUT) or stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+
+
+def _wait_for_end(*, listens: bool) -> None:
+    """Return at the end of standard input, if that can end; what is written to it is read and ignored."""
+    while not listens:
+        # Not `pause`: a signal just before it would be heard with the next one only.
+        time.sleep(1)
     while True:
-        select.select([sys.stdin.fileno()], [], [])
-        if not os.read(sys.stdin.fileno(), 4096):
+        select.select([_INPUT], [], [])
+        if not os.read(_INPUT, 4096):
             return
 
 

@@ -1,7 +1,7 @@
 """`gpucluster verify`: decide every verdict of a run again from its files alone."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Check every file in the folder of a run against its SHA-256, decide every row again from the evidence,
 make report, page and JUnit again from the journal, and print the answer. No cluster is touched; links are not followed.
-Each missing, changed or added file and each verdict that is not reached again gets one line. A site's own
-requirements are decided again by their module, named with --module; a site's plain tests are asserted, not decided
-again.
+Each missing, changed or added file and each verdict that is not reached again is named; several with the same
+trouble share a line. A site's own requirements are decided again by their module, named with --module; a site's plain
+tests are asserted, not decided again.
 """
 EXITS = {
     **common.ANSWER_EXITS,
     common.USAGE: f"{common.MISTAKE[common.USAGE]}, or a row whose module was not named",
 }
+_SHOWN = 4
+"""So many files or rows of which the same is said are named."""
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -52,14 +54,31 @@ def run(arguments: Sequence[str]) -> int:
         found = verify.verify(folder, registry=common.registry(options.module), digest=options.digest)
     except record.RecordError as error:
         raise common.CliError(str(error), status=verify.TAMPERED) from None
+    if found.killed and found.problems:
+        common.say(
+            "note: the run was killed before its end: it wrote neither report nor sums, so its files cannot be "
+            f"compared; `gpucluster report {options.run}` makes the report from what its journal has"
+        )
     for note in found.notes:
         common.say(f"note: {note}")
-    for problem in found.problems:
+    for problem in _grouped(found.problems):
         common.say(f"differs: {problem}")
     for row in found.unnamed:
         common.say(f"not verified: {row}")
     _say_result(found)
     return found.status
+
+
+def _grouped(problems: Sequence[str]) -> Iterator[str]:
+    """Yield problems; several files or rows of which the same is said stand in one line."""
+    by_what: dict[str, list[str]] = {}
+    for problem in problems:
+        name, _, what = problem.partition(": ")
+        by_what.setdefault(what, []).append(name)
+    for what, of in by_what.items():
+        shown = ", ".join(of[:_SHOWN])
+        more = f" and {len(of) - _SHOWN} more" if len(of) > _SHOWN else ""
+        yield f"{shown}{more}: {what}" if what else shown
 
 
 def _say_result(found: "Verification") -> None:

@@ -238,7 +238,7 @@ def thinned(objects: Iterable[Object]) -> list[Object]:
         if obj.get("kind") != "Event":
             kept.append(obj)
             continue
-        about = obj.get("involvedObject") or obj.get("regarding") or {}
+        about = fields.sub(obj, "involvedObject") or fields.sub(obj, "regarding")
         told = (
             about.get("kind"),
             about.get("namespace"),
@@ -308,9 +308,9 @@ def to_lines(
 def said_in_words(files: Sequence[Path]) -> Evidence | None:
     """Return evidence of files that hold an error message of kubectl and no objects; None where they do not."""
     extra = []
-    for file in files:
+    for file in filter(Path.is_file, files):
         for text in file.read_text(encoding="utf-8", errors="replace").splitlines():
             if NO_MATCHES in text:
-                status = {"code": 404, "message": text.strip()[:500]}
+                status = {"code": 404, "message": text.strip()}
                 extra.append({"type": "RESPONSE", "case": "kubectl", "code": 404, "status": status})
     return unfold((), extra=extra) if extra else None

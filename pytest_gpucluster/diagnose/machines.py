@@ -1,17 +1,23 @@
 """Nodes as a waiting gang sees them: who could take its members, who is closed and why, whose devices are ill."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from pytest_gpucluster.diagnose import vendors
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.log.model import Line
+from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 
+Amounts = Mapping[str, Fraction]
+
 CORDON = "node.kubernetes.io/unschedulable"
+SHAPE = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
+"""Fields of a pod that decide which nodes take it."""
 OWN_TAINTS = (CORDON, "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints by which Kubernetes repeats what stands elsewhere on a node."""
 
@@ -20,7 +26,7 @@ ILL = re.compile(
     r"xid|not ?healthy|unhealthy|error|fail|lost|fault|critical|degraded|corrupt|down\b|flap|hang|ecc",
     re.IGNORECASE,
 )
-WELL = re.compile(r"(?:Health|Healthy|Ready|OK|Available|Passed)$", re.IGNORECASE)
+WELL = re.compile(r"(?<!un)(?<!not)(?<!in)(?:Health|Healthy|Ready|OK|Available|Passed)$", re.IGNORECASE)
 """Types of conditions that are True when all is well."""
 
 SPOT = {
@@ -77,13 +83,28 @@ def complaints(node: fields.Object) -> tuple[str, ...]:
     return tuple(found)
 
 
+def in_use(evidence: Evidence) -> Mapping[str, Amounts]:
+    """Return what the pods on each node ask for, by node and resource."""
+    return evidence.derived(_in_use)
+
+
+def _in_use(evidence: Evidence) -> Mapping[str, Amounts]:
+    used: dict[str, dict[str, Fraction]] = {}
+    for pod in every_pod(evidence):
+        if pod.bound is not None and pod.deleted is None and pod.phase not in FINISHED:
+            room = used.setdefault(pod.node, {})
+            for resource, asked in fields.demands(pod.last).items():
+                room[resource] = room.get(resource, Fraction(0)) + asked
+            room["pods"] = room.get("pods", Fraction(0)) + 1
+    return used
+
+
 def machines(s: Situation, resource: str) -> tuple[Machine, ...]:
     """Return every node that has, or should have, some of a resource."""
-    used: dict[str, Fraction] = {}
-    for pod in every_pod(s.evidence):
-        if pod.bound is not None and pod.deleted is None and pod.phase not in FINISHED:
-            used[pod.node] = used.get(pod.node, Fraction(0)) + fields.requested(pod.last, resource)
-    spec = next((p.last for p in s.unbound), None) or next(iter(s.templates), {})
+    used = in_use(s.evidence)
+    specs = [p.last for p in s.unbound] or list(s.templates) or [{}]
+    specs = list({json.dumps([fields.sub(one, "spec").get(key) for key in SHAPE], default=str): one
+                  for one in reversed(specs)}.values())[::-1]  # fmt: skip
     found = []
     for line in s.objects("Node"):
         status = fields.sub(line.object, "status")
@@ -91,11 +112,13 @@ def machines(s: Situation, resource: str) -> tuple[Machine, ...]:
             fields.quantity(fields.sub(status, part).get(resource, 0)) for part in ("capacity", "allocatable")
         ]
         if any(has):
-            shut = closed(line.object, spec)
+            fitting = [one for one in specs if selects(one, line.object)]
+            told = [closed(line.object, one) for one in fitting or specs[:1]]
             found.append(
                 Machine(
-                    line.name, has[0], has[1], used.get(line.name, Fraction(0)), shut,
-                    bool(fields.sub(line.object, "spec").get("unschedulable")), selects(spec, line.object), line,
+                    line.name, has[0], has[1], used.get(line.name, {}).get(resource, Fraction(0)),
+                    told[0] if all(told) else "",
+                    bool(fields.sub(line.object, "spec").get("unschedulable")), bool(fitting), line,
                 )
             )  # fmt: skip
     return tuple(found)
@@ -155,6 +178,8 @@ def unmet(pod: fields.Object, node: fields.Object) -> str:
     failed = []
     for term in terms:
         missing = next((e for e in fields.items(term, "matchExpressions") if not _holds(e, labels)), None)
+        own = {"metadata.name": fields.text(node, "metadata", "name")}
+        missing = missing or next((e for e in fields.items(term, "matchFields") if not _holds(e, own)), None)
         if missing is None:
             return ""
         values = missing.get("values")
@@ -176,10 +201,14 @@ def _holds(expression: fields.Object, labels: Mapping[str, str]) -> bool:
         return has is not None
     if operator == "DoesNotExist":
         return has is None
-    if operator in ("Gt", "Lt") and has is not None and has.lstrip("-").isdigit() and wanted[:1] != []:
-        limit = int(wanted[0]) if wanted[0].lstrip("-").isdigit() else 0
-        return int(has) > limit if operator == "Gt" else int(has) < limit
-    return operator not in ("Gt", "Lt")
+    if operator in ("Gt", "Lt"):
+        mine, limit = _whole(has), _whole(next(iter(wanted), None))
+        return mine is not None and limit is not None and (mine > limit if operator == "Gt" else mine < limit)
+    return True
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
 def lacking(s: Situation) -> list[fields.Object]:
@@ -190,14 +219,13 @@ def lacking(s: Situation) -> list[fields.Object]:
 
 
 def _size(spec: fields.Object) -> Fraction:
-    return sum((fields.requested(spec, r) for r in fields.scarce_resources(spec)), Fraction(0))
+    return sum((v for r, v in fields.demands(spec).items() if "/" in r), Fraction(0))
 
 
 def fits(nodes: Iterable[Machine], needed: Iterable[fields.Object], resource: str) -> bool:
     """Report whether members find room for a resource on nodes, the largest first."""
     free = sorted((n.free for n in nodes), reverse=True)
-    for spec in sorted(needed, key=lambda one: fields.requested(one, resource), reverse=True):
-        asked = fields.requested(spec, resource)
+    for asked in sorted((fields.demands(one).get(resource, Fraction(0)) for one in needed), reverse=True):
         place = next((i for i, room in enumerate(free) if room >= asked), None)
         if place is None:
             return False
@@ -209,7 +237,7 @@ def fits(nodes: Iterable[Machine], needed: Iterable[fields.Object], resource: st
 def scarce(s: Situation) -> tuple[str, ...]:
     """Return the extended resources that the waiting members ask for."""
     specs = [p.last for p in s.unbound] or [p.last for p in s.pods] or list(s.templates)
-    asked = dict.fromkeys(r for spec in specs for r in fields.scarce_resources(spec))
+    asked = dict.fromkeys(r for spec in specs for r in fields.demands(spec) if "/" in r)
     return tuple(asked) or tuple(r for r in s.wanted if "/" in r)
 
 
@@ -217,10 +245,9 @@ def everywhere(s: Situation) -> bool:
     """Report whether the evidence has the pods of all namespaces, so that what is free on a node is known."""
     if s.evidence.spans:
         return True
-    spaces = {pod.namespace for pod in every_pod(s.evidence)}
-    return bool(spaces & {"kube-system", "volcano-system"}) or isinstance(
-        s.evidence.header.get("looked"), Mapping
-    )
+    if isinstance(s.evidence.header.get("looked"), Mapping):
+        return not any(line.data.get("case") == "collect:Pod" for line in s.evidence.responses())
+    return any(pod.namespace in ("kube-system", "volcano-system") for pod in every_pod(s.evidence))
 
 
 def unhealthy(pods: Iterable[PodStory]) -> list[tuple[PodStory, str, str, str]]:
@@ -242,9 +269,4 @@ def unhealthy(pods: Iterable[PodStory]) -> list[tuple[PodStory, str, str, str]]:
 
 def check(resource: str, node: str) -> str:
     """Return how to look at the devices of a node, in the words of their vendor."""
-    vendor = resource.partition("/")[0]
-    if vendor.endswith("nvidia.com"):
-        return f"on {node}: nvidia-smi -q, and dmesg | grep -i xid"
-    if vendor.endswith("amd.com"):
-        return f"on {node}: rocm-smi, and dmesg | grep -i amdgpu"
-    return f"on {node}: the vendor's tool, the log of the device plugin, and dmesg"
+    return vendors.check(resource, node)

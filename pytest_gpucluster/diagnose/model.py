@@ -66,6 +66,7 @@ class Suspect:
         rows: requirements of the catalogue that speak of this.
         look: kubectl lines that show it.
         symptom: something else brings it about; where that was found too, it comes first.
+        forever: waiting does not help: what is asked for is more than there will ever be.
     """
 
     code: str
@@ -79,6 +80,7 @@ class Suspect:
     rows: tuple[str, ...] = ()
     look: tuple[str, ...] = ()
     symptom: bool = False
+    forever: bool = False
 
     @property
     def order(self) -> tuple[bool, bool, int, int]:
@@ -126,6 +128,7 @@ class Diagnosis:
         rows: requirement -> verdict and what the judge saw, of every judge whose evidence was there.
         looked: what was looked at.
         missing: what could not be looked at, and why.
+        complete: whether all was looked at by which one sees that nothing is broken.
     """
 
     subject: str
@@ -137,6 +140,7 @@ class Diagnosis:
     rows: Mapping[str, Mapping[str, str]]
     looked: tuple[str, ...]
     missing: tuple[str, ...]
+    complete: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnosis as plain data."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_gpucluster.diagnose import owning
+from pytest_gpucluster.diagnose import owning, understood
 from pytest_gpucluster.diagnose.detect.table import DETECTORS
 from pytest_gpucluster.diagnose.model import Certainty, Diagnosis, Kind, Stage, State, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation, exists, loose_pods
@@ -26,7 +26,7 @@ STAGES: Mapping[str, Stage] = {
 CROWD = 40
 """Other jobs beside which the judges that compare jobs are still asked: they look at each of them."""
 
-ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
 """What a question raises on objects that no API server would have taken; the others are asked all the same."""
 
 OWN = ("PLG", "LIFE", "RDZV", "ELA")
@@ -76,15 +76,13 @@ def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) ->
     beside = _read_beside(situation)
     rows, judged, broken = _judged(situation, {} if beside else judges or {})
     suspects: list[Suspect] = []
+    deaf: list[str] = []
     for detector in DETECTORS if not situation.gone else ():
         try:
             found = list(detector(situation))
         except ODD as error:
             what = detector.__name__.replace("_", " ")
-            broken = (
-                *broken,
-                f"the check '{what}' cannot read this evidence ({type(error).__name__}: {error})",
-            )
+            deaf.append(f"the check '{what}' cannot read this evidence ({type(error).__name__}: {error})")
             continue
         suspects += [one for one in found if all(one.cause.text != known.cause.text for known in suspects)]
     well = _well(situation) and not beside
@@ -95,11 +93,15 @@ def diagnose(situation: Situation, judges: Mapping[str, Judge] | None = None) ->
         suspects.append(_noted(one) if well else one)
     causes = sorted((one for one in suspects if one.kind is not Kind.NOTE), key=lambda one: one.order)
     notes = sorted((one for one in suspects if one.kind is Kind.NOTE), key=lambda one: one.stage)
+    state = _state(situation, causes, well=well)
+    if state is State.HEALTHY and deaf:
+        state = State.UNCLEAR  # a question that could not be asked may be the one that finds it
+    unread = understood.unread(situation, well=well)
     return Diagnosis(
-        subject=situation.title, state=_state(situation, causes, well=well), phase=situation.phase,
-        summary=summary(situation),
+        subject=situation.title, state=state, phase=situation.phase, summary=summary(situation),
         suspects=tuple(causes), notes=tuple(notes), rows=rows, looked=looked(situation),
-        missing=(*missing(situation), *beside, *broken),
+        missing=(*missing(situation), *beside, *broken, *deaf),
+        complete=not (unread or deaf or beside or understood.strange(situation)),
     )  # fmt: skip
 
 
@@ -204,6 +206,8 @@ def _state(s: Situation, causes: list[Suspect], *, well: bool) -> State:
         return State.GONE
     if causes:
         first = causes[0]
+        if first.code == "not-understood":
+            return State.UNCLEAR
         if first.certainty is Certainty.POSSIBLE and (well or first.kind is Kind.REFUSAL):
             return State.UNCLEAR  # what is only possible is neither good news nor bad
         return State.TROUBLE if first.kind is Kind.FAULT else State.REFUSED

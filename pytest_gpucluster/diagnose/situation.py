@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import GroupStory, JobStory, Said
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory, pods
-from pytest_gpucluster.evidence.scheduling import capacity, gates
+from pytest_gpucluster.evidence.scheduling import gates
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, gangs
 from pytest_gpucluster.judge import subjects
 from pytest_gpucluster.plain import names
@@ -89,6 +89,16 @@ class Situation:
             names.NATIVE_POD_GROUP: f"podgroup.{names.NATIVE_GROUP}",
         }
         return f"{short.get(self.gang.kind, self.gang.kind)}/{self.gang.name}{self.space}"
+
+    @property
+    def who(self) -> str:
+        """Return how a sentence calls the subject: the gang, or the pod without one."""
+        return "the gang" if self.gang is not None else f"the pod {', '.join(p.name for p in self.loose[:2])}"
+
+    @property
+    def fewer(self) -> str:
+        """Return how its owner asks for less, in the words of the API that it is written in."""
+        return "reduce replicas or minAvailable" if self.vcjob is not None else "ask for less"
 
     @property
     def job(self) -> JobStory | None:
@@ -281,7 +291,13 @@ class Situation:
         members = [p.last for p in self.pods]
         if len(members) < self.minimum:
             members = list(self.templates) or members
-        return capacity.asked_by(members, self.minimum)
+        asked = [fields.demands(one) for one in members]
+        return {
+            resource: sum(
+                sorted(one.get(resource, Fraction(0)) for one in asked)[: self.minimum or None], Fraction(0)
+            )
+            for resource in dict.fromkeys(r for one in asked for r in one)
+        }
 
     @property
     def templates(self) -> Iterable[fields.Object]:

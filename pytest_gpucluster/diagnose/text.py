@@ -21,13 +21,18 @@ WORDS = {
 LIKELY_REFUSED = "waits or ended; as far as can be seen, as it should"
 """How a job is that is refused where the evidence does not decide why."""
 
+LIKELY_HEALTHY = "healthy, as far as can be seen"
+"""How a job is that looks well where a part of what tells so was not looked at."""
+
+NEVER = "will never start as it is"
+"""How a job is that asks for more than there will ever be: the refusal is right, and waiting does not help."""
+
 SURENESS = {Certainty.SURE: "", Certainty.LIKELY: "likely: ", Certainty.POSSIBLE: "possible: "}
 
 
 def render(found: Diagnosis, *, full: bool = False) -> str:
     """Return the diagnosis as text; `full` adds what the judges said and the keys of the evidence."""
-    sure = not found.suspects or found.suspects[0].certainty is Certainty.SURE
-    how = LIKELY_REFUSED if found.state is State.REFUSED and not sure else WORDS[found.state]
+    how = _how(found)
     lines = [f"{found.subject}: {how}", f"  {found.summary}", ""]
     shown = found.suspects if full else _likely(found.suspects)
     for number, suspect in enumerate(shown):
@@ -48,6 +53,18 @@ def render(found: Diagnosis, *, full: bool = False) -> str:
     lines.append(_field("looked at", ", ".join(found.looked)))
     lines += [_field("not" if number == 0 else "", what) for number, what in enumerate(found.missing)]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _how(found: Diagnosis) -> str:
+    """Return how the job is. All is well only where all was looked at, and nothing decides it that was not."""
+    if found.state is State.REFUSED and found.suspects and found.suspects[0].forever:
+        return NEVER
+    sure = not found.suspects or found.suspects[0].certainty is Certainty.SURE
+    if found.state is State.REFUSED and not (sure and found.complete):
+        return LIKELY_REFUSED
+    if found.state is State.HEALTHY and not found.complete:
+        return LIKELY_HEALTHY
+    return WORDS[found.state]
 
 
 def _likely(suspects: tuple[Suspect, ...]) -> tuple[Suspect, ...]:

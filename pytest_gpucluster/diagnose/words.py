@@ -2,11 +2,10 @@
 
 import re
 
+from pytest_gpucluster.plain import shortening
+
 LIMIT = 400
 """Characters of a message that are shown; of a longer one its beginning and its end."""
-
-HEAD = 120
-"""Characters of the beginning of a long message that are kept: what failed; why stands at its end."""
 
 _STATUS = re.compile(
     r'&?(?:errors\.)?StatusError\{.*?Message:"(?P<said>(?:[^"\\]|\\.)*)".*?Code:\d+\}*', re.DOTALL
@@ -35,8 +34,4 @@ def plain(message: str) -> str:
 
 def short(message: str, limit: int = LIMIT) -> str:
     """Return a message of at most so many characters; of a longer one its beginning, and its end, which decides."""
-    text = plain(message)
-    if len(text) <= limit:
-        return text
-    head = min(HEAD, limit // 3)
-    return f"{text[:head].rstrip()} ... {text[len(text) - (limit - head - 5) :].lstrip()}"
+    return shortening.shown(plain(message), limit)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
 
-from pytest_gpucluster.embedded.objects import Obj, clone
+from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.plain.copies import clone
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"

@@ -27,7 +27,6 @@ from pytest_gpucluster.embedded.feed import (
 from pytest_gpucluster.embedded.objects import (
     Key,
     Obj,
-    clone,
     is_deleting,
     name_of,
     namespace_of,
@@ -41,6 +40,7 @@ from pytest_gpucluster.embedded.writing import (
     next_generation,
     same_content,
 )
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.plain.times import format_time, now
 
 HISTORY_DEPTH = 20_000

@@ -14,8 +14,9 @@ from pytest_gpucluster.embedded.names import (
     is_qualified,
     is_subdomain,
 )
-from pytest_gpucluster.embedded.objects import Obj, annotations_of, clone, labels_of, name_of
+from pytest_gpucluster.embedded.objects import Obj, annotations_of, labels_of, name_of
 from pytest_gpucluster.embedded.resources import ResourceType
+from pytest_gpucluster.plain.copies import clone
 
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName")
 _LABEL_NAMED = frozenset({"Namespace", "Service"})

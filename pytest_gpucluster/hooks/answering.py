@@ -3,11 +3,14 @@
 import dataclasses
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_gpucluster.hooks import state
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.report import causes
 
 NAME = "gpucluster-answer"
 """Name of the plugin that is there from the end of a run on."""
@@ -30,6 +33,8 @@ class Ended:
         banner: the answer in one line.
         reasons: why it is no yes.
         digest: the sum that stands for the whole folder, "" where no report could be written.
+        ailments: what keeps rows from green.
+        again: the command that runs those rows again.
     """
 
     folder: Path
@@ -39,6 +44,8 @@ class Ended:
     banner: str = ""
     reasons: tuple[str, ...] = ()
     digest: str = ""
+    ailments: "tuple[causes.Ailment, ...]" = ()
+    again: str = ""
 
 
 ENDED = pytest.StashKey[Ended]()
@@ -59,6 +66,13 @@ class Answer:
         """
         result = yield
         ended = self._ended
+        if ended.ailments:
+            from pytest_gpucluster.report import causes
+
+            terminalreporter.section("to mend")
+            for line in (causes.head(ended.ailments), *causes.lines(ended.ailments)):
+                terminalreporter.write_line(line)
+            terminalreporter.write_line(f"{'again':<10}{ended.again}")
         told = ended.reasons[:_REASONS] if len(ended.reasons) > 1 else ()
         for number, reason in enumerate(told):
             terminalreporter.write_line(f"{'because' if number == 0 else '':<10}{reason}")

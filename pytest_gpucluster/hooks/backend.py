@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_gpucluster.plain import private
+
 if TYPE_CHECKING:
     from pytest_gpucluster.evidence import Evidence
+    from pytest_gpucluster.hooks.progress import Board
     from pytest_gpucluster.hooks.settings import Settings
     from pytest_gpucluster.profile import LoadedProfile
     from pytest_gpucluster.requirement.declare import ScenarioLike
@@ -25,6 +28,7 @@ class RunLike(Protocol):
         settings: what was told.
         worker: name of this process.
         owner_pid: the process with whose end the cluster ends.
+        board: what this process is doing, for whoever watches the run.
     """
 
     folder: Path
@@ -32,6 +36,7 @@ class RunLike(Protocol):
     settings: "Settings"
     worker: str
     owner_pid: int
+    board: "Board"
 
 
 def evidence_path(run_folder: Path, scenario: str) -> Path:
@@ -73,10 +78,11 @@ class Reused:
 
         path, source = self.path(scenario), evidence_path(self.run_folder, scenario.name)
         if source.is_file() and not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private.folder(path.parent)
             # Whole or not at all: other workers judge the same evidence.
             partial = path.with_name(f".{path.name}.{os.getpid()}")
             shutil.copyfile(source, partial)
+            partial.chmod(private.FILE)
             partial.replace(path)
         if path.is_file():
             return ingest.read(path)
@@ -131,7 +137,9 @@ class Live:
         try:
             store = RunStore(run.folder)
             profile = declared(run.loaded.profile, run.settings.defects)
-            self.session = Session(held.cluster, profile, store, worker=run.worker, keep=run.settings.keep)
+            self.session = Session(
+                held.cluster, profile, store, worker=run.worker, keep=run.settings.keep, tell=run.board.tell
+            )
             self.session.__enter__()
         except BaseException:
             self._stack.close()

@@ -2,13 +2,16 @@
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_gpucluster.hooks import settings, state
 from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.requirement import AREAS, Requirement
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.hooks import progress
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -153,16 +156,35 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     cases = site_tests.take(config, own)
     if not named:
         return  # each of them says so itself; nobody else's tests are in the way
-    from pytest_gpucluster.hooks import budget, offered, reruns, run
+    from pytest_gpucluster.hooks import budget, offered, progress, reruns, run
 
     playing = {case.scenario for case in cases.values() if case.plays}
     made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
     reruns.check(config, made.settings, session.items)
-    made.note = offered.check(made)
+    made.notes = offered.check(made, chosen)
     config.stash[state.RUN] = made
     state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
     if made.settings.max_gpu_seconds is not None:
         budget.keep(session, chosen, cases, made.settings.max_gpu_seconds)
+    made.board = progress.Board(_parts(session.items))
+    if not state.is_worker(config) and not made.settings.plan:
+        from pytest_gpucluster.hooks import progress_line
+
+        progress_line.watch(config, made.board, lambda: made.folder)
+
+
+def _parts(items: Sequence[pytest.Item]) -> dict[str, "progress.Part"]:
+    """Return the scenarios of what is to run, each with its rows and about how long it takes."""
+    from pytest_gpucluster.hooks import budget, progress
+
+    rows: dict[str, dict[str, Requirement]] = {}
+    for item in items:
+        requirement = state.declared(item)
+        if requirement is not None:
+            rows.setdefault(requirement.scenario.name, {})[requirement.id] = requirement
+    return {
+        name: progress.Part(tuple(of), budget.cost(next(iter(of.values())))[1]) for name, of in rows.items()
+    }
 
 
 def pytest_report_collectionfinish(
@@ -189,7 +211,7 @@ def pytest_report_collectionfinish(
         *_hidden(items),
         *settings.header_lines(run.loaded.overridden()),
         *waivers.lines(run.loaded),
-        *([f"gpucluster: {run.note}"] if run.note else []),
+        *(f"gpucluster: {note}" for note in run.notes if not told.plan),
     ]
     if told.reuse is not None:
         lines.append(f"gpucluster: judging the evidence of {told.reuse}, nothing is run")

@@ -11,6 +11,7 @@ import pytest
 from pytest_gpucluster.hooks import disk_full, settings, state
 
 if TYPE_CHECKING:
+    from pytest_gpucluster.hooks import answering
     from pytest_gpucluster.report import record
 
 INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
@@ -22,7 +23,9 @@ EXITS: Mapping[int, str] = {
     int(pytest.ExitCode.TESTS_FAILED): "the answer is no or undecided, or a test failed",
     INTERRUPTED: "the run was interrupted",
     int(pytest.ExitCode.INTERNAL_ERROR): "pytest or a plugin failed",
-    int(pytest.ExitCode.USAGE_ERROR): "a mistake in the command line, a setting or the profile",
+    int(
+        pytest.ExitCode.USAGE_ERROR
+    ): "a mistake in the command line, a setting or the profile, or a cluster on which no row can be decided",
     int(pytest.ExitCode.NO_TESTS_COLLECTED): "no test was selected",
 }
 """Exit status of pytest -> what it says in a run of the suite; `_agreed` makes them so."""
@@ -70,8 +73,23 @@ def end(
         ended = dataclasses.replace(
             ended, word=told["word"], banner=scope.banner(report), reasons=tuple(map(str, told["reasons"]))
         )
+        ended = _to_mend(session.config, report, ended)
     config.stash[answering.ENDED] = ended
     config.pluginmanager.register(answering.Answer(ended), answering.NAME)
+
+
+def _to_mend(config: pytest.Config, report: Mapping[str, Any], ended: "answering.Ended") -> "answering.Ended":
+    """Return what the terminal tells, with the causes of rows that are not green and the command for after."""
+    from pytest_gpucluster.hooks import again
+    from pytest_gpucluster.report import causes, text
+
+    ailments = causes.found(report)
+    rows = [row for one in ailments for row in one.rows]
+    red = [row for row in report["requirements"] if row["id"] in rows]
+    targets = dict.fromkeys(word for row in red for word in text.target(row["where"], row["nodeid"]))
+    options = again.options(settings.resolve(config), str(report["cluster"]["name"]))
+    command = again.command(rows, list(targets), options, config.invocation_params.args)
+    return dataclasses.replace(ended, ailments=ailments, again=command)
 
 
 def _end_record(

@@ -2,12 +2,12 @@
 
 import difflib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from pytest_gpucluster.hooks import table
-from pytest_gpucluster.plain.names import did_you_mean
+from pytest_gpucluster.plain.names import did_you_mean, nearest
 
 PREFIX = "gpucluster_"
 LIKE = 0.9
@@ -25,6 +25,17 @@ def check_options(args: Sequence[str]) -> None:
         flag = word.partition("=")[0]
         if flag.startswith(table.OURS.rstrip("-")) and flag not in known:
             raise pytest.UsageError(f"{flag}: unknown option{did_you_mean(flag, known)}")
+
+
+def variables(env: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each variable that is almost the twin of an option; keys of a profile are checked with it.
+
+    A run of somebody else's tests goes on: the variable may be somebody else's, too.
+    """
+    known = {option.env for option in table.OPTIONS if option.env}
+    for name in sorted(env):
+        if name not in known and (near := nearest(name, known, LIKE)):
+            yield f"gpucluster: environment {name} is no variable of the plugin; did you mean {near!r}?"
 
 
 def check_ini(config: pytest.Config, names: Iterable[str]) -> None:

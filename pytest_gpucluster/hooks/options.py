@@ -1,6 +1,7 @@
 """Hooks around options: declare them, register markers, print the header."""
 
 import copy
+import os
 from collections.abc import Generator
 
 import pytest
@@ -78,7 +79,27 @@ def pytest_configure(config: pytest.Config) -> None:
     if not state.is_worker(config) and (source := settings.who_names_cluster(config)):
         from pytest_gpucluster.hooks import shipped
 
+        if source.startswith("option"):
+            _check_cluster(config)
         shipped.configure(config, source)
+
+
+def _check_cluster(config: pytest.Config) -> None:
+    """Refuse a cluster that nobody knows before hundreds of tests are collected for it.
+
+    What an ini file or a variable names is looked at only where a requirement is collected: a run of others' tests
+    must not care.
+
+    Raises:
+        pytest.UsageError: there is no profile of that name, or its file cannot be read.
+    """
+    from pytest_gpucluster import profile
+
+    told = settings.resolve(config)
+    try:
+        profile.find(told.cluster, told.search())
+    except profile.ProfileError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _check_ini(config: pytest.Config) -> None:
@@ -97,10 +118,21 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
     """
+    told = _almost_ours()
     if not settings.is_set(config):
-        return []
+        return told
     try:
-        return list(settings.header_lines(settings.resolve(config).changed()))
+        return [*settings.header_lines(settings.resolve(config).changed()), *told]
     except pytest.UsageError:
         # Told when a requirement is collected; a foreign run must not care.
+        return told
+
+
+def _almost_ours() -> list[str]:
+    """Return a line for each variable that is almost one of ours."""
+    unknown = [name for name in os.environ if name.startswith("GPUCLUSTER_")]
+    if not unknown:
         return []
+    from pytest_gpucluster.hooks import misspelt
+
+    return list(misspelt.variables(unknown))

@@ -8,8 +8,12 @@ from pytest_gpucluster.plain import components, plurals
 from pytest_gpucluster.plain.names import SLOT_PREFIX
 from pytest_gpucluster.requirement import REGISTRY, Requirement
 
+EXISTING = "existing"
+"""Provider of clusters whose nodes and queues a plan reads, to warn of what would end the run."""
+
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
+    from pytest_gpucluster.profile import Profile
 
 
 def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
@@ -32,11 +36,14 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
         (case["needs"]["gpus"] * case["needs"]["seconds"], case["needs"]["seconds"]) for case in own.values()
     ]
     beside = f" and {plurals.count(len(own), 'test')} of the site's own" if own else ""
+    named = profile.name if profile.name == profile.provider else f"{profile.name} ({profile.provider})"
     yield (
-        f"cluster {profile.name} ({profile.provider}): {plurals.count(len(requirements), 'requirement')} from "
+        f"cluster {named}: {plurals.count(len(requirements), 'requirement')} from "
         f"{plurals.count(len(by_scenario), 'scenario')}{beside}, about {sum(c[1] for c in costs):.0f} s, "
         f"{sum(c[0] for c in costs):.0f} GPU-seconds"
     )
+    for note in run.notes:
+        yield f"warning       {note}"
     for name, group in by_scenario.items():
         yield from _scenario(name, group, profile)
     for nodeid, case in own.items():
@@ -49,7 +56,9 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     scenarios = [group[0].scenario for group in by_scenario.values()]
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
-    yield "Nothing was run, and no cluster was touched."
+    yield f"{'times':<14}those of the embedded cluster; image pulls, real nodes and other tenants come on top"
+    touched = "the cluster was only read" if profile.provider == EXISTING else "no cluster was touched"
+    yield f"Nothing was run, and {touched}."
 
 
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
@@ -74,10 +83,10 @@ def _not_run(left_out: Mapping[str, str]) -> Iterator[str]:
     yield from budget.lines(left_out)
 
 
-def _altogether(scenarios: Sequence[Any], profile: Any) -> Iterator[str]:
+def _altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
     """Say what the whole run does to a cluster that others use too."""
     needs = [found for each in scenarios if (found := getattr(each, "needs", None)) is not None]
-    space = getattr(profile, "namespace", None)
+    space = profile.namespace
     effects = [
         f"works in the namespace {space}, which it leaves empty"
         if space
@@ -109,7 +118,7 @@ def _made_outside(needs: Any) -> list[str]:
     ]
 
 
-def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator[str]:
+def _scenario(name: str, group: Sequence[Requirement], profile: "Profile") -> Iterator[str]:
     scenario: Any = group[0].scenario
     needs: Any = getattr(scenario, "needs", None)
     yield ""
@@ -124,7 +133,7 @@ def _scenario(name: str, group: Sequence[Requirement], profile: Any) -> Iterator
     yield f"  others        {_effect(needs, profile)}"
 
 
-def _placed(permission: str, profile: Any) -> str:
+def _placed(permission: str, profile: "Profile") -> str:
     """Return a permission with the namespace of a component in place of its name."""
     for component in components.NAMESPACES:
         permission = permission.replace(
@@ -133,7 +142,7 @@ def _placed(permission: str, profile: Any) -> str:
     return permission
 
 
-def _needs(needs: Any, profile: Any) -> str:
+def _needs(needs: Any, profile: "Profile") -> str:
     if needs is None:
         return "not declared"
     parts = [plurals.count(needs.nodes, "node")]
@@ -148,7 +157,7 @@ def _needs(needs: Any, profile: Any) -> str:
     return ", ".join(parts)
 
 
-def _effect(needs: Any, profile: Any) -> str:
+def _effect(needs: Any, profile: "Profile") -> str:
     """Say what other tenants of a shared cluster notice."""
     effects = []
     if getattr(needs, "gpus", 0):
@@ -167,7 +176,7 @@ def _effect(needs: Any, profile: Any) -> str:
     return "; ".join(effects) or "takes nothing from them"
 
 
-def _permissions(scenarios: Sequence[Any], profile: Any) -> list[str]:
+def _permissions(scenarios: Sequence[Any], profile: "Profile") -> list[str]:
     """Return what must be granted, each resource with its verbs; `gpucluster rbac` prints the roles."""
     from pytest_gpucluster.scenario import permissions
 

@@ -142,9 +142,25 @@ def _print_texts(terminal: Any, category: str) -> None:
     if not reports:
         return
     terminal.section(category)
+    for alike in _by_cause(reports, terminal.config):
+        names = [_property(report, state.REQUIREMENT_PROPERTY) or report.nodeid for report in alike]
+        terminal.write_sep("_", names[0])
+        terminal.write_line(str(alike[0].longrepr))
+        if names[1:]:
+            terminal.write_line(f"{'also':<10}{', '.join(names[1:])}: the same cause")
+
+
+def _by_cause(reports: list[Any], config: pytest.Config) -> list[list[Any]]:
+    """Return the reports of rows, those of one cause together; its text is told once."""
+    from pytest_gpucluster.hooks import answering
+
+    ended = config.stash.get(answering.ENDED, None)
+    of = {row: one.rows[0] for one in (ended.ailments if ended else ()) for row in one.rows}
+    found: dict[str, list[Any]] = {}
     for report in reports:
-        terminal.write_sep("_", _property(report, state.REQUIREMENT_PROPERTY) or report.nodeid)
-        terminal.write_line(str(report.longrepr))
+        row = _property(report, state.REQUIREMENT_PROPERTY)
+        found.setdefault(of.get(row, row) or report.nodeid, []).append(report)
+    return list(found.values())
 
 
 def _print_left_out(terminal: Any, config: pytest.Config) -> None:
@@ -174,7 +190,6 @@ def _print_not_applicable(terminal: Any) -> None:
 
 
 def _print_end(terminal: Any, config: pytest.Config) -> None:
-    from pytest_gpucluster import provider
     from pytest_gpucluster.hooks import answering
 
     ended = config.stash.get(answering.ENDED, None)
@@ -192,6 +207,9 @@ def _print_end(terminal: Any, config: pytest.Config) -> None:
     run = config.stash.get(state.RUN, None)
     if run is None:
         return
+    # A run without a cluster has ended above, and imports no provider.
+    from pytest_gpucluster import provider
+
     kept = provider.of(run.loaded).kept(run.loaded, ended.folder, asked=settings.resolve(config).keep)
     if kept:
         terminal.write_line(f"kept      {kept}")

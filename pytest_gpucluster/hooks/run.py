@@ -15,14 +15,17 @@ import pytest
 import pytest_gpucluster
 from pytest_gpucluster import profile, provider
 from pytest_gpucluster.hooks import (
+    again,
     backend,
     disk_full,
+    progress,
     run_folder,
     settings,
     signals,
     state,
     waivers,
 )
+from pytest_gpucluster.plain import private
 from pytest_gpucluster.report import decisions, record, seal, suites, text, whole
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
@@ -49,7 +52,8 @@ class Run:
         folder: the run's folder, shared by all processes of the run; made when the first test needs it.
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
-        note: what could not be checked before the first row, in one line; "" for nothing.
+        notes: what some rows will lack, or could not be checked before the first one, a line each.
+        board: what this process is doing, for whoever watches the run.
     """
 
     def __init__(
@@ -67,7 +71,8 @@ class Run:
         self.folder = folder
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
-        self.note = ""
+        self.notes: list[str] = []
+        self.board = progress.Board({})
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
         self._problem: BaseException | None = None
@@ -146,10 +151,28 @@ class Run:
             evidence_path=path if path and path.exists() else None,
             nodeid=nodeid,
             run_folder=self.folder,
-            cluster=self.loaded.profile.name if "cluster" in self.settings.sources else None,
-            defects=self.settings.defects,
+            options=again.options(self.settings, self.loaded.profile.name),
+            gone=self._gone(),
+            kubectl=self._kubectl(),
             waived=waived,
         )
+
+    def _kubectl(self) -> list[str]:
+        """Return the options with which kubectl reaches a cluster that outlives the run."""
+        told = self.loaded.profile.connection
+        if told is None or not provider.of(self.loaded).real:
+            return []
+        usual = told.kubeconfig == str(Path("~/.kube/config").expanduser())
+        return [*([] if usual else [f"--kubeconfig={told.kubeconfig}"]), f"--context={told.context}"]
+
+    def _gone(self) -> tuple[str, ...]:
+        """Return what nobody finds after the run: what bears its id, and its namespace; all of a cluster of its own."""
+        if not provider.of(self.loaded).real:
+            return (text.EVERYTHING,)
+        if self.settings.keep:
+            return ()
+        lent = self.loaded.profile.namespace
+        return (run_folder.id_of(self.folder), *([f"-n {lent} "] if lent else []))
 
     def waived(self, requirement: Requirement, finding: Finding) -> str:
         """Return the waiver that covers a row that is red, in one line; "" where none does."""
@@ -180,10 +203,12 @@ class Run:
         if self._begun:
             return
         self._begun = True
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private.folder(self.folder)
         if self.worker != MAIN:
             self._announced = signals.announce(self.folder, self.worker)
-        with filelock.FileLock(self.folder / BEGIN_LOCK, timeout=BEGIN_LIMIT):
+            self.board.share(self.folder, self.worker)
+        self.board.tell("", "the cluster is being started or reached")
+        with filelock.FileLock(self.folder / BEGIN_LOCK, BEGIN_LIMIT, private.FILE):
             if self.begun:
                 return
             _point_latest(self.folder)
@@ -202,11 +227,13 @@ class Run:
             self._announced.unlink(missing_ok=True)
         source, self._backend = self._backend, None
         if source is None:
+            self.board.clear()
             return []
         try:
             left = source.close()
         except Exception as error:  # noqa: BLE001 - whatever cleanup says belongs into the record
             left = [f"cleanup did not end: {type(error).__name__}: {_line(error)}"]
+        self.board.clear()
         if self.settings.keep and provider.of(self.loaded).real:
             # On purpose, and all the same something that is not as the run found it.
             left = [*left, f"everything that {self.worker} made: kept on purpose (--gpucluster-keep)"]
@@ -229,6 +256,8 @@ class Run:
     def _evidence(self, source: backend.Backend, scenario: Any) -> "Evidence":
         before = source.requests()
         fresh = not source.path(scenario).exists()
+        if fresh:
+            self.board.tell(scenario.name, "begins")
         started = time.monotonic()
         evidence = source.evidence(scenario)
         # A worker that waited for another one to run it has not run it: what it took is in the other's journal line.

@@ -13,15 +13,13 @@ import pytest
 from pytest_gpucluster.hooks import options, state
 from pytest_gpucluster.plain.names import did_you_mean, nearest
 from pytest_gpucluster.report import suites
-from pytest_gpucluster.requirement import REGISTRY, catalogue
+from pytest_gpucluster.requirement import REGISTRY, catalogue, row_ids
 
 _WORD = re.compile(r"[\w:+\-.\[\]\\/]+")
 """A word of an expression, as pytest reads it."""
 _ARGUMENTS = re.compile(r"\([^()]*=[^()]*\)")
 """What follows the name of a marker in `-m "needs(nodes=2)"`."""
 _ID = re.compile(r"[a-z][a-z0-9]*-\d{3}", re.IGNORECASE)
-_LIKE_ID = re.compile(r"([a-z]+)[-_]?([0-9o]{1,4})", re.IGNORECASE)
-"""A word that somebody may have meant for an id: `GANG_002`, `LIFE-0O3`, `FAB-1`."""
 NOT = "not"
 _RESERVED = frozenset({"and", "or", NOT, "True", "False", "None"})
 
@@ -81,7 +79,7 @@ def _of_keywords(
             continue
         told = (
             _of_id(config, word._replace(text=word.text.upper()))
-            if _LIKE_ID.fullmatch(word.text)
+            if row_ids.is_like(word.text)
             else _of_name(word.text, collected if nothing_selected else ())
         )
         if told:
@@ -92,7 +90,7 @@ def _of_id(config: pytest.Config, word: Word) -> str:
     """Say why no test of an id was collected; "" if that is no mistake."""
     row = catalogue.row(word.text)
     if row is None:
-        near = _nearest_id(word.text)
+        near = row_ids.nearest(word.text, [each.id for each in (*catalogue.rows(), *REGISTRY)])
         return f"there is no requirement {word.text}; did you mean {near!r}?" if near else ""
     if word.negated or config.getoption("lf", default=False):
         # Not there to be left out; or left out by pytest with all files in which nothing failed.
@@ -100,19 +98,6 @@ def _of_id(config: pytest.Config, word: Word) -> str:
     if suites.complete() and row.id not in {declared.id for declared in REGISTRY}:
         return f"{row.id} ({row.title}) is not built: it is in the catalogue but has no test yet"
     return f"{row.id} ({row.title}) is not among the collected requirements"
-
-
-def _nearest_id(word: str) -> str | None:
-    """Return the id most like another; None if the area, with which it begins, is like none."""
-    ids = [each.id for each in (*catalogue.rows(), *REGISTRY)]
-    match = _LIKE_ID.fullmatch(word)
-    if match is None:
-        return None
-    prefix, number = match[1], match[2].upper().replace("O", "0").zfill(3)[-3:]
-    area = nearest(prefix, {each.partition("-")[0] for each in ids}, NEAR)
-    if area is None:
-        return None
-    return nearest(f"{area}-{number}", [each for each in ids if each.startswith(f"{area}-")])
 
 
 def _of_name(word: str, collected: Sequence[pytest.Item]) -> str:

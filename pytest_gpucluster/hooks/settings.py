@@ -191,7 +191,8 @@ def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Sett
         plan=values["plan"],
         defects=tuple(values["defect"]),
         keep=values["keep"],
-        reuse=_absolute(values["reuse"]) if values["reuse"] else None,
+        # Followed now: a run that begins lets the link `latest` point to itself.
+        reuse=_absolute(values["reuse"]).resolve() if values["reuse"] else None,
         report_dir=_absolute(values["report_dir"]),
         max_gpu_seconds=_number(values["max_gpu_seconds"], sources.get("max_gpu_seconds", "")),
         gate=values["gate"],
@@ -266,10 +267,15 @@ def _absolute(path: Any) -> Path:
 
 def header_lines(changed: Mapping[str, tuple[Any, str]]) -> Sequence[str]:
     """Return one line for each value that is not default, with its source."""
-    return [f"gpucluster: {name} = {_shown(value)} ({source})" for name, (value, source) in changed.items()]
+    return [
+        f"gpucluster: {name} = {_shown(name, value)} ({source})" for name, (value, source) in changed.items()
+    ]
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
+    from pytest_gpucluster.plain import redact
+
+    value = redact.shown(redact.leaf(name, value))
     if isinstance(value, tuple | list):
         return ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

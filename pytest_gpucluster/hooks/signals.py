@@ -9,6 +9,8 @@ from types import FrameType
 
 import pytest
 
+from pytest_gpucluster.plain import private
+
 _INSTALLED = pytest.StashKey[bool]()
 
 _CAME = pytest.StashKey[bool]()
@@ -62,7 +64,7 @@ def restore_sigterm(config: pytest.Config) -> None:
 def announce(folder: Path, worker: str) -> Path:
     """Write down the process of a worker, so that its controller can pass SIGTERM on; return the file."""
     path = folder / _PATTERN.replace("*", worker)
-    path.write_text(f"{os.getpid()}\n", encoding="utf-8")
+    private.write(path, f"{os.getpid()}\n")
     return path
 
 

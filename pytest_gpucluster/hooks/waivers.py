@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_gpucluster import profile
-from pytest_gpucluster.plain import names, times
+from pytest_gpucluster.plain import times
 from pytest_gpucluster.profile.model import Waiver
-from pytest_gpucluster.requirement import REGISTRY, Verdict, catalogue, declare
+from pytest_gpucluster.requirement import REGISTRY, Verdict, catalogue, declare, row_ids
 
 RED = frozenset({Verdict.FAIL, Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE})
 """Verdicts that a waiver covers: the row is shown as waived, and stays red."""
@@ -27,12 +27,8 @@ def check(loaded: profile.LoadedProfile) -> None:
         path = f"waivers.{number}.id"
         sources = loaded.sources
         where = sources.get(path) or sources.get("waivers") or str(loaded.file or loaded.profile.name)
-        near = names.nearest(waiver.id, known)
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise pytest.UsageError(
-            f"{where}: {path} = {waiver.id!r}: unknown requirement{hint} "
-            "(allowed: the ids that gpucluster describe lists)"
-        )
+        hint = row_ids.hint(waiver.id, sorted(known, key=catalogue.order))
+        raise pytest.UsageError(f"{where}: {path} = {waiver.id!r}: unknown requirement{hint}")
 
 
 def is_in_force(waiver: Waiver, today: dt.date | None = None) -> bool:

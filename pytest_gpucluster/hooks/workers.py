@@ -77,6 +77,9 @@ class Controller:
         """Give a worker the run's folder and the owner of the cluster."""
         if self.folder is None:
             self.folder = self._name_folder()
+            from pytest_gpucluster.hooks import progress_line
+
+            progress_line.watch(self.config, None, lambda: self.folder)
         node.workerinput[INPUT] = {"folder": str(self.folder), "owner_pid": os.getpid()}
         if self.config.pluginmanager.has_plugin(state.SUITES):
             node.workerinput[INPUT]["args"] = [*self.config.args]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, shortening
 from pytest_gpucluster.requirement import Cause
 
 SCHEMA = "CRD schema"
@@ -104,7 +104,7 @@ class Answer:
         """Return the case with what became of it."""
         if self.accepted:
             return f"{self.case}: accepted (HTTP {self.code})"
-        said = " ".join(self.message.split())[:160]
+        said = shortening.shown(self.message, 200)
         return f"{self.case}: HTTP {self.code} by {self.component} ({said})"
 
 

@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from pytest_gpucluster.evidence.log import fields, payload_forms, payload_lines, soundness
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.objects import mishaps, pods
+from pytest_gpucluster.evidence.objects import containers, mishaps, pods
 from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import names
@@ -237,7 +237,8 @@ def _record(evidence: Evidence, given: subjects.Given, needs: Needs) -> Iterator
     for either in needs.notes:
         if not set(either.split("|")) & set(words):
             yield f"the driver's word `{either.replace('|', '` or `')}` is missing"
-    told = Counter(_who(one) for members in fields.sub(given, "roles").values() for one in members)
+    roles = fields.sub(given, "roles")
+    told = Counter(_who(one) for role in roles for one in fields.items(roles, role))
     noted = Counter(_who(note.data) for note in evidence.notes("submitted"))
     for kind, name in (told - noted) | (noted - told):
         yield f"{kind}/{name} is submitted in one part of the driver's record but not in another"
@@ -381,12 +382,12 @@ def _containers(pod: pods.PodStory) -> frozenset[str]:
 
 
 def _logs(evidence: Evidence, seen: Look) -> Iterator[str]:
-    """Say which container's log was fetched and is not there, or is there and was not noted."""
+    """Say which log was fetched and is not there, or is there and was not noted; those of others' agents aside."""
     noted = {_place(note) for note in evidence.notes("logs") if note.data.get("ok") is True}
     there = {_place(line) for line in evidence.logs()}
-    pods = {line.name for uid in seen.pods for line in evidence.history(uid)[:1]}
+    last = {line.name: line.object for uid in seen.pods for line in evidence.history(uid)[-1:]}
     for pod, container in sorted(noted ^ there):
-        if pod in pods:
+        if pod in last and container not in containers.foreign(last[pod]):
             yield f"{pod}: the log of container {container} is incomplete"
 
 

@@ -6,7 +6,7 @@ from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects import pods as stories
-from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge import creating, subjects, wording
 from pytest_gpucluster.requirement import Cause, Presupposed
 
 IMAGE = Cause(
@@ -55,7 +55,7 @@ def members_made(evidence: Evidence, given: subjects.Given) -> Presupposed:
         why, key = next(iter(refused.values()))
         quota = EXCEEDED.search(why)
         by = f"ResourceQuota {quota['quota']} stops" if quota else "the API server refuses"
-        text = f"{by} the creation of {wording.listed(list(refused), 4)}: {' '.join(why.split())[:160]}"
+        text = f"{by} the creation of {wording.listed(list(refused), 4)}: {wording.short(why)}"
         causes = (QUOTA if quota else NOT_CREATED,)
         return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(key,))
     made = sum(len(gang.pods) for gang in gangs)
@@ -84,23 +84,14 @@ def pods_ran(evidence: Evidence, given: subjects.Given) -> Presupposed:
         seen = tuple(pod.keys["running"] for pod in ran[:2] if "running" in pod.keys)
         return wording.presupposed(name, held=True, observed=text, evidence=seen)
     text = f"none of {len(pods)} pods was seen to run"
-    return wording.presupposed(name, held=None, observed=text if pods else f"{text}{_not_made(evidence)}")
-
-
-def _not_made(evidence: Evidence) -> str:
-    """Say which creation the API server refused or failed to answer, where none was made for that."""
-    failed = [
-        line
-        for line in evidence.responses()
-        if (fields.number(line.data, "code") or 0) >= 400
-        and fields.text(line.data, "request").startswith("create ")
-        and not line.data.get("dry_run")
-    ]
-    if not failed:
-        return ""
-    first = failed[0].data
-    why = " ".join(fields.text(first, "status", "message").split())
-    return f": {fields.text(first, 'request')} was answered {fields.number(first, 'code')}: {why[:200]}"
+    failed = next(creating.refused(evidence), None) if not pods else None
+    if failed is None:
+        return wording.presupposed(name, held=None, observed=text)
+    line, code, message = failed
+    said = f"{text}: {fields.text(line.data, 'request')} was answered {code}: {wording.short(message)}"
+    return wording.presupposed(
+        name, held=None, observed=said, causes=(creating.why(code, message),), evidence=(line.key,)
+    )
 
 
 def eviction_permitted(evidence: Evidence, given: subjects.Given) -> Presupposed:  # noqa: ARG001

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
-from pytest_gpucluster.evidence.scheduling import gangs, schedulers
+from pytest_gpucluster.evidence.scheduling import gangs, half_placement, schedulers
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Finding
 
@@ -208,6 +208,15 @@ def everyone(evidence: Evidence) -> tuple[gangs.Gang, ...]:
     return gangs.gangs(evidence)
 
 
+def placed(evidence: Evidence) -> tuple[gangs.Gang, ...]:
+    """Return the gangs that may show how gangs are placed: all but those that were over when they were first seen.
+
+    All of them where none is left, so that a judge can say what it saw.
+    """
+    every = gangs.gangs(evidence)
+    return tuple(gang for gang in every if not half_placement.was_over(gang)) or every
+
+
 def adjust(gang: gangs.Gang, given: Given) -> gangs.Gang:
     """Return a gang with the minimum and size that `given` declares, where it does."""
     minimum, size = count(given, "min_member"), count(given, "members")
@@ -287,4 +296,4 @@ def gang_scheduler(gang: gangs.Gang) -> bool:
 def of_the_row(evidence: Evidence, given: Given) -> tuple[gangs.Gang, ...]:
     """Return the gangs that a row is about, without those that are there to block or to compare."""
     named = cast(evidence, given, *(role for role in ROLE_KEYS if role not in ("blocker", "control")))
-    return named if named is not None else everyone(evidence)
+    return named if named is not None else placed(evidence)

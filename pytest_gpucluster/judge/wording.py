@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.scheduling import gangs, schedulers
 from pytest_gpucluster.evidence.scheduling.half_placement import Half
 from pytest_gpucluster.judge import subjects
-from pytest_gpucluster.plain import names, plurals
+from pytest_gpucluster.plain import names, plurals, shortening
 from pytest_gpucluster.plain import schedulers as known
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Refusal, Verdict
 
@@ -221,6 +221,53 @@ def finding(
         more.setdefault("where", places(gang.pods) or (gang.title,))
         more.setdefault("repeat", repeat(gang))
     return Finding(verdict=verdict, required=required, observed=observed, **more)
+
+
+class Findings:
+    """Builds the findings of one judgement: what is required, about whom, and what all of them tell."""
+
+    def __init__(
+        self, required: str, gang: gangs.Gang | None = None, *, start: str = "", **common: Any
+    ) -> None:
+        """Take what the findings share.
+
+        Args:
+            required: what must hold.
+            gang: the gang that is judged; its pods' places and kubectl lines are filled in.
+            start: how each text begins.
+            common: further attributes of each `Finding`; what a single one is given counts instead.
+        """
+        self._required, self._gang, self._start, self._common = required, gang, start, common
+
+    def of(self, verdict: Verdict, text: str, *causes: Cause, **more: Any) -> Finding:
+        """Return a finding with a verdict; causes stand one by one, or in `causes`."""
+        told = {**self._common, **({"causes": causes} if causes else {}), **more}
+        return finding(verdict, self._required, f"{self._start}{text}", self._gang, **told)
+
+    def fail(self, text: str, *causes: Cause, **more: Any) -> Finding:
+        """Return a failure; `violation=True` says that what must not be was seen."""
+        return self.of(Verdict.FAIL, text, *causes, **more)
+
+    def passed(self, text: str, *causes: Cause, **more: Any) -> Finding:
+        """Return a pass."""
+        return self.of(Verdict.PASS, text, *causes, **more)
+
+    def inconclusive(self, text: str, *causes: Cause, **more: Any) -> Finding:
+        """Return what leaves the row undecided."""
+        return self.of(Verdict.INCONCLUSIVE, text, *causes, **more)
+
+    def environment(self, text: str, *causes: Cause, **more: Any) -> Finding:
+        """Return a prerequisite that the cluster does not meet."""
+        return self.of(Verdict.ENVIRONMENT, text, *causes, **more)
+
+    def not_applicable(self, text: str, *causes: Cause, **more: Any) -> Finding:
+        """Return why the row says nothing here."""
+        return self.of(Verdict.NOT_APPLICABLE, text, *causes, **more)
+
+
+def short(message: str, most: int = 200) -> str:
+    """Return a message as findings show it: in one line, of a long one both ends with how much was left out."""
+    return shortening.shown(message, most)
 
 
 def presupposed(name: str, held: bool | None, observed: str, **more: Any) -> Presupposed:

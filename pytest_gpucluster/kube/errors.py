@@ -4,13 +4,24 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_gpucluster.plain import shortening
+
 
 class GpuClusterError(Exception):
     """The root of all errors that a user is meant to read."""
 
 
 class EnvironmentProblem(GpuClusterError):  # noqa: N818 (a verdict, not a fault of ours)
-    """Something outside the requirement under test is missing or refused: the verdict is `environment`."""
+    """Something outside the requirement under test is missing or refused: the verdict is `environment`.
+
+    Attributes:
+        fix: what mends it, "" where that is not known.
+    """
+
+    def __init__(self, text: str, *, fix: str = "") -> None:
+        """Say what is missing, and what mends it."""
+        super().__init__(text)
+        self.fix = fix
 
 
 class Unreachable(EnvironmentProblem):
@@ -26,6 +37,10 @@ class Unreachable(EnvironmentProblem):
         super().__init__(text)
         self.sent = sent
         self.brief = brief
+
+
+SHOWN = 1000
+"""Characters of a server's words that the text of an error has; `message` has them all."""
 
 
 class ApiError(GpuClusterError):
@@ -57,7 +72,8 @@ class ApiError(GpuClusterError):
         self.body: Mapping[str, Any] = dict(body or {})
         self.request = request
         self.retry_after = retry_after
-        super().__init__(f"{request or 'request'}: {code} {reason}: {message}".rstrip(": "))
+        said = message if len(message) <= SHOWN else shortening.shown(message, SHOWN)
+        super().__init__(f"{request or 'request'}: {code} {reason}: {said}".rstrip(": "))
 
     @property
     def denied(self) -> bool:

@@ -61,7 +61,7 @@ def api_error(code: int, headers: Mapping[str, str], data: bytes, request: str) 
     try:
         parsed = json.loads(data)
     except ValueError:
-        message = " ".join(data[:200].decode("utf-8", "replace").split())
+        message = " ".join(data[:LONGEST].decode("utf-8", "replace").split())
     else:
         body = parsed if isinstance(parsed, dict) else {}
         message = str(body.get("message") or "")
@@ -74,6 +74,9 @@ def api_error(code: int, headers: Mapping[str, str], data: bytes, request: str) 
         retry_after=_seconds(headers.get("Retry-After")),
     )
 
+
+LONGEST = 16 * 1024
+"""Bytes of an answer that is no object of which the message is made: a page of a proxy has the reason at its end."""
 
 _PHRASES = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Gone",

@@ -139,17 +139,27 @@ def policy_after_all(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "refusal.stored-all-the-same": ("a refused Job is stored anyway", stored_all_the_same),
-    "refusal.one-of-many-bound": (
+    "refusal.stored-all-the-same": base.Mutant(
+        "a refused Job is stored anyway", stored_all_the_same, {"REF-003": "fail", "REF-004": "fail"}
+    ),
+    "refusal.one-of-many-bound": base.Mutant(
         "one member of a gang larger than the cluster is bound",
         base.only("over-large", one_of_many_bound),
+        {"REF-001": "fail"},
     ),
-    "lifecycle.runs-again": ("a Completed Job is Running again", runs_again),
-    "lifecycle.policy-after-all": (
+    "lifecycle.runs-again": base.Mutant("a Completed Job is Running again", runs_again, {"LIFE-008": "fail"}),
+    "lifecycle.policy-after-all": base.Mutant(
         "Jobs without a policy complete when their first task completes",
         policy_after_all,
+        {"LIFE-002": "inconclusive"},
     ),
-    "rendezvous.others-accused": ("a rank that went on is named as stalled", others_accused),
-    "fabric.a-floor-more": ("one more floor is declared, without its shape", floor_without_origin),
+    "rendezvous.others-accused": base.Mutant(
+        "a rank that went on is named as stalled", others_accused, {"RDZV-009": "fail"}
+    ),
+    "fabric.a-floor-more": base.Mutant(
+        "one more floor is declared, without its shape",
+        floor_without_origin,
+        {"FAB-006": "inconclusive", "FAB-015": "inconclusive"},
+    ),
 }
 """Mutants that add and take nothing away."""

@@ -1,18 +1,39 @@
 """What mutants are made of: lines, answers and payload facts exchanged in a copy of an evidence."""
 
-import copy
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence, Line, Span
 from pytest_gpucluster.evidence.scheduling import gangs, gates
+from pytest_gpucluster.plain.copies import clone
 
-Mutant = Callable[[Evidence], Evidence]
-Table = Mapping[str, tuple[str, Mutant]]
-"""Name of a mutant -> what it changes, and the pure function that does."""
+Act = Callable[[Evidence], Evidence]
+
+
+class Mutant(NamedTuple):
+    """One planted departure.
+
+    Attributes:
+        what: what it changes, in a few words.
+        act: the pure function that does.
+        flips: rows that it turns red, each with the verdict it then gets; every other row stays as it is.
+    """
+
+    what: str
+    act: Act
+    flips: Mapping[str, str]
+
+
+def all_to(verdict: str, rows: str) -> Mapping[str, str]:
+    """Return the flips of many rows, parted by blanks, to one verdict."""
+    return dict.fromkeys(rows.split(), verdict)
+
+
+Table = Mapping[str, Mutant]
+"""Name of a mutant -> the mutant."""
 
 
 def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Span] | None = None) -> Evidence:
@@ -30,7 +51,7 @@ def with_lines(evidence: Evidence, lines: Iterable[Line], *, spans: Iterable[Spa
 
 def edited(line: Line, change: Callable[[dict[str, Any]], None]) -> Line:
     """Return a watch line whose object was changed in a copy."""
-    obj = copy.deepcopy(dict(line.object))
+    obj = clone(dict(line.object))
     change(obj)
     return dataclasses.replace(line, object=obj)
 
@@ -61,9 +82,9 @@ def later(evidence: Evidence, t: float, by: float) -> Evidence:
     return with_lines(evidence, lines, spans=spans)
 
 
-def only(scenario: str, mutant: Mutant) -> Mutant:
+def only(scenario: str, act: Act) -> Act:
     """Return the mutant that changes the evidence of one scenario."""
-    return lambda evidence: mutant(evidence) if evidence.header.get("scenario") == scenario else evidence
+    return lambda evidence: act(evidence) if evidence.header.get("scenario") == scenario else evidence
 
 
 Attempt = tuple[gangs.Gang, gangs.Generation, gates.Held]
@@ -92,7 +113,7 @@ def responses(
     """Return an evidence in which every chosen answer of the API server was changed."""
 
     def answer(line: Line) -> Line:
-        data = copy.deepcopy(dict(line.data))
+        data = clone(dict(line.data))
         change(data)
         return dataclasses.replace(line, data=data)
 
@@ -109,7 +130,7 @@ def words(evidence: Evidence, change: Callable[[Line, dict[str, Any]], Mapping[s
         if not found:
             lines.append(line)
             continue
-        told = change(line, copy.deepcopy(found[0]))
+        told = change(line, clone(found[0]))
         if told == found[0]:
             # A fact that was left alone stays as it was printed, so that it shows that nothing was changed.
             lines.append(line)
@@ -124,7 +145,7 @@ def _last_to_say(evidence: Evidence, event: str) -> str:
     return max((word.pod for word in payload_lines.words(evidence).of(event)), default="")
 
 
-def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = False) -> Mutant:
+def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = False) -> Act:
     """Return the mutant that changes a fact of the payloads: of all pods, or of one `alone`."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -140,7 +161,7 @@ def on(event: str, change: Callable[[dict[str, Any]], None], *, alone: bool = Fa
     return mutant
 
 
-def drop(event: str, *, alone: bool = False) -> Mutant:
+def drop(event: str, *, alone: bool = False) -> Act:
     """Return the mutant that takes a fact of the payloads away: from all pods, or from one `alone`."""
 
     def mutant(evidence: Evidence) -> Evidence:

@@ -59,7 +59,11 @@ def pod_before_quota(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "earlier.label-gone": ("a pod lacks a label for a time", label_gone),
-    "earlier.step-wrong": ("a member reported a wrong step before the right one", wrong_before),
-    "earlier.pod-before-quota": ("a pod is made 10 ms before its quota is reserved", pod_before_quota),
+    "earlier.label-gone": base.Mutant("a pod lacks a label for a time", label_gone, {"PLG-007": "fail"}),
+    "earlier.step-wrong": base.Mutant(
+        "a member reported a wrong step before the right one", wrong_before, {"RDZV-002": "fail"}
+    ),
+    "earlier.pod-before-quota": base.Mutant(
+        "a pod is made 10 ms before its quota is reserved", pod_before_quota, {"KUE-001": "fail"}
+    ),
 }

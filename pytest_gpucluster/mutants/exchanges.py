@@ -43,7 +43,7 @@ def contrast_whole(evidence: Evidence) -> Evidence:
     return _contrast_with(evidence, nodeName="node-with-room")
 
 
-def _env(name: str, change: Any) -> base.Mutant:
+def _env(name: str, change: Any) -> base.Act:
     """Return the mutant that changes a variable, in what processes printed and in the pods' specifications."""
 
     def printed(told: Obj) -> None:
@@ -94,7 +94,7 @@ def master_named_right(evidence: Evidence) -> Evidence:
     return base.words(evidence, act)
 
 
-def _label(name: str, change: Any) -> base.Mutant:
+def _label(name: str, change: Any) -> base.Act:
     def act(obj: Obj) -> None:
         labels = obj["metadata"].get("labels") or {}
         if name in labels:
@@ -173,44 +173,72 @@ def on_no_numa_node(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "gang.contrast-by-volcano": ("the contrast is a Volcano gang", contrast_by_volcano),
-    "gang.contrast-whole": ("the contrast is placed whole", contrast_whole),
-    "plugins.world-counts-more": (
+    "gang.contrast-by-volcano": base.Mutant(
+        "the contrast is a Volcano gang", contrast_by_volcano, {"GANG-008": "inconclusive"}
+    ),
+    "gang.contrast-whole": base.Mutant(
+        "the contrast is placed whole", contrast_whole, {"GANG-008": "inconclusive"}
+    ),
+    "plugins.world-counts-more": base.Mutant(
         "WORLD_SIZE counts one more",
         _env("WORLD_SIZE", lambda v: str(int(v) + 1)),
+        {"PLG-001": "fail", "PLG-004": "fail", "PLG-005": "inconclusive"},
     ),
-    "plugins.arguments-empty": ("references in arguments arrive empty", arguments_empty),
-    "plugins.wrong-master-works": (
+    "plugins.arguments-empty": base.Mutant(
+        "references in arguments arrive empty", arguments_empty, {"PLG-004": "fail"}
+    ),
+    "plugins.wrong-master-works": base.Mutant(
         "a Job whose master has another name gets its variables",
         master_named_right,
+        {"PLG-005": "inconclusive"},
     ),
-    "plugins.index-off-by-one": (
-        "the label task-index counts from 1",
-        _label(INDEX, lambda v: str(int(v) + 1)),
+    "plugins.index-off-by-one": base.Mutant(
+        "the label task-index counts from 1", _label(INDEX, lambda v: str(int(v) + 1)), {"PLG-007": "fail"}
     ),
-    "plugins.one-index-for-all": ("every pod has the task-index 0", _label(INDEX, lambda _: "0")),
-    "refusal.webhook-unanswered": ("the webhook does not answer", webhook_unanswered),
-    "lifecycle.policy-for-another-event": (
-        "the policies complete Jobs when a pod fails",
-        policy_for_another_event,
+    "plugins.one-index-for-all": base.Mutant(
+        "every pod has the task-index 0", _label(INDEX, lambda _: "0"), {"PLG-007": "fail"}
     ),
-    "lifecycle.begins-aborted": ("a Job begins as Aborted and then runs", begins_aborted),
-    "rendezvous.another-element-wrong": (
+    "refusal.webhook-unanswered": base.Mutant(
+        "the webhook does not answer",
+        webhook_unanswered,
+        {"REF-003": "inconclusive", "REF-004": "inconclusive"},
+    ),
+    "lifecycle.policy-for-another-event": base.Mutant(
+        "the policies complete Jobs when a pod fails", policy_for_another_event, {"LIFE-001": "inconclusive"}
+    ),
+    "lifecycle.begins-aborted": base.Mutant(
+        "a Job begins as Aborted and then runs", begins_aborted, {"LIFE-008": "fail", "LIFE-009": "fail"}
+    ),
+    "rendezvous.another-element-wrong": base.Mutant(
         "one rank's sum is wrong in an element that it does not report",
         base.on("sum", lambda w: w.update(ok=False), alone=True),
+        {"RDZV-001": "fail"},
     ),
-    "rendezvous.stall-ends-with-zero": ("a stalled rank ends with 0", stall_ends_with_zero),
-    "numa.on-no-numa-node": ("no device carries a NUMA node", on_no_numa_node),
-    "fabric.floor-that-sockets-reach": (
+    "rendezvous.stall-ends-with-zero": base.Mutant(
+        "a stalled rank ends with 0", stall_ends_with_zero, {"RDZV-009": "fail"}
+    ),
+    "numa.on-no-numa-node": base.Mutant(
+        "no device carries a NUMA node",
+        on_no_numa_node,
+        {
+            "NUMA-003": "inconclusive",
+            "NUMA-005": "inconclusive",
+            "NUMA-007": "inconclusive",
+            "NUMA-006": "fail",
+        },
+    ),
+    "fabric.floor-that-sockets-reach": base.Mutant(
         "a floor is a thousandth of what its links carry",
         fabric.floors(lambda floor: floor.update(busbw=floor["busbw"] / 1000)),
+        {"FAB-006": "inconclusive", "FAB-015": "inconclusive"},
     ),
-    "fabric.sockets-before": (
+    "fabric.sockets-before": base.Mutant(
         "traffic used sockets before the fabric was switched off",
         base.only(
             "sockets",
             fabric.log_lines(lambda text: re.sub(r"NET/IB/\d+/GDRDMA", "NET/Socket/0", text), role="subject"),
         ),
+        {"FAB-016": "inconclusive"},
     ),
 }
 """Mutants that change a value."""

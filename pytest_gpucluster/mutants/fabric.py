@@ -43,7 +43,7 @@ def _on_one_node(evidence: Evidence) -> Evidence:
     return base.on("who", settle)(moved)
 
 
-def floors(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+def floors(change: Callable[[dict[str, Any]], None]) -> base.Act:
     """Return the mutant that changes the first floor that is declared."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -71,7 +71,7 @@ def _slow_rail(word: dict[str, Any]) -> None:
         _slower(word, 2.0)
 
 
-def log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.Mutant:
+def log_lines(change: Callable[[str], str | None], *, role: str = "") -> base.Act:
     """Return the mutant that rewrites lines of NCCL logs, of all pods or of a gang of a role; None drops a line."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -100,54 +100,80 @@ def _breaks(word: dict[str, Any]) -> None:
     word.update(event="failed", error=error)
 
 
-def _log(change: Callable[[str], str | None]) -> base.Mutant:
+def _log(change: Callable[[str], str | None]) -> base.Act:
     """Return the mutant that rewrites lines of the logs of the run that users get."""
     return base.only("collectives", log_lines(change))
 
 
-def _of_second(change: Callable[[str], str | None]) -> base.Mutant:
+def _of_second(change: Callable[[str], str | None]) -> base.Act:
     """Return the same for the logs of the second member alone."""
     return _log(lambda text: change(text) if "-worker-1:" in text else text)
 
 
-def _of_first_rank(change: Callable[[str], str | None]) -> base.Mutant:
+def _of_first_rank(change: Callable[[str], str | None]) -> base.Act:
     """Return the same for the log of rank 0 alone."""
     return _log(lambda text: change(text) if text.startswith("[rank0]") else text)
 
 
+_LOGGED = ("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-017", "FAB-018")
+"""Rows that are judged by the NCCL logs of the run that users get."""
+
+_UNPLACED = dict.fromkeys(("FAB-006", "FAB-010", "FAB-012"), "environment")
+"""Rows that stand on a device of its own for each rank."""
+
+
 MUTANTS: base.Table = {
-    "fabric.another-interface": (
+    "fabric.another-interface": base.Mutant(
         "one member is connected over an interface that was not declared",
         base.on("reduced", lambda w: w.update(interfaces={"net1": 1}), alone=True),
+        {"FAB-013": "fail"},
     ),
-    "fabric.wrong-sum": (
+    "fabric.wrong-sum": base.Mutant(
         "one member's all-reduce gave a different sum",
         base.on("reduced", lambda w: w.update(got=-1.0, ok=False), alone=True),
+        {"FAB-013": "fail"},
     ),
-    "fabric.two-ranks-on-one-gpu": ("the ranks of one member have the same device", _first_device),
-    "fabric.a-node-is-missing": ("all members lie on one node", _on_one_node),
-    "fabric.ranks-unheard": ("one member's ranks do not say who they are", base.drop("who", alone=True)),
-    "fabric.wrong-element": (
+    "fabric.two-ranks-on-one-gpu": base.Mutant(
+        "the ranks of one member have the same device", _first_device, {**_UNPLACED, "FAB-014": "fail"}
+    ),
+    "fabric.a-node-is-missing": base.Mutant(
+        "all members lie on one node", _on_one_node, {**_UNPLACED, "FAB-014": "fail", "FAB-018": "fail"}
+    ),
+    "fabric.ranks-unheard": base.Mutant(
+        "one member's ranks do not say who they are",
+        base.drop("who", alone=True),
+        {
+            **dict.fromkeys((*_UNPLACED, "FAB-011", "FAB-014"), "inconclusive"),
+            **dict.fromkeys(
+                ("FAB-001", "FAB-002", "FAB-003", "FAB-004", "FAB-005", "FAB-016", "FAB-017", "FAB-018"),
+                "inconclusive",
+            ),
+        },
+    ),
+    "fabric.wrong-element": base.Mutant(
         "one element of an all-reduce is wrong on the ranks of one member",
         base.on("measured", lambda w: w["results"][0].update(wrong=1), alone=True),
+        {"FAB-006": "fail"},
     ),
-    "fabric.below-the-floor": (
-        "all measurements show a third of the speed",
-        base.on("measured", _slower),
+    "fabric.below-the-floor": base.Mutant(
+        "all measurements show a third of the speed", base.on("measured", _slower), {"FAB-006": "fail"}
     ),
-    "fabric.not-a-number": (
+    "fabric.not-a-number": base.Mutant(
         "a rank reports NaN for its bandwidth",
         base.on("measured", lambda w: w["results"][0].update(busbw=float("nan")), alone=True),
+        dict.fromkeys(_UNPLACED, "inconclusive"),
     ),
-    "fabric.slow-link": (
+    "fabric.slow-link": base.Mutant(
         "the ranks with local rank 1 exchange data at half the speed",
         base.on("pairs", _slow_rail),
+        {"FAB-012": "fail"},
     ),
-    "fabric.forced-network-fails": (
+    "fabric.forced-network-fails": base.Mutant(
         "the ranks of one member cannot use the forced network",
         base.only("forced-transport", base.on("done", _breaks, alone=True)),
+        {"FAB-010": "fail"},
     ),
-    "fabric.forced-and-ignored": (
+    "fabric.forced-and-ignored": base.Mutant(
         "the network is forced, but one rank still uses sockets",
         base.only(
             "forced-transport",
@@ -155,74 +181,98 @@ MUTANTS: base.Table = {
                 lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0") if "[rank0]" in text else text
             ),
         ),
+        {"FAB-010": "fail"},
     ),
-    "fabric.force-unseen": (
+    "fabric.force-unseen": base.Mutant(
         "no log says that the forced network is in force",
         base.only("forced-transport", log_lines(lambda text: None if "NCCL_NET set" in text else text)),
+        {"FAB-010": "inconclusive"},
     ),
-    "fabric.stall-unbounded": (
+    "fabric.stall-unbounded": base.Mutant(
         "a collective stalls for ten times its bound",
         base.on("stalled", lambda w: w.update(waited=10.0 * w["bound"])),
+        {"FAB-011": "fail"},
     ),
-    "fabric.stall-unnamed": (
+    "fabric.stall-unnamed": base.Mutant(
         "one member's ranks do not say which rank they waited for",
         base.on("stalled", lambda w: w.update(absent=[], absent_count=0), alone=True),
+        {"FAB-011": "fail"},
     ),
-    "fabric.stall-unheard": (
+    "fabric.stall-unheard": base.Mutant(
         "one member's ranks end without a message about the collective",
         base.drop("stalled", alone=True),
+        {"FAB-011": "fail"},
     ),
-    "fabric.one-rank-on-sockets": (
+    "fabric.one-rank-on-sockets": base.Mutant(
         "one rank is connected over sockets",
         _of_first_rank(lambda text: text.replace("NET/IB/0/GDRDMA", "NET/Socket/0")),
+        {"FAB-001": "fail", "FAB-002": "fail", "FAB-003": "fail"},
     ),
-    "fabric.another-network": (
+    "fabric.another-network": base.Mutant(
         "one rank is connected over a fast network that is not the declared one",
         _of_first_rank(lambda text: text.replace("NET/IB/", "NET/UCX/")),
+        {"FAB-001": "fail"},
     ),
-    "fabric.sockets-chosen": (
+    "fabric.sockets-chosen": base.Mutant(
         "one member chose sockets and printed no connection",
         _of_second(
             lambda text: (
                 None if " via NET/" in text else text.replace("Using network IB", "Using network Socket")
             )
         ),
+        {
+            "FAB-003": "fail",
+            **base.all_to("inconclusive", "FAB-001 FAB-002 FAB-004 FAB-005 FAB-017 FAB-018"),
+        },
     ),
-    "fabric.no-gdr": (
+    "fabric.no-gdr": base.Mutant(
         "one rank sends without GPUDirect RDMA",
         _of_first_rank(lambda text: text.replace("/GDRDMA", "") if "[send]" in text else text),
+        {"FAB-002": "fail"},
     ),
-    "fabric.worlds-apart": (
+    "fabric.worlds-apart": base.Mutant(
         "each member has a communicator of its own",
         _of_second(lambda text: text.replace("commId 0x4dba", "commId 0x7777")),
+        {"FAB-004": "fail"},
     ),
-    "fabric.another-adapter": (
+    "fabric.another-adapter": base.Mutant(
         "one member uses an adapter that is not declared",
         _of_second(lambda text: text.replace("[2]mlx5_2:1/IB", "[2]mlx5_12:1/IB")),
+        {"FAB-005": "fail"},
     ),
-    "fabric.another-setting": (
+    "fabric.another-setting": base.Mutant(
         "an image sets another list of adapters than declared",
         _of_second(lambda text: re.sub(r"(NCCL_IB_HCA set by environment to ).*", r"\1mlx5", text)),
+        {"FAB-017": "fail"},
     ),
-    "fabric.shared-memory": (
+    "fabric.shared-memory": base.Mutant(
         "ranks of one member reach each other through the host's memory",
         _of_second(lambda text: text.replace("/0 :", " :").replace("P2P/CUMEM", "SHM/direct/direct")),
+        {"FAB-018": "fail"},
     ),
-    "fabric.log-cut": (
+    "fabric.log-cut": base.Mutant(
         "the logs of one member end before the connections",
         _of_second(lambda text: None if "Channel" in text or "Destroy" in text else text),
+        dict.fromkeys(_LOGGED, "inconclusive"),
     ),
-    "fabric.not-switched-off": (
+    "fabric.not-switched-off": base.Mutant(
         "traffic still uses the fabric after it was switched off",
         log_lines(lambda text: text.replace("NET/Socket/0", "NET/IB/0/GDRDMA"), role="contrast"),
+        {"FAB-016": "inconclusive"},
     ),
-    "fabric.floor-without-shape": (
+    "fabric.floor-without-shape": base.Mutant(
         "a floor does not say for how many nodes it holds",
         floors(lambda floor: floor.pop("nodes", None)),
+        {"FAB-006": "inconclusive", "FAB-015": "inconclusive"},
     ),
-    "fabric.floor-above-the-wires": (
+    "fabric.floor-above-the-wires": base.Mutant(
         "a floor is more than its links carry: Gbit/s instead of GB/s",
         floors(lambda floor: floor.update(busbw=8.0 * floor["busbw"])),
+        {"FAB-006": "inconclusive", "FAB-015": "inconclusive"},
     ),
-    "fabric.unseen": ("one member does not report its connections", base.drop("reduced", alone=True)),
+    "fabric.unseen": base.Mutant(
+        "one member does not report its connections",
+        base.drop("reduced", alone=True),
+        {"FAB-013": "inconclusive"},
+    ),
 }

@@ -1,6 +1,5 @@
 """Violations that are short, early, uncounted or late: what a look at the end, or at the last attempt, does not see."""
 
-import copy
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from pytest_gpucluster.evidence.scheduling import gangs, gates, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain.copies import clone
 
 HOLE = 1.0
 """Seconds that are let into the story, in which what was short happens."""
@@ -22,7 +22,7 @@ LATE = 180.0
 
 def _phantom(donor: Line, gang: Gang, index: int) -> Line:
     """Return the first line of a pod of a gang that never was, made of any pod's first line."""
-    obj: dict[str, Any] = copy.deepcopy(dict(donor.object))
+    obj: dict[str, Any] = clone(dict(donor.object))
     meta = obj.setdefault("metadata", {})
     task = str(meta.get("labels", {}).get("volcano.sh/task-spec") or "worker")
     meta.update(
@@ -125,7 +125,7 @@ def stray_bound(evidence: Evidence) -> Evidence:
         return evidence
     gang, gen, held = found
     assert gen.group is not None  # noqa: S101 (chosen so)
-    obj: dict[str, Any] = copy.deepcopy(dict(donor.object))
+    obj: dict[str, Any] = clone(dict(donor.object))
     meta: dict[str, Any] = {"name": "stray", "uid": f"stray-{gang.uid}", "namespace": gang.namespace}
     spec = {k: v for k, v in obj.get("spec", {}).items() if k != "schedulingGroup"}
     if gen.group.native:
@@ -283,29 +283,66 @@ def _plays(gang: Gang, *roles: str) -> bool:
 
 
 MUTANTS: base.Table = {
-    "moment.evicted-slowly": (
+    "moment.evicted-slowly": base.Mutant(
         "Kueue evicts a Job, but the Job keeps its resources for minutes",
         evicted_slowly,
+        {"KUE-004": "fail", "KUE-005": "fail"},
     ),
-    "moment.gives-up-late": ("a member that gives up says so in time and ends minutes later", gives_up_late),
-    "moment.part-bound": (
+    "moment.gives-up-late": base.Mutant(
+        "a member that gives up says so in time and ends minutes later",
+        gives_up_late,
+        {"RDZV-003": "fail", "RDZV-004": "fail", "RDZV-008": "fail", "RDZV-009": "fail"},
+    ),
+    "moment.part-bound": base.Mutant(
         "a part of the held gang is bound for a moment and then created again",
         part_for_a_moment,
+        {"GANG-002": "fail", "GANG-003": "fail", "GANG-004": "fail", "GANG-005": "fail"},
     ),
-    "moment.refused-bound": ("members of a refused gang are bound for a moment", refused_for_a_moment),
-    "moment.minimum-short": (
+    "moment.refused-bound": base.Mutant(
+        "members of a refused gang are bound for a moment",
+        refused_for_a_moment,
+        {"REF-001": "fail", "REF-002": "fail", "REF-005": "inconclusive"},
+    ),
+    "moment.minimum-short": base.Mutant(
         "the PodGroup asks for fewer members while they are bound",
         minimum_for_a_moment,
+        {"GANG-001": "fail", "GANG-006": "fail"},
     ),
-    "moment.stray-bound": ("a pod that only names the PodGroup is bound while its gang waits", stray_bound),
-    "moment.ends-alone": ("the other members end by themselves, without a request", ends_alone),
-    "moment.old-member-stays": (
-        "a replaced member is Terminating but runs for minutes more",
-        old_member_stays,
+    "moment.stray-bound": base.Mutant(
+        "a pod that only names the PodGroup is bound while its gang waits",
+        stray_bound,
+        {
+            "GANG-006": "inconclusive",
+            "REF-006": "inconclusive",
+            "REF-007": "inconclusive",
+            "LIFE-013": "inconclusive",
+            "LIFE-014": "inconclusive",
+            **base.all_to("fail", "GANG-002 GANG-003 GANG-004 GANG-005 REF-009 TRN-003"),
+        },
     ),
-    "moment.attempts-uncounted": ("members run more often than the controllers count", attempts_uncounted),
-    "moment.resumed-twice": ("a member of a resumed Job runs twice for one retry", resumed_twice),
-    "moment.removed-late": ("a finished Job is removed minutes after it was due", removed_late),
-    "moment.bound-late": ("a held gang is bound minutes after its room appeared", restored_late),
-    "moment.completed-late": ("the Job is Completed minutes after all members ended", completed_late),
+    "moment.ends-alone": base.Mutant(
+        "the other members end by themselves, without a request",
+        ends_alone,
+        {"LIFE-001": "inconclusive", "LIFE-002": "inconclusive"},
+    ),
+    "moment.old-member-stays": base.Mutant(
+        "a replaced member is Terminating but runs for minutes more", old_member_stays, {"LIFE-003": "fail"}
+    ),
+    "moment.attempts-uncounted": base.Mutant(
+        "members run more often than the controllers count", attempts_uncounted, {"LIFE-004": "fail"}
+    ),
+    "moment.resumed-twice": base.Mutant(
+        "a member of a resumed Job runs twice for one retry", resumed_twice, {"LIFE-009": "fail"}
+    ),
+    "moment.removed-late": base.Mutant(
+        "a finished Job is removed minutes after it was due", removed_late, {"LIFE-005": "fail"}
+    ),
+    "moment.bound-late": base.Mutant(
+        "a held gang is bound minutes after its room appeared",
+        restored_late,
+        {"GANG-002": "fail", "GANG-003": "fail", "GANG-005": "fail", "LIFE-014": "inconclusive"},
+    ),
+    "moment.completed-late": base.Mutant(
+        "the Job is Completed minutes after all members ended", completed_late, {"LIFE-001": "fail"}
+    ),
 }

@@ -160,7 +160,7 @@ def not_healed_unsaid(evidence: Evidence) -> Evidence:
     return base.with_lines(evidence, (*kept, again, end), spans=spans)
 
 
-def _apart(moment: str) -> base.Mutant:
+def _apart(moment: str) -> base.Act:
     """Return a mutant that lets everything after the first bind, or start, of a gang happen later."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -174,35 +174,82 @@ def _apart(moment: str) -> base.Mutant:
 
 
 MUTANTS: base.Table = {
-    "gang.bind-one-early": ("one member of the held gang is bound", bind_one_early),
-    "gang.never-bound": ("the held gang is not bound when room appears", never_bound),
-    "gang.short-min-member": ("PodGroups require one member fewer", short_min_member),
-    "gang.role-starts-alone": ("one role alone fills the gang's minimum", role_starts_alone),
-    "gang.minimum-not-defaulted": ("Jobs and PodGroups require all replicas", minimum_not_defaulted),
-    "gang.schedulers-agree": (
+    "gang.bind-one-early": base.Mutant(
+        "one member of the held gang is bound",
+        bind_one_early,
+        {
+            "GANG-002": "fail",
+            "GANG-003": "fail",
+            "GANG-004": "fail",
+            "GANG-005": "fail",
+            "TRN-003": "fail",
+            "REF-006": "inconclusive",
+            "REF-007": "inconclusive",
+        },
+    ),
+    "gang.never-bound": base.Mutant(
+        "the held gang is not bound when room appears",
+        never_bound,
+        {
+            "REF-009": "fail",
+            **base.all_to("inconclusive", "GANG-002 GANG-003 GANG-004 GANG-005 LIFE-014 KUE-003 TRN-003"),
+        },
+    ),
+    "gang.short-min-member": base.Mutant(
+        "PodGroups require one member fewer", short_min_member, {"GANG-001": "fail", "GANG-006": "fail"}
+    ),
+    "gang.role-starts-alone": base.Mutant(
+        "one role alone fills the gang's minimum", role_starts_alone, {"GANG-005": "fail"}
+    ),
+    "gang.minimum-not-defaulted": base.Mutant(
+        "Jobs and PodGroups require all replicas",
+        minimum_not_defaulted,
+        {
+            "GANG-003": "inconclusive",
+            "GANG-005": "inconclusive",
+            "REF-009": "inconclusive",
+            "GANG-006": "fail",
+            "REF-006": "fail",
+        },
+    ),
+    "gang.schedulers-agree": base.Mutant(
         "Jobs that named two schedulers name only one, and so do their pods",
         lambda evidence: _rename(evidence, pods_too=True),
+        {"GANG-011": "inconclusive"},
     ),
-    "gang.pods-renamed": (
+    "gang.pods-renamed": base.Mutant(
         "Jobs that named two schedulers name only one, but their pods still name two",
         lambda evidence: _rename(evidence, pods_too=False),
+        {"GANG-011": "fail"},
     ),
-    "gang.short-unsaid": (
+    "gang.short-unsaid": base.Mutant(
         "the PodGroup of a gang that lost a member says Running all the time",
         short_unsaid,
+        {"GANG-009": "fail"},
     ),
-    "gang.not-healed-unsaid": (
+    "gang.not-healed-unsaid": base.Mutant(
         "the gang stays short after its slot is back, and its PodGroup says Running",
         not_healed_unsaid,
+        {"GANG-010": "fail"},
     ),
-    "gang.binds-apart": ("the first bind of a gang is long before the others", _apart("bound")),
-    "gang.starts-apart": ("the first start of a gang is long before the others", _apart("running")),
-    "gang.drop-a-barrier-line": (
+    "gang.binds-apart": base.Mutant(
+        "the first bind of a gang is long before the others",
+        _apart("bound"),
+        base.all_to("fail", "GANG-001 GANG-002 GANG-003 GANG-004 GANG-005 GANG-007 KUE-004 TRN-003"),
+    ),
+    "gang.starts-apart": base.Mutant(
+        "the first start of a gang is long before the others",
+        _apart("running"),
+        {"GANG-007": "fail", "KUE-004": "fail"},
+    ),
+    "gang.drop-a-barrier-line": base.Mutant(
         "one member printed no barrier line",
         base.drop("barrier", alone=True),
+        {"GANG-001": "inconclusive", "RDZV-004": "fail"},
     ),
-    "gang.barrier-of-fewer": (
+    "gang.barrier-of-fewer": base.Mutant(
         "one member met fewer members at the barrier",
         base.on("barrier", lambda w: w.update(world=2), alone=True),
+        {"GANG-001": "fail"},
     ),
 }

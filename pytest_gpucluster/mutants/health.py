@@ -10,7 +10,7 @@ from pytest_gpucluster.mutants import base
 ONE, OTHER = "GPU-11111111-1111-4111-8111-111111111111", "GPU-22222222-2222-4222-8222-222222222222"
 
 
-def _in(containers: tuple[str, ...], change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+def _in(containers: tuple[str, ...], change: Callable[[dict[str, Any]], None]) -> base.Act:
     """Return the mutant that changes what some containers tell."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -52,33 +52,40 @@ def _silent(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "health.sees-all": (
+    "health.sees-all": base.Mutant(
         "containers with a granted GPU can also open the device file of another GPU",
         _in(("one", "other"), lambda told: told["files"].append(_file(7))),
+        {"HLT-004": "fail"},
     ),
-    "health.none-sees-one": (
+    "health.none-sees-one": base.Mutant(
         "a container that asked for no GPU can open the device file of one",
         _in(("none",), lambda told: told["files"].append(_file(0))),
+        {"HLT-004": "fail"},
     ),
-    "health.driver-lists-one": (
+    "health.driver-lists-one": base.Mutant(
         "the driver lists a GPU in a container that asked for none and has no device file",
         _in(("none",), lambda told: _driver(told, ONE)),
+        {"HLT-004": "fail"},
     ),
-    "health.shares-a-gpu": (
+    "health.shares-a-gpu": base.Mutant(
         "two containers were given the same GPU",
         _in(("one", "other"), lambda told: told.update(files=[_file(3)])),
+        {"HLT-004": "fail"},
     ),
-    "health.other-than-told": (
+    "health.other-than-told": base.Mutant(
         "the driver lists another GPU than the device plugin reported",
         _in(("one",), _another),
+        {"HLT-004": "fail"},
     ),
-    "health.sees-nothing": (
-        "a container with a granted GPU can reach none",
-        _in(("one",), _nothing),
+    "health.sees-nothing": base.Mutant(
+        "a container with a granted GPU can reach none", _in(("one",), _nothing), {"HLT-004": "fail"}
     ),
-    "health.unseen": (
+    "health.unseen": base.Mutant(
         "a container with a granted GPU has no device file, and no driver answers in it",
         _in(("one",), lambda told: told.update(files=[])),
+        {"HLT-004": "inconclusive"},
     ),
-    "health.untold": ("a container did not report what it can reach", _silent),
+    "health.untold": base.Mutant(
+        "a container did not report what it can reach", _silent, {"HLT-004": "inconclusive"}
+    ),
 }

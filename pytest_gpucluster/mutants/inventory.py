@@ -69,9 +69,27 @@ def other_name(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "inventory.other-name": ("the scheduler has another name", other_name),
-    "inventory.api-not-served": ("the APIs answer 404", api_not_served),
-    "inventory.unfilled-dry-run": ("the dry-run Job comes back without defaults", unfilled_dry_run),
-    "inventory.no-phase": ("no PodGroup gets a phase", no_phase),
-    "inventory.no-podgroup": ("no PodGroup appears", no_podgroup),
+    "inventory.other-name": base.Mutant(
+        "the scheduler has another name", other_name, {"INV-001": "inconclusive", "REF-008": "inconclusive"}
+    ),
+    "inventory.api-not-served": base.Mutant("the APIs answer 404", api_not_served, {"INV-001": "fail"}),
+    "inventory.unfilled-dry-run": base.Mutant(
+        "the dry-run Job comes back without defaults", unfilled_dry_run, {"INV-001": "fail"}
+    ),
+    "inventory.no-phase": base.Mutant("no PodGroup gets a phase", no_phase, {"INV-001": "inconclusive"}),
+    "inventory.no-podgroup": base.Mutant(
+        "no PodGroup appears",
+        no_podgroup,
+        base.all_to(
+            "inconclusive",
+            "INV-001 "
+            "GANG-001 GANG-002 GANG-003 GANG-004 GANG-005 GANG-006 GANG-007 GANG-009 GANG-010 "
+            "GANG-011 REF-001 REF-002 REF-004 REF-005 REF-006 REF-007 REF-008 REF-009 "
+            "PLG-001 PLG-002 PLG-003 PLG-004 PLG-005 PLG-006 PLG-007 PLG-010 PLG-011 PLG-013 "
+            "LIFE-001 LIFE-002 LIFE-003 LIFE-004 LIFE-005 LIFE-006 LIFE-007 LIFE-008 LIFE-009 "
+            "LIFE-010 LIFE-012 LIFE-013 LIFE-014 RDZV-001 RDZV-004 RDZV-005 RDZV-006 RDZV-009 "
+            "NUMA-008 FAB-001 FAB-002 FAB-003 FAB-004 FAB-005 FAB-006 FAB-010 FAB-011 FAB-012 "
+            "FAB-014 FAB-015 FAB-016 FAB-017 FAB-018 MFU-001 MFU-002 MFU-003 MFU-004 MFU-006",
+        ),
+    ),
 }

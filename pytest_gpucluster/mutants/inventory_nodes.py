@@ -1,6 +1,6 @@
 """Departures of nodes, queue, versions, configuration and defaults: what the inventory scenario reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
@@ -16,7 +16,7 @@ def _gpu_node(evidence: Evidence) -> str:
     return max((m.name for m in node_status.machines(evidence) if m.gpu_label), default="")
 
 
-def _on_last_node(change: Change) -> base.Mutant:
+def _on_last_node(change: Change) -> base.Act:
     def mutant(evidence: Evidence) -> Evidence:
         name = _gpu_node(evidence)
         return base.each(evidence, lambda line: line.kind == "Node" and line.name == name, change)
@@ -24,7 +24,7 @@ def _on_last_node(change: Change) -> base.Mutant:
     return mutant
 
 
-def _on_nodes(change: Change) -> base.Mutant:
+def _on_nodes(change: Change) -> base.Act:
     return lambda evidence: base.each(evidence, lambda line: line.kind == "Node", change)
 
 
@@ -86,7 +86,7 @@ def _queue(evidence: Evidence) -> str:
     return str(evidence.given.get("queue") or "default")
 
 
-def _on_queue(change: Change) -> base.Mutant:
+def _on_queue(change: Change) -> base.Act:
     def mutant(evidence: Evidence) -> Evidence:
         name = _queue(evidence)
         return base.each(evidence, lambda line: line.kind == "Queue" and line.name == name, change)
@@ -100,7 +100,7 @@ def queue_gone(evidence: Evidence) -> Evidence:
     return base.without(evidence, lambda line: line.kind == "Queue" and line.name == name)
 
 
-def _case(prefix: str, change: Change) -> base.Mutant:
+def _case(prefix: str, change: Change) -> base.Act:
     def chosen(line: Line) -> bool:
         case = str(line.data.get("case") or "")
         return case == prefix or case.startswith(f"{prefix}:")
@@ -155,38 +155,111 @@ def _no_task_names(data: dict[str, Any]) -> None:
             task.pop("name", None)
 
 
+_NOT_FREE: Mapping[str, str] = dict.fromkeys(("NUMA-002", "NUMA-005", "NUMA-007"), "inconclusive")
+"""A node offers no devices, so that a pod may have been rejected for want of them."""
+
+
 MUTANTS: base.Table = {
-    "inventory.plugin-gone": ("one node lost its device plugin", _on_last_node(_plugin_gone)),
-    "inventory.gpus-shared": ("every GPU is offered four times, as .shared", _on_nodes(_shared)),
-    "inventory.counted-twice": ("labels say half the number of GPUs", _on_nodes(_counted_twice)),
-    "inventory.offered-twice": ("slices are offered in addition to all GPUs", _on_nodes(_offered_twice)),
-    "inventory.never-reported": ("one node never reported its resources", _on_last_node(_never_reported)),
-    "inventory.node-not-ready": ("one node is not Ready", _on_last_node(_not_ready)),
-    "inventory.nodes-not-watched": ("the watch of nodes was never in sync", nodes_not_watched),
-    "inventory.odd-kernel": ("one node has another kernel", _on_last_node(_other_kernel)),
-    "inventory.one-node": ("there is only one GPU node", one_node),
-    "inventory.queue-closed": ("the queue is closed",
-                               _on_queue(lambda obj: obj["status"].update(state="Closed"))),
-    "inventory.queue-gone": ("the queue does not exist", queue_gone),
-    "inventory.quota-too-large": ("the queue promises a thousand GPUs",
-                                  _on_queue(lambda obj: obj["spec"].update(capability={"nvidia.com/gpu": "1k"}))),
-    "inventory.version-outside": ("Volcano has a version outside the matrix",
-                                  _case("read:deployments", _image_tag("v0.1.0"))),
-    "inventory.version-untold": ("Volcano's images are tagged latest", _case("read:deployments", _image_tag("latest"))),
-    "inventory.deployments-denied": ("Deployments may not be listed", _case("read:deployments", _denied)),
-    "inventory.no-gang-plugin": ("the scheduler is configured without the gang plugin",
-                                 _case("read:scheduler-config", _conf("name: gang", "name: sla"))),
-    "inventory.gang-off": ("the gang plugin is switched off",
-                           _case("read:scheduler-config",
-                                 _conf("name: gang", "name: gang\n    enableJobReady: false"))),
-    "inventory.no-allocate": ("the scheduler is configured without the action allocate",
-                              _case("read:scheduler-config", _conf("allocate", "shuffle"))),
-    "inventory.config-denied": ("the scheduler's ConfigMap may not be read",
-                                _case("read:scheduler-config", _denied)),
-    "inventory.config-gone": ("the scheduler's ConfigMap does not exist", _case("read:scheduler-config", _missing)),
-    "inventory.config-broken": ("the scheduler's configuration is not valid YAML",
-                                _case("read:scheduler-config", _conf("tiers:", "tiers: ["))),
-    "inventory.no-task-names": ("tasks come back without names", _case("defaults", _no_task_names)),
-    "inventory.other-retry": ("maxRetry defaults to 5", _case("defaults", _job_spec(maxRetry=5))),
-    "inventory.dry-run-denied": ("Jobs may not be created", _case("defaults", _denied)),
-}  # fmt: skip
+    "inventory.plugin-gone": base.Mutant(
+        "one node lost its device plugin",
+        _on_last_node(_plugin_gone),
+        {"INV-002": "fail", "INV-008": "fail", **_NOT_FREE},
+    ),
+    "inventory.gpus-shared": base.Mutant(
+        "every GPU is offered four times, as .shared", _on_nodes(_shared), {"INV-002": "fail", **_NOT_FREE}
+    ),
+    "inventory.counted-twice": base.Mutant(
+        "labels say half the number of GPUs", _on_nodes(_counted_twice), {"INV-002": "fail"}
+    ),
+    "inventory.offered-twice": base.Mutant(
+        "slices are offered in addition to all GPUs", _on_nodes(_offered_twice), {"INV-002": "fail"}
+    ),
+    "inventory.never-reported": base.Mutant(
+        "one node never reported its resources",
+        _on_last_node(_never_reported),
+        {"INV-002": "inconclusive", "INV-008": "inconclusive", **_NOT_FREE},
+    ),
+    "inventory.node-not-ready": base.Mutant(
+        "one node is not Ready", _on_last_node(_not_ready), {"INV-002": "environment"}
+    ),
+    "inventory.nodes-not-watched": base.Mutant(
+        "the watch of nodes was never in sync",
+        nodes_not_watched,
+        base.all_to(
+            "inconclusive",
+            "INV-002 INV-005 INV-006 INV-008 GANG-009 GANG-010 LIFE-011 RDZV-007 KUE-001 "
+            "NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008",
+        ),
+    ),
+    "inventory.odd-kernel": base.Mutant(
+        "one node has another kernel", _on_last_node(_other_kernel), {"INV-008": "fail"}
+    ),
+    "inventory.one-node": base.Mutant(
+        "there is only one GPU node", one_node, {"INV-008": "environment", "RDZV-007": "inconclusive"}
+    ),
+    "inventory.queue-closed": base.Mutant(
+        "the queue is closed",
+        _on_queue(lambda obj: obj["status"].update(state="Closed")),
+        {"INV-005": "fail"},
+    ),
+    "inventory.queue-gone": base.Mutant(
+        "the queue does not exist", queue_gone, {"INV-005": "fail", "REF-001": "inconclusive"}
+    ),
+    "inventory.quota-too-large": base.Mutant(
+        "the queue promises a thousand GPUs",
+        _on_queue(lambda obj: obj["spec"].update(capability={"nvidia.com/gpu": "1k"})),
+        {"INV-005": "fail"},
+    ),
+    "inventory.version-outside": base.Mutant(
+        "Volcano has a version outside the matrix",
+        _case("read:deployments", _image_tag("v0.1.0")),
+        {"INV-006": "fail"},
+    ),
+    "inventory.version-untold": base.Mutant(
+        "Volcano's images are tagged latest",
+        _case("read:deployments", _image_tag("latest")),
+        {"INV-006": "inconclusive"},
+    ),
+    "inventory.deployments-denied": base.Mutant(
+        "Deployments may not be listed", _case("read:deployments", _denied), {"INV-006": "environment"}
+    ),
+    "inventory.no-gang-plugin": base.Mutant(
+        "the scheduler is configured without the gang plugin",
+        _case("read:scheduler-config", _conf("name: gang", "name: sla")),
+        {"INV-009": "fail"},
+    ),
+    "inventory.gang-off": base.Mutant(
+        "the gang plugin is switched off",
+        _case("read:scheduler-config", _conf("name: gang", "name: gang\n    enableJobReady: false")),
+        {"INV-009": "fail"},
+    ),
+    "inventory.no-allocate": base.Mutant(
+        "the scheduler is configured without the action allocate",
+        _case("read:scheduler-config", _conf("allocate", "shuffle")),
+        {"INV-009": "fail"},
+    ),
+    "inventory.config-denied": base.Mutant(
+        "the scheduler's ConfigMap may not be read",
+        _case("read:scheduler-config", _denied),
+        {"INV-009": "environment"},
+    ),
+    "inventory.config-gone": base.Mutant(
+        "the scheduler's ConfigMap does not exist",
+        _case("read:scheduler-config", _missing),
+        {"INV-009": "inconclusive"},
+    ),
+    "inventory.config-broken": base.Mutant(
+        "the scheduler's configuration is not valid YAML",
+        _case("read:scheduler-config", _conf("tiers:", "tiers: [")),
+        {"INV-009": "inconclusive"},
+    ),
+    "inventory.no-task-names": base.Mutant(
+        "tasks come back without names", _case("defaults", _no_task_names), {"INV-010": "fail"}
+    ),
+    "inventory.other-retry": base.Mutant(
+        "maxRetry defaults to 5", _case("defaults", _job_spec(maxRetry=5)), {"INV-010": "fail"}
+    ),
+    "inventory.dry-run-denied": base.Mutant(
+        "Jobs may not be created", _case("defaults", _denied), {"INV-010": "environment"}
+    ),
+}

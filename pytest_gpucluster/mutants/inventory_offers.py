@@ -49,7 +49,7 @@ def _last_node(evidence: Evidence) -> Line | None:
     return found[-1] if found and evidence.header.get("scenario") == "inventory" else None
 
 
-def _on_last_node(change: Any) -> base.Mutant:
+def _on_last_node(change: Any) -> base.Act:
     def mutant(evidence: Evidence) -> Evidence:
         node = _last_node(evidence)
         if node is None:
@@ -105,17 +105,29 @@ def unread_promise(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "offers.unknown-name": (
+    "offers.unknown-name": base.Mutant(
         "a node offers 80 volcano.sh/vgpu-number in addition to its GPUs",
         _on_last_node(_unknown_name),
+        {"INV-002": "inconclusive", "INV-008": "fail"},
     ),
-    "offers.renamed": (
+    "offers.renamed": base.Mutant(
         "a node offers nvidia.com/gpu-h100, and no label mentions a GPU",
         _on_last_node(_renamed),
+        {"INV-002": "fail", "INV-008": "fail"},
     ),
-    "offers.not-whole": ("a node offers 8.5 GPUs", _on_last_node(_not_whole)),
-    "offers.flickers": ("a node offers no GPU for 1.9 s", flickers),
-    "offers.node-left": ("a GPU node is deleted while it is watched", left),
-    "offers.queue-shut-for-a-time": ("the queue is closed for 1.9 s", shut_for_a_time),
-    "offers.unread-promise": ("the queue promises an invalid amount", unread_promise),
+    "offers.not-whole": base.Mutant(
+        "a node offers 8.5 GPUs", _on_last_node(_not_whole), {"INV-002": "inconclusive", "INV-008": "fail"}
+    ),
+    "offers.flickers": base.Mutant(
+        "a node offers no GPU for 1.9 s", flickers, {"INV-002": "fail", "INV-008": "fail"}
+    ),
+    "offers.node-left": base.Mutant(
+        "a GPU node is deleted while it is watched", left, {"INV-002": "inconclusive"}
+    ),
+    "offers.queue-shut-for-a-time": base.Mutant(
+        "the queue is closed for 1.9 s", shut_for_a_time, {"INV-005": "fail"}
+    ),
+    "offers.unread-promise": base.Mutant(
+        "the queue promises an invalid amount", unread_promise, {"INV-005": "inconclusive"}
+    ),
 }

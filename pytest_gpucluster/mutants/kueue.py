@@ -1,6 +1,5 @@
 """Departures of Kueue: Jobs that are not held, quota that is given twice, kept, or never taken back."""
 
-import copy
 import dataclasses
 import itertools
 import math
@@ -12,6 +11,7 @@ from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.mutants import base
+from pytest_gpucluster.plain.copies import clone
 
 PATIENCE = 10.0
 """Seconds for which a wait goes on in vain after all that was seen."""
@@ -65,7 +65,7 @@ def pod_for_a_moment(evidence: Evidence) -> Evidence:
         return evidence
     made: list[Line] = []
     for job in refused:
-        obj = copy.deepcopy(dict(models[0].object))
+        obj = clone(dict(models[0].object))
         obj["metadata"].update(name=f"{job.gang.name}-0-early", uid=f"{job.gang.uid}-early")
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.gang.name, "uid": job.gang.uid}
         obj["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
@@ -200,7 +200,7 @@ def keep_quota(evidence: Evidence) -> Evidence:
                 kept[line.uid] = dict(fields.sub(line.object, "status"))
             if line.uid in kept:
                 status = kept[line.uid]
-                line = base.edited(line, lambda obj, status=status: obj.update(status=copy.deepcopy(status)))  # type: ignore[misc] # noqa: PLW2901
+                line = base.edited(line, lambda obj, status=status: obj.update(status=clone(status)))  # type: ignore[misc] # noqa: PLW2901
         lines.append(line)
     if not kept:
         return evidence
@@ -239,17 +239,57 @@ def not_served(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "kueue.stored-unsuspended": ("Jobs are stored unsuspended and are suspended later", store_unsuspended),
-    "kueue.admitted-in-part": ("Workloads are admitted with one pod fewer", admit_in_part),
-    "kueue.pod-for-a-moment": ("a refused Job has a pod for a tenth of a second", pod_for_a_moment),
-    "kueue.blames-nothing": ("no refusal names the missing resource", blame_nothing),
-    "kueue.both-at-once": ("the Jobs of both teams run at the same time", both_at_once),
-    "kueue.never-handed-over": ("the second team's Job waits forever", never_handed_over),
-    "kueue.room-after-all": ("members beyond capacity are bound", room_after_all),
-    "kueue.never-evicted": ("a gang that never became ready keeps its quota", never_evicted),
-    "kueue.not-queued-again": ("a gang that was evicted is not queued again", not_queued_again),
-    "kueue.evicted-keeps-quota": ("an evicted Workload keeps its quota", keep_quota),
-    "kueue.pods-without-quota": ("pods run without quota", forget_reservation),
-    "kueue.holds-unlabelled": ("a Job without a queue label is held", manage_unlabelled),
-    "kueue.not-served": ("the API serves no kind of Kueue", not_served),
+    "kueue.stored-unsuspended": base.Mutant(
+        "Jobs are stored unsuspended and are suspended later", store_unsuspended, {"KUE-001": "fail"}
+    ),
+    "kueue.admitted-in-part": base.Mutant(
+        "Workloads are admitted with one pod fewer",
+        admit_in_part,
+        {"KUE-001": "fail", "KUE-009": "inconclusive"},
+    ),
+    "kueue.pod-for-a-moment": base.Mutant(
+        "a refused Job has a pod for a tenth of a second",
+        pod_for_a_moment,
+        {"KUE-001": "inconclusive", "KUE-002": "fail", "KUE-008": "fail"},
+    ),
+    "kueue.blames-nothing": base.Mutant(
+        "no refusal names the missing resource",
+        blame_nothing,
+        {"KUE-002": "inconclusive", "KUE-008": "inconclusive"},
+    ),
+    "kueue.both-at-once": base.Mutant(
+        "the Jobs of both teams run at the same time", both_at_once, {"KUE-003": "fail"}
+    ),
+    "kueue.never-handed-over": base.Mutant(
+        "the second team's Job waits forever", never_handed_over, {"KUE-003": "fail"}
+    ),
+    "kueue.room-after-all": base.Mutant(
+        "members beyond capacity are bound", room_after_all, {"KUE-009": "inconclusive"}
+    ),
+    "kueue.never-evicted": base.Mutant(
+        "a gang that never became ready keeps its quota",
+        never_evicted,
+        {"KUE-004": "fail", "KUE-009": "inconclusive"},
+    ),
+    "kueue.not-queued-again": base.Mutant(
+        "a gang that was evicted is not queued again",
+        not_queued_again,
+        {"KUE-004": "fail", "KUE-009": "inconclusive"},
+    ),
+    "kueue.evicted-keeps-quota": base.Mutant(
+        "an evicted Workload keeps its quota", keep_quota, {"KUE-004": "fail", "KUE-005": "fail"}
+    ),
+    "kueue.pods-without-quota": base.Mutant(
+        "pods run without quota",
+        forget_reservation,
+        {"KUE-001": "fail", "KUE-005": "fail", "KUE-004": "inconclusive", "KUE-009": "inconclusive"},
+    ),
+    "kueue.holds-unlabelled": base.Mutant(
+        "a Job without a queue label is held", manage_unlabelled, {"KUE-008": "fail"}
+    ),
+    "kueue.not-served": base.Mutant(
+        "the API serves no kind of Kueue",
+        not_served,
+        base.all_to("fail", "KUE-001 KUE-002 KUE-003 KUE-004 KUE-005 KUE-008 KUE-009"),
+    ),
 }

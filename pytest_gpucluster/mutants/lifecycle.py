@@ -58,6 +58,12 @@ def end_with_master(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "lifecycle.no-completion": ("members stay although the Job is Completed", no_completion),
-    "lifecycle.end-with-master": ("members end with their master", end_with_master),
+    "lifecycle.no-completion": base.Mutant(
+        "members stay although the Job is Completed",
+        no_completion,
+        {"PLG-002": "inconclusive", "LIFE-001": "fail"},
+    ),
+    "lifecycle.end-with-master": base.Mutant(
+        "members end with their master", end_with_master, {"LIFE-002": "inconclusive"}
+    ),
 }

@@ -227,21 +227,46 @@ def no_restart_in_place(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "lifecycle.only-the-lost-returns": ("the other members outlive the loss of one", only_the_lost_returns),
-    "lifecycle.restarted-twice": ("one loss counts as two restarts", restarted_twice),
-    "lifecycle.one-attempt-too-many": ("one attempt more than maxRetry is counted", one_attempt_too_many),
-    "lifecycle.failed-leaves-a-worker": ("a member outlives the Failed Job", failed_leaves_a_worker),
-    "lifecycle.never-removed": ("the time to live passes and nothing is removed", never_removed),
-    "lifecycle.pods-outlive-their-job": ("the Job is removed, its pods stay", pods_outlive_their_job),
-    "lifecycle.completes-with-too-few": (
-        "a Job is Completed with fewer than minSuccess members",
-        completes_with_too_few,
+    "lifecycle.only-the-lost-returns": base.Mutant(
+        "the other members outlive the loss of one", only_the_lost_returns, {"LIFE-003": "fail"}
     ),
-    "lifecycle.failure-ignored": ("a Job goes on after a pod has failed", failure_ignored),
-    "lifecycle.another-action": ("a Job ends as Terminated, but the policy says AbortJob", another_action),
-    "lifecycle.undocumented-phase": ("Terminating leads to Completed", undocumented_phase),
-    "lifecycle.stays-suspended": ("a resumed Job does not go on", stays_suspended),
-    "lifecycle.resume-is-free": ("a resume costs no retry", resume_is_free),
-    "lifecycle.finished-member-returns": ("a finished member is created again", finished_member_returns),
-    "lifecycle.no-restart-in-place": ("no container is restarted in its pod", no_restart_in_place),
+    "lifecycle.restarted-twice": base.Mutant(
+        "one loss counts as two restarts", restarted_twice, {"LIFE-003": "fail"}
+    ),
+    "lifecycle.one-attempt-too-many": base.Mutant(
+        "one attempt more than maxRetry is counted", one_attempt_too_many, {"LIFE-004": "fail"}
+    ),
+    "lifecycle.failed-leaves-a-worker": base.Mutant(
+        "a member outlives the Failed Job",
+        failed_leaves_a_worker,
+        {"LIFE-004": "fail", "NUMA-008": "inconclusive"},
+    ),
+    "lifecycle.never-removed": base.Mutant(
+        "the time to live passes and nothing is removed", never_removed, {"LIFE-005": "fail"}
+    ),
+    "lifecycle.pods-outlive-their-job": base.Mutant(
+        "the Job is removed, its pods stay", pods_outlive_their_job, {"LIFE-005": "fail"}
+    ),
+    "lifecycle.completes-with-too-few": base.Mutant(
+        "a Job is Completed with fewer than minSuccess members", completes_with_too_few, {"LIFE-006": "fail"}
+    ),
+    "lifecycle.failure-ignored": base.Mutant(
+        "a Job goes on after a pod has failed", failure_ignored, {"LIFE-007": "fail"}
+    ),
+    "lifecycle.another-action": base.Mutant(
+        "a Job ends as Terminated, but the policy says AbortJob", another_action, {"LIFE-007": "fail"}
+    ),
+    "lifecycle.undocumented-phase": base.Mutant(
+        "Terminating leads to Completed", undocumented_phase, {"LIFE-008": "fail"}
+    ),
+    "lifecycle.stays-suspended": base.Mutant(
+        "a resumed Job does not go on", stays_suspended, {"LIFE-009": "fail"}
+    ),
+    "lifecycle.resume-is-free": base.Mutant("a resume costs no retry", resume_is_free, {"LIFE-009": "fail"}),
+    "lifecycle.finished-member-returns": base.Mutant(
+        "a finished member is created again", finished_member_returns, {"LIFE-010": "fail"}
+    ),
+    "lifecycle.no-restart-in-place": base.Mutant(
+        "no container is restarted in its pod", no_restart_in_place, {"LIFE-012": "inconclusive"}
+    ),
 }

@@ -54,10 +54,15 @@ def members_survive(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "lifecycle.replacement-rejected": (
+    "lifecycle.replacement-rejected": base.Mutant(
         "the kubelet rejects a replacement after its node was restarted",
         replacement_rejected,
+        {"LIFE-011": "fail"},
     ),
-    "lifecycle.replaced-twice-after-restart": ("a lost member is created twice", replaced_twice),
-    "lifecycle.members-survive-restart": ("no member ends when its node is restarted", members_survive),
+    "lifecycle.replaced-twice-after-restart": base.Mutant(
+        "a lost member is created twice", replaced_twice, {"LIFE-011": "fail"}
+    ),
+    "lifecycle.members-survive-restart": base.Mutant(
+        "no member ends when its node is restarted", members_survive, {"LIFE-011": "inconclusive"}
+    ),
 }

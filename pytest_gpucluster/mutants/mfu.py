@@ -11,7 +11,7 @@ from pytest_gpucluster.mutants import base
 Change = Callable[[dict[str, Any]], None]
 
 
-def of_rank(event: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> base.Mutant:
+def of_rank(event: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> base.Act:
     """Return the mutant that changes a fact of the last rank that told it; None drops the line."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -26,7 +26,7 @@ def of_rank(event: str, change: Callable[[dict[str, Any]], dict[str, Any] | None
     return mutant
 
 
-def last(event: str, change: Change) -> base.Mutant:
+def last(event: str, change: Change) -> base.Act:
     """Return the mutant that changes a fact of the last rank that told it."""
 
     def act(told: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def lost(told: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "event": "failed", "kind": "device", "during": "bf16", "error": error}
 
 
-def again(event: str, change: Change) -> base.Mutant:
+def again(event: str, change: Change) -> base.Act:
     """Return the mutant in which the last rank tells a fact twice, the second time another."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -88,7 +88,7 @@ def again(event: str, change: Change) -> base.Mutant:
     return mutant
 
 
-def declared(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+def declared(change: Callable[[dict[str, Any]], None]) -> base.Act:
     """Return the mutant that changes what is told of the profile, where a baseline is declared."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -182,64 +182,131 @@ def _out_of_order(told: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "mfu.two-on-one-gpu": ("two ranks report products of one GPU", _on_one_gpu),
-    "mfu.not-at-once": ("one rank measured products an hour after the others", _an_hour_later),
-    "mfu.gpu-untold": ("one rank does not say which GPU it has", last("train", _anonymous)),
-    "mfu.loss-untold": ("no loss is reported", base.on("train", lambda w: w.update(loss={}))),
-    "mfu.median-below-least": (
+    "mfu.two-on-one-gpu": base.Mutant(
+        "two ranks report products of one GPU",
+        _on_one_gpu,
+        {"MFU-001": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.not-at-once": base.Mutant(
+        "one rank measured products an hour after the others",
+        _an_hour_later,
+        {"MFU-001": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.gpu-untold": base.Mutant(
+        "one rank does not say which GPU it has",
+        last("train", _anonymous),
+        {"MFU-002": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.loss-untold": base.Mutant(
+        "no loss is reported",
+        base.on("train", lambda w: w.update(loss={})),
+        {"MFU-002": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.median-below-least": base.Mutant(
         "the median step is shorter than almost all steps",
         last("train", _out_of_order),
+        {"MFU-002": "inconclusive", "MFU-006": "inconclusive", "MFU-003": "fail"},
     ),
-    "mfu.a-slow-gpu": ("one GPU multiplies at 0.6 of its speed", last("gemm", faster(0.6))),
-    "mfu.wrong-product": (
+    "mfu.a-slow-gpu": base.Mutant(
+        "one GPU multiplies at 0.6 of its speed",
+        last("gemm", faster(0.6)),
+        {"MFU-001": "fail", "MFU-006": "fail"},
+    ),
+    "mfu.wrong-product": base.Mutant(
         "one GPU's products are wrong",
         last("gemm", first_product(lambda one: one.update(right=False, error=0.3))),
+        {"MFU-001": "fail", "MFU-003": "fail", "MFU-006": "inconclusive"},
     ),
-    "mfu.gpu-lost": ("one GPU is lost during the run", of_rank("gemm", lost)),
-    "mfu.above-the-peak": ("products are reported faster than the peak", base.on("gemm", faster(1e4))),
-    "mfu.not-a-number": (
+    "mfu.gpu-lost": base.Mutant(
+        "one GPU is lost during the run",
+        of_rank("gemm", lost),
+        {"MFU-001": "fail", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.above-the-peak": base.Mutant(
+        "products are reported faster than the peak",
+        base.on("gemm", faster(1e4)),
+        {"MFU-001": "inconclusive", "MFU-006": "inconclusive", "MFU-003": "fail"},
+    ),
+    "mfu.not-a-number": base.Mutant(
         "a median is not a number",
         last("gemm", first_product(lambda one: one["tflops"].update(median=float("nan")))),
+        {"MFU-001": "inconclusive", "MFU-006": "inconclusive", "MFU-003": "fail"},
     ),
-    "mfu.contradicts-itself": (
+    "mfu.contradicts-itself": base.Mutant(
         "a speed does not follow from its own counts",
         last("gemm", first_product(lambda one: one.update(products=2 * one["products"]))),
+        {"MFU-001": "inconclusive", "MFU-006": "inconclusive", "MFU-003": "fail"},
     ),
-    "mfu.too-few-windows": (
+    "mfu.too-few-windows": base.Mutant(
         "products were measured for three windows",
         base.on("gemm", first_product(lambda one: one.update(windows=3))),
+        {"MFU-001": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
     ),
-    "mfu.too-few-steps": ("training was measured for three steps", base.on("train", _few)),
-    "mfu.throttled": ("one GPU's clock was held back because of heat", last("gemm", _throttled)),
-    "mfu.power-capped": ("one GPU's power limit is below that of its board", last("gemm", _capped)),
-    "mfu.clocks-unreadable": ("one GPU's clock cannot be read", last("train", _unreadable)),
-    "mfu.unknown-gpu": ("the GPUs have a name that is in no list", base.on("gemm", _nameless)),
-    "mfu.rank-unheard": ("one rank does not report its products", of_rank("gemm", lambda _: None)),
-    "mfu.two-lines": (
+    "mfu.too-few-steps": base.Mutant(
+        "training was measured for three steps",
+        base.on("train", _few),
+        {"MFU-002": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.throttled": base.Mutant(
+        "one GPU's clock was held back because of heat",
+        last("gemm", _throttled),
+        {"MFU-001": "inconclusive", "MFU-003": "inconclusive"},
+    ),
+    "mfu.power-capped": base.Mutant(
+        "one GPU's power limit is below that of its board",
+        last("gemm", _capped),
+        {"MFU-001": "inconclusive", "MFU-003": "inconclusive"},
+    ),
+    "mfu.clocks-unreadable": base.Mutant(
+        "one GPU's clock cannot be read", last("train", _unreadable), {"MFU-003": "inconclusive"}
+    ),
+    "mfu.unknown-gpu": base.Mutant(
+        "the GPUs have a name that is in no list",
+        base.on("gemm", _nameless),
+        {"MFU-001": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.rank-unheard": base.Mutant(
+        "one rank does not report its products",
+        of_rank("gemm", lambda _: None),
+        {"MFU-001": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
+    ),
+    "mfu.two-lines": base.Mutant(
         "one rank reports its products twice, with different values",
         again("gemm", faster(1.01)),
+        {"MFU-001": "inconclusive", "MFU-003": "inconclusive", "MFU-006": "inconclusive"},
     ),
-    "mfu.slow-training": ("training steps take twice as long", base.on("train", slower_training)),
-    "mfu.losses-differ": (
+    "mfu.slow-training": base.Mutant(
+        "training steps take twice as long",
+        base.on("train", slower_training),
+        {"MFU-002": "fail", "MFU-006": "fail"},
+    ),
+    "mfu.losses-differ": base.Mutant(
         "one rank has another loss for the common batch",
         last("train", lambda w: w.update(loss={**w["loss"], "common": [w["loss"]["common"][0], 1.0]})),
+        {"MFU-002": "fail"},
     ),
-    "mfu.loss-stays": (
+    "mfu.loss-stays": base.Mutant(
         "the loss does not fall",
         base.on("train", lambda w: w.update(loss={**w["loss"], "common": [w["loss"]["common"][0]] * 2})),
+        {"MFU-002": "fail"},
     ),
-    "mfu.fallen": ("the baseline's products were faster", declared(_better)),
-    "mfu.baseline-of-another-shape": (
-        "the baseline comes from nodes with eight GPUs",
-        declared(_other_shape),
+    "mfu.fallen": base.Mutant("the baseline's products were faster", declared(_better), {"MFU-006": "fail"}),
+    "mfu.baseline-of-another-shape": base.Mutant(
+        "the baseline comes from nodes with eight GPUs", declared(_other_shape), {"MFU-006": "inconclusive"}
     ),
-    "mfu.counted-as-documented": (
+    "mfu.counted-as-documented": base.Mutant(
         "the smoke loop reports the result of the documented formula",
         base.on("smoke", _as_documented),
+        {"MFU-004": "fail"},
     ),
-    "mfu.wrong-sum": (
+    "mfu.wrong-sum": base.Mutant(
         "the sum in the smoke loop is wrong",
         last("smoke", lambda w: w.update(right=False, error=0.5)),
+        {"MFU-004": "fail"},
     ),
-    "mfu.smoke-unheard": ("one rank does not report its smoke loop", of_rank("smoke", lambda _: None)),
+    "mfu.smoke-unheard": base.Mutant(
+        "one rank does not report its smoke loop",
+        of_rank("smoke", lambda _: None),
+        {"MFU-004": "inconclusive"},
+    ),
 }

@@ -22,7 +22,7 @@ def _played(evidence: Evidence, role: str) -> list[str]:
     return [str(member["uid"]) for member in members or ()]
 
 
-def _decided(role: str, status: Mapping[str, Any], *, last: bool = False) -> base.Mutant:
+def _decided(role: str, status: Mapping[str, Any], *, last: bool = False) -> base.Act:
     """Return the mutant that gives pods of a role another end: of all nodes, or of the `last` one."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -45,7 +45,7 @@ def _rejected(reason: str) -> dict[str, Any]:
     return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {reason}"}
 
 
-def _device(change: Callable[[list[dict[str, Any]]], None], role: str) -> base.Mutant:
+def _device(change: Callable[[list[dict[str, Any]]], None], role: str) -> base.Act:
     """Return the mutant that changes what the pods of a role say of their devices."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -151,7 +151,7 @@ def _has_init(evidence: Evidence, uid: str) -> bool:
     return any(fields.items(line.object, "spec", "initContainers") for line in evidence.history(uid))
 
 
-def _of_guaranteed(change: Callable[[dict[str, Any]], None]) -> base.Mutant:
+def _of_guaranteed(change: Callable[[dict[str, Any]], None]) -> base.Act:
     """Return the mutant that changes every pod with an init container that fits a NUMA node."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -253,49 +253,99 @@ def member_admitted(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "numa.misfit-ran": (
+    "numa.misfit-ran": base.Mutant(
         "on the last node, a pod ran that fits no NUMA node",
         _decided("misfit", RUNNING, last=True),
+        {"NUMA-001": "fail", "NUMA-002": "fail", "NUMA-005": "fail", "NUMA-007": "fail"},
     ),
-    "numa.misfit-ran-first": ("a container of a pod started before its kubelet rejected it", moved_late),
-    "numa.refused-otherwise": (
+    "numa.misfit-ran-first": base.Mutant(
+        "a container of a pod started before its kubelet rejected it",
+        moved_late,
+        {"NUMA-001": "fail", "NUMA-002": "fail", "NUMA-005": "fail", "NUMA-007": "fail"},
+    ),
+    "numa.refused-otherwise": base.Mutant(
         "pods that fit no NUMA node were refused because of missing devices",
         _decided("misfit", _rejected("UnexpectedAdmissionError")),
+        {"NUMA-002": "inconclusive", "NUMA-005": "inconclusive", "NUMA-007": "inconclusive"},
     ),
-    "numa.fits-rejected": (
+    "numa.fits-rejected": base.Mutant(
         "on the last node, a pod that fits a NUMA node was rejected",
         _decided("fits", _rejected(REASON), last=True),
+        {"NUMA-003": "fail", "NUMA-007": "fail", "NUMA-005": "inconclusive"},
     ),
-    "numa.turned-away": (
+    "numa.turned-away": base.Mutant(
         "on the last node, a pod that fits a NUMA node did not get its devices",
         _decided("fits", _rejected("UnexpectedAdmissionError"), last=True),
+        {"NUMA-003": "fail", "NUMA-007": "fail", "NUMA-005": "inconclusive"},
     ),
-    "numa.machine-says-otherwise": (
+    "numa.machine-says-otherwise": base.Mutant(
         "the machine has a device on another NUMA node than its plugin reports",
         _device(_elsewhere, "fits"),
+        {"NUMA-003": "fail", "NUMA-006": "fail", "NUMA-007": "fail", "NUMA-005": "environment"},
     ),
-    "numa.split-admitted": (
+    "numa.split-admitted": base.Mutant(
         "on the last node, a pod ran whose containers fit one by one but not together",
         _decided("split", RUNNING, last=True),
+        {"NUMA-001": "fail"},
     ),
-    "numa.init-ran": ("an init container ran before its pod was rejected", init_ran),
-    "numa.other-class": (
+    "numa.init-ran": base.Mutant(
+        "an init container ran before its pod was rejected", init_ran, {"NUMA-007": "fail"}
+    ),
+    "numa.other-class": base.Mutant(
         "a training pod has another QoS class",
         _of_guaranteed(lambda obj: obj["status"].update(qosClass="Burstable")),
+        {"NUMA-007": "fail"},
     ),
-    "numa.fewer-cpus": ("whole CPUs are shared with others", fewer_cpus),
-    "numa.guaranteed-straddles": ("a training pod straddles NUMA nodes", guaranteed_straddles),
-    "numa.keeps-others-waiting": ("members wait for a rejected member", keeps_others_waiting),
-    "numa.rejected-without-end": (
+    "numa.fewer-cpus": base.Mutant("whole CPUs are shared with others", fewer_cpus, {"NUMA-007": "fail"}),
+    "numa.guaranteed-straddles": base.Mutant(
+        "a training pod straddles NUMA nodes", guaranteed_straddles, {"NUMA-007": "fail"}
+    ),
+    "numa.keeps-others-waiting": base.Mutant(
+        "members wait for a rejected member", keeps_others_waiting, {"NUMA-008": "fail"}
+    ),
+    "numa.rejected-without-end": base.Mutant(
         "a gang with a rejected member never says that it ended",
         rejected_without_end,
+        {"NUMA-008": "inconclusive"},
     ),
-    "numa.member-admitted": ("no member of a gang is rejected", member_admitted),
-    "numa.straddles": ("one device of a pod lies on the other NUMA node", _device(_moved, "fits")),
-    "numa.device-without-numa": ("one device of a pod carries no NUMA node", _device(_unplaced, "other")),
-    "numa.devices-untold": ("no pod reports its devices", base.drop(pod_devices.EVENT)),
-    "numa.kubelets-silent": ("kubelets may not be read, and no pod shows their scope", kubelets_silent),
-    "numa.exporter-disagrees": ("a NodeResourceTopology says best-effort", exporter_disagrees),
-    "numa.says-container-scope": ("one kubelet says scope container", says_container_scope),
-    "numa.nothing-tried": ("no node has room for the pods", nothing_tried),
+    "numa.member-admitted": base.Mutant(
+        "no member of a gang is rejected", member_admitted, {"NUMA-008": "inconclusive"}
+    ),
+    "numa.straddles": base.Mutant(
+        "one device of a pod lies on the other NUMA node",
+        _device(_moved, "fits"),
+        {"NUMA-003": "fail", "NUMA-007": "fail", "NUMA-005": "environment"},
+    ),
+    "numa.device-without-numa": base.Mutant(
+        "one device of a pod carries no NUMA node",
+        _device(_unplaced, "other"),
+        {"NUMA-003": "inconclusive", "NUMA-006": "fail"},
+    ),
+    "numa.devices-untold": base.Mutant(
+        "no pod reports its devices",
+        base.drop(pod_devices.EVENT),
+        base.all_to("inconclusive", "NUMA-001 NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007"),
+    ),
+    "numa.kubelets-silent": base.Mutant(
+        "kubelets may not be read, and no pod shows their scope",
+        kubelets_silent,
+        {
+            "NUMA-001": "inconclusive",
+            "NUMA-002": "inconclusive",
+            "NUMA-003": "inconclusive",
+            "NUMA-005": "inconclusive",
+            "NUMA-006": "inconclusive",
+        },
+    ),
+    "numa.exporter-disagrees": base.Mutant(
+        "a NodeResourceTopology says best-effort", exporter_disagrees, {"NUMA-001": "fail"}
+    ),
+    "numa.says-container-scope": base.Mutant(
+        "one kubelet says scope container", says_container_scope, {"NUMA-001": "fail"}
+    ),
+    "numa.nothing-tried": base.Mutant(
+        "no node has room for the pods",
+        nothing_tried,
+        base.all_to("environment", "NUMA-002 NUMA-003 NUMA-004 NUMA-005 NUMA-006 NUMA-007 NUMA-008 HLT-004"),
+    ),
 }

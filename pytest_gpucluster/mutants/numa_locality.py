@@ -8,7 +8,7 @@ from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.mutants import base
 
 
-def _last(change: Callable[[dict[str, Any]], None], *, every: bool = False) -> base.Mutant:
+def _last(change: Callable[[dict[str, Any]], None], *, every: bool = False) -> base.Act:
     """Return the mutant that changes what the last pod that tells its parts tells; or `every` one."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -56,26 +56,33 @@ def _bus(told: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "numa.cpus-elsewhere": ("the CPUs of a pod lie on both NUMA nodes", _last(_cpus)),
-    "numa.memory-elsewhere": ("the memory of a pod lies on the other NUMA node", _last(_memory)),
-    "numa.functions-elsewhere": (
-        "the network function of a pod lies on the other NUMA node",
-        _last(_functions),
+    "numa.cpus-elsewhere": base.Mutant(
+        "the CPUs of a pod lie on both NUMA nodes", _last(_cpus), {"NUMA-004": "fail"}
     ),
-    "numa.bus-says-otherwise": (
+    "numa.memory-elsewhere": base.Mutant(
+        "the memory of a pod lies on the other NUMA node", _last(_memory), {"NUMA-004": "fail"}
+    ),
+    "numa.functions-elsewhere": base.Mutant(
+        "the network function of a pod lies on the other NUMA node", _last(_functions), {"NUMA-004": "fail"}
+    ),
+    "numa.bus-says-otherwise": base.Mutant(
         "the device plugin reports another NUMA node for GPUs than the machine",
         _last(_bus),
+        {"NUMA-004": "fail"},
     ),
-    "numa.memory-untold": (
+    "numa.memory-untold": base.Mutant(
         "a pod does not report where its memory lies",
         _last(lambda told: told.pop("memory")),
+        {"NUMA-004": "inconclusive"},
     ),
-    "numa.function-unseen": (
+    "numa.function-unseen": base.Mutant(
         "a pod that asked for a network function sees none",
         _last(lambda told: told.update(functions=[])),
+        {"NUMA-004": "inconclusive"},
     ),
-    "numa.one-on-the-machine": (
+    "numa.one-on-the-machine": base.Mutant(
         "the machine has one NUMA node",
         _last(lambda told: told.update(nodes="0"), every=True),
+        {"NUMA-004": "environment"},
     ),
 }

@@ -60,7 +60,7 @@ def unexpanded(evidence: Evidence) -> Evidence:
     return base.words(evidence, act)
 
 
-def without_label(label: str) -> base.Mutant:
+def without_label(label: str) -> base.Act:
     """Return the mutant that takes a label from every pod."""
     return lambda evidence: base.each(
         evidence,
@@ -106,34 +106,66 @@ def default_port(told: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "plugins.move-rank": ("RANK is off by one", move_rank),
-    "plugins.drop-env": ("no process printed its environment", base.drop("env")),
-    "plugins.wrong-address": (
+    "plugins.move-rank": base.Mutant("RANK is off by one", move_rank, {"PLG-001": "fail", "PLG-004": "fail"}),
+    "plugins.drop-env": base.Mutant(
+        "no process printed its environment",
+        base.drop("env"),
+        {"PLG-001": "inconclusive", "PLG-002": "inconclusive", "PLG-006": "inconclusive"},
+    ),
+    "plugins.wrong-address": base.Mutant(
         "the master's name gives another address",
         base.on("resolved", lambda w: w.update(addresses=["10.255.255.1"])),
+        {"PLG-003": "fail"},
     ),
-    "plugins.unresolved": (
+    "plugins.unresolved": base.Mutant(
         "the master's name does not resolve",
         base.on("resolved", lambda w: w.update(addresses=[], ok=False)),
+        {"GANG-001": "environment", "PLG-010": "environment", "PLG-011": "environment", "PLG-003": "fail"},
     ),
-    "plugins.no-service": (
+    "plugins.no-service": base.Mutant(
         "the Service is missing",
         lambda e: base.without(e, lambda line: line.kind == "Service"),
+        {
+            "PLG-003": "fail",
+            "RDZV-002": "inconclusive",
+            "RDZV-003": "inconclusive",
+            "RDZV-008": "inconclusive",
+            "RDZV-010": "inconclusive",
+            "FAB-013": "inconclusive",
+        },
     ),
-    "plugins.reset-connections": (
+    "plugins.reset-connections": base.Mutant(
         "one member's connection to the master is reset",
         base.on("connected", lambda w: w.update(ok=False, kind="ECONNRESET"), alone=True),
+        {"GANG-001": "environment", "RDZV-004": "environment", "PLG-011": "fail"},
     ),
-    "plugins.drop-connections": (
+    "plugins.drop-connections": base.Mutant(
         "one member did not report its connection",
         base.drop("connected", alone=True),
+        {"GANG-001": "inconclusive", "PLG-011": "inconclusive", "RDZV-004": "inconclusive"},
     ),
-    "plugins.unexpanded": ("references in arguments are not expanded", unexpanded),
-    "plugins.default-port": ("a requested port is not used", base.on("env", default_port)),
-    "plugins.listens-last": ("the master listens after the worker started", listen_last),
-    "plugins.gives-up-nameless": ("the log of the wait does not name the master", nameless),
-    "plugins.drop-files": ("the hosts files are missing", base.drop("file")),
-    "plugins.short-hosts": ("the lists of hosts lack the last host", base.on("env", short_hosts)),
-    "plugins.drop-index-label": ("no pod has the label task-index", without_label("volcano.sh/task-index")),
-    "plugins.inject-unasked": ("the variables are injected without a request", inject_unasked),
+    "plugins.unexpanded": base.Mutant(
+        "references in arguments are not expanded", unexpanded, {"PLG-004": "fail"}
+    ),
+    "plugins.default-port": base.Mutant(
+        "a requested port is not used", base.on("env", default_port), {"PLG-002": "fail"}
+    ),
+    "plugins.listens-last": base.Mutant(
+        "the master listens after the worker started", listen_last, {"PLG-010": "fail"}
+    ),
+    "plugins.gives-up-nameless": base.Mutant(
+        "the log of the wait does not name the master", nameless, {"PLG-013": "fail"}
+    ),
+    "plugins.drop-files": base.Mutant("the hosts files are missing", base.drop("file"), {"PLG-006": "fail"}),
+    "plugins.short-hosts": base.Mutant(
+        "the lists of hosts lack the last host", base.on("env", short_hosts), {"PLG-006": "fail"}
+    ),
+    "plugins.drop-index-label": base.Mutant(
+        "no pod has the label task-index", without_label("volcano.sh/task-index"), {"PLG-007": "fail"}
+    ),
+    "plugins.inject-unasked": base.Mutant(
+        "the variables are injected without a request",
+        inject_unasked,
+        {"PLG-002": "fail", "PLG-005": "inconclusive"},
+    ),
 }

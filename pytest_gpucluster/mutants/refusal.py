@@ -36,7 +36,7 @@ def refuse_by_permission(evidence: Evidence) -> Evidence:
     )
 
 
-def _accepting(case: str) -> base.Mutant:
+def _accepting(case: str) -> base.Act:
     def mutant(evidence: Evidence) -> Evidence:
         return base.responses(
             evidence, lambda line: line.data.get("case") == case, lambda data: data.update(code=201)
@@ -158,21 +158,54 @@ def speak_for_nobody(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "refusal.forget-control": ("the control never happened", forget_later_gangs),
-    "refusal.accept-duplicate-task": ("a Job with a task twice is accepted", accept_refused),
-    "refusal.by-permission": ("Jobs are refused because of missing permissions", refuse_by_permission),
-    "queue.accept-unknown": ("a Job for an unknown queue is accepted", _accepting("unknown-queue")),
-    "queue.accept-closed": ("a Job for a closed queue is accepted", _accepting("closed-queue")),
-    "queue.capability-overrun": ("the queue held more than its capability", shrink_capability),
-    "refusal.blames-cluster": ("no refusal mentions a queue's share", blame_the_cluster),
-    "refusal.evicts-neighbour": ("a member beside a refused gang loses its place", evict_neighbour),
-    "refusal.blocks-neighbour": (
+    "refusal.forget-control": base.Mutant(
+        "the control never happened",
+        forget_later_gangs,
+        base.all_to(
+            "inconclusive",
+            "GANG-004 GANG-011 REF-001 REF-002 REF-005 REF-006 REF-007 REF-008 REF-009 "
+            "PLG-002 PLG-005 PLG-010 PLG-013 "
+            "LIFE-003 LIFE-005 LIFE-006 LIFE-007 LIFE-009 LIFE-010 LIFE-012 LIFE-013 LIFE-014 "
+            "RDZV-001 RDZV-003 RDZV-004 RDZV-005 RDZV-006 RDZV-008 KUE-001 KUE-002 KUE-003 KUE-008 "
+            "FAB-016 MFU-002 MFU-003 MFU-006 TRN-003",
+        ),
+    ),
+    "refusal.accept-duplicate-task": base.Mutant(
+        "a Job with a task twice is accepted", accept_refused, {"REF-003": "fail"}
+    ),
+    "refusal.by-permission": base.Mutant(
+        "Jobs are refused because of missing permissions",
+        refuse_by_permission,
+        {"REF-003": "inconclusive", "REF-004": "inconclusive"},
+    ),
+    "queue.accept-unknown": base.Mutant(
+        "a Job for an unknown queue is accepted", _accepting("unknown-queue"), {"REF-004": "fail"}
+    ),
+    "queue.accept-closed": base.Mutant(
+        "a Job for a closed queue is accepted", _accepting("closed-queue"), {"REF-004": "fail"}
+    ),
+    "queue.capability-overrun": base.Mutant(
+        "the queue held more than its capability", shrink_capability, {"REF-002": "fail"}
+    ),
+    "refusal.blames-cluster": base.Mutant(
+        "no refusal mentions a queue's share", blame_the_cluster, {"REF-002": "inconclusive"}
+    ),
+    "refusal.evicts-neighbour": base.Mutant(
+        "a member beside a refused gang loses its place", evict_neighbour, {"REF-005": "fail"}
+    ),
+    "refusal.blocks-neighbour": base.Mutant(
         "the gang of another queue does not start beside a refused one",
         block_neighbour,
+        {"REF-005": "fail", "REF-009": "fail"},
     ),
-    "refusal.not-blocked": ("an enqueued gang keeps nobody waiting", nobody_blocked),
-    "refusal.speaks-for-nobody": (
+    "refusal.not-blocked": base.Mutant(
+        "an enqueued gang keeps nobody waiting",
+        nobody_blocked,
+        {"REF-007": "inconclusive", "LIFE-013": "inconclusive"},
+    ),
+    "refusal.speaks-for-nobody": base.Mutant(
         "pods of a scheduler that does not exist are reported as refused",
         speak_for_nobody,
+        {"REF-008": "fail"},
     ),
 }

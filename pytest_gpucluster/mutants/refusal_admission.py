@@ -129,14 +129,52 @@ def winner_never_runs(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "admission.foreign-gate": ("a policy engine refuses what Volcano's admission refused", foreign_gate),
-    "admission.other-reason": ("a Job is refused for another reason", other_reason),
-    "admission.control-refused": ("the Job is refused even after its mistake is corrected", control_refused),
-    "admission.control-of-another": ("the control is another object", control_of_another),
-    "admission.no-control": ("no control was tried", lambda evidence: base.without(evidence, _control)),
-    "admission.made-all-the-same": ("a pod of a refused Job exists for a moment", made_all_the_same),
-    "admission.pods-unwatched": ("pods were not watched while Jobs were refused", unwatched),
-    "admission.queue-stopped": ("Kueue holds a Job because its queue is stopped", held_by_a_stopped_queue),
-    "control.never-runs": ("controls are placed and never run", controls_never_run),
-    "control.winner-never-runs": ("the winner of two gangs is placed and never runs", winner_never_runs),
+    "admission.foreign-gate": base.Mutant(
+        "a policy engine refuses what Volcano's admission refused",
+        foreign_gate,
+        {"REF-003": "inconclusive", "REF-004": "inconclusive"},
+    ),
+    "admission.other-reason": base.Mutant(
+        "a Job is refused for another reason",
+        other_reason,
+        {"REF-003": "inconclusive", "REF-004": "inconclusive"},
+    ),
+    "admission.control-refused": base.Mutant(
+        "the Job is refused even after its mistake is corrected", control_refused, {"REF-003": "inconclusive"}
+    ),
+    "admission.control-of-another": base.Mutant(
+        "the control is another object", control_of_another, {"REF-003": "inconclusive"}
+    ),
+    "admission.no-control": base.Mutant(
+        "no control was tried", lambda evidence: base.without(evidence, _control), {"REF-003": "inconclusive"}
+    ),
+    "admission.made-all-the-same": base.Mutant(
+        "a pod of a refused Job exists for a moment",
+        made_all_the_same,
+        {"REF-003": "fail", "REF-004": "fail"},
+    ),
+    "admission.pods-unwatched": base.Mutant(
+        "pods were not watched while Jobs were refused",
+        unwatched,
+        {"REF-003": "inconclusive", "REF-004": "inconclusive"},
+    ),
+    "admission.queue-stopped": base.Mutant(
+        "Kueue holds a Job because its queue is stopped", held_by_a_stopped_queue, {"KUE-008": "inconclusive"}
+    ),
+    "control.never-runs": base.Mutant(
+        "controls are placed and never run",
+        controls_never_run,
+        {
+            "REF-001": "environment",
+            "REF-002": "environment",
+            "REF-004": "inconclusive",
+            "REF-005": "inconclusive",
+            "REF-008": "inconclusive",
+        },
+    ),
+    "control.winner-never-runs": base.Mutant(
+        "the winner of two gangs is placed and never runs",
+        winner_never_runs,
+        {"GANG-004": "inconclusive", "RDZV-005": "environment", "RDZV-006": "environment", "KUE-003": "fail"},
+    ),
 }

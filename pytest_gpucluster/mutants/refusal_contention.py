@@ -111,14 +111,31 @@ def priorities_reversed(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "refusal.take-below-minimum": (
+    "refusal.take-below-minimum": base.Mutant(
         "the gang that gives up members also loses members that it needs",
         take_below_minimum,
+        {"REF-006": "fail"},
     ),
-    "refusal.take-nobody": ("nothing shows that anything was evicted", take_nobody),
-    "refusal.give-nothing-back": ("the queue with more weight gets nothing", give_nothing_back),
-    "refusal.equal-weights": ("the queues have the same weight", equal_weights),
-    "lifecycle.high-never-placed": ("the waiting gang of higher priority is not placed", high_never_placed),
-    "lifecycle.taken-in-vain": ("the gang for which others were evicted is not placed", taken_in_vain),
-    "lifecycle.priorities-reversed": ("the lowest priority becomes the highest", priorities_reversed),
+    "refusal.take-nobody": base.Mutant(
+        "nothing shows that anything was evicted",
+        take_nobody,
+        {"REF-006": "inconclusive", "REF-009": "inconclusive", "LIFE-014": "inconclusive"},
+    ),
+    "refusal.give-nothing-back": base.Mutant(
+        "the queue with more weight gets nothing", give_nothing_back, {"REF-009": "fail"}
+    ),
+    "refusal.equal-weights": base.Mutant(
+        "the queues have the same weight", equal_weights, {"REF-009": "inconclusive"}
+    ),
+    "lifecycle.high-never-placed": base.Mutant(
+        "the waiting gang of higher priority is not placed", high_never_placed, {"LIFE-013": "inconclusive"}
+    ),
+    "lifecycle.taken-in-vain": base.Mutant(
+        "the gang for which others were evicted is not placed", taken_in_vain, {"LIFE-014": "inconclusive"}
+    ),
+    "lifecycle.priorities-reversed": base.Mutant(
+        "the lowest priority becomes the highest",
+        priorities_reversed,
+        {"LIFE-013": "fail", "LIFE-014": "fail"},
+    ),
 }

@@ -21,7 +21,13 @@ def start_unseen(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "gang.start-unseen": ("nobody saw one member of a gang run", base.only("healthy", start_unseen)),
-    "plugins.arguments-untold": ("no process reported its arguments", base.drop("argv")),
+    "gang.start-unseen": base.Mutant(
+        "nobody saw one member of a gang run",
+        base.only("healthy", start_unseen),
+        {"GANG-007": "inconclusive"},
+    ),
+    "plugins.arguments-untold": base.Mutant(
+        "no process reported its arguments", base.drop("argv"), {"PLG-004": "inconclusive"}
+    ),
 }
 """Mutants that take something away."""

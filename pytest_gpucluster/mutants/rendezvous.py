@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.mutants import base
 
 
-def unending(event: str) -> base.Mutant:
+def unending(event: str) -> base.Act:
     """Return the mutant in which the last pod that got no further never ends; the driver waited in vain."""
 
     def mutant(evidence: Evidence) -> Evidence:
@@ -88,49 +88,67 @@ def _at_once(word: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "rendezvous.index-twice": ("the last member of an Indexed Job has the index of the first", index_twice),
-    "rendezvous.another-host-name": (
+    "rendezvous.index-twice": base.Mutant(
+        "the last member of an Indexed Job has the index of the first",
+        index_twice,
+        {"RDZV-002": "fail", "RDZV-010": "inconclusive", "FAB-013": "inconclusive"},
+    ),
+    "rendezvous.another-host-name": base.Mutant(
         "a member of an Indexed Job has a host name that does not match its index",
         base.on("member", lambda w: w.update(hostname="worker-x7k2p"), alone=True),
+        {"RDZV-002": "fail"},
     ),
-    "rendezvous.ddp-differs": (
+    "rendezvous.ddp-differs": base.Mutant(
         "one member's weights differ from those of one process after a step",
         base.on("trained", lambda w: w.update(ok=False, difference=0.25), alone=True),
+        {"RDZV-002": "fail"},
     ),
-    "rendezvous.names-unanswered": (
+    "rendezvous.names-unanswered": base.Mutant(
         "no lookup of a member's name is answered",
         base.on("waited", _unanswered),
+        {"RDZV-002": "fail", "RDZV-003": "fail", "FAB-013": "environment"},
     ),
-    "rendezvous.wait-unbounded": (
+    "rendezvous.wait-unbounded": base.Mutant(
         "a wait for names lasts longer than its bound",
         base.on("waited", lambda w: w.update(seconds=999.0), alone=True),
+        {"RDZV-003": "fail"},
     ),
-    "rendezvous.wait-unexplained": (
+    "rendezvous.wait-unexplained": base.Mutant(
         "a failed wait does not say which name was missing",
         base.on("waited", lambda w: w.pop("error", None)),
+        {"RDZV-003": "fail"},
     ),
-    "rendezvous.nobody-waits": ("every name resolves at the first lookup", base.on("waited", _at_once)),
-    "rendezvous.hangs": ("a member that cannot reach its rendezvous never ends", unending("barrier")),
-    "rendezvous.unexplained": (
+    "rendezvous.nobody-waits": base.Mutant(
+        "every name resolves at the first lookup", base.on("waited", _at_once), {"RDZV-003": "inconclusive"}
+    ),
+    "rendezvous.hangs": base.Mutant(
+        "a member that cannot reach its rendezvous never ends", unending("barrier"), {"RDZV-004": "fail"}
+    ),
+    "rendezvous.unexplained": base.Mutant(
         "a member that cannot reach its rendezvous does not say so",
         base.on("barrier", lambda w: w.pop("error", None), alone=True),
+        {"RDZV-004": "fail"},
     ),
-    "rendezvous.stall-unbounded": ("a stalled rank never ends", unending("place")),
-    "rendezvous.stall-unnamed": ("no log says where a rank stalled", unnamed),
-    "rendezvous.drop-a-rank": (
-        "one rank printed nothing",
-        base.drop("rank", alone=True),
+    "rendezvous.stall-unbounded": base.Mutant(
+        "a stalled rank never ends", unending("place"), {"RDZV-009": "fail"}
     ),
-    "rendezvous.rank-twice": (
-        "one rank exists twice",
-        base.on("rank", lambda w: w.update(rank=0), alone=True),
+    "rendezvous.stall-unnamed": base.Mutant(
+        "no log says where a rank stalled", unnamed, {"RDZV-009": "fail"}
     ),
-    "rendezvous.wrong-sum": (
+    "rendezvous.drop-a-rank": base.Mutant(
+        "one rank printed nothing", base.drop("rank", alone=True), {"RDZV-001": "inconclusive"}
+    ),
+    "rendezvous.rank-twice": base.Mutant(
+        "one rank exists twice", base.on("rank", lambda w: w.update(rank=0), alone=True), {"RDZV-001": "fail"}
+    ),
+    "rendezvous.wrong-sum": base.Mutant(
         "one rank got a different sum",
         base.on("sum", lambda w: w.update(got=-1.0), alone=True),
+        {"RDZV-001": "fail"},
     ),
-    "rendezvous.two-worlds": (
+    "rendezvous.two-worlds": base.Mutant(
         "one rank is in a smaller world",
         base.on("rank", lambda w: w.update(world=1), alone=True),
+        {"RDZV-001": "fail"},
     ),
 }

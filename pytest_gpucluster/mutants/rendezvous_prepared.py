@@ -25,34 +25,45 @@ def _elsewhere(word: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "rendezvous.labels-not-exported": (
+    "rendezvous.labels-not-exported": base.Mutant(
         "the labels written for one launcher are missing from its environment",
         base.on("launching", lambda w: w.update(env={}), alone=True),
+        {"RDZV-007": "fail"},
     ),
-    "rendezvous.labels-of-another-node": (
+    "rendezvous.labels-of-another-node": base.Mutant(
         "one launcher has the labels of another node",
         base.on("launching", _elsewhere, alone=True),
+        {"RDZV-007": "fail"},
     ),
-    "rendezvous.no-label-missing": (
+    "rendezvous.no-label-missing": base.Mutant(
         "the label that no node has was not requested",
         base.on("launching", lambda w: w["env"].pop("NODE_NO_SUCH_LABEL", None)),
+        {"RDZV-007": "fail"},
     ),
-    "rendezvous.launcher-unseen": (
+    "rendezvous.launcher-unseen": base.Mutant(
         "one launcher was not seen to start",
         base.drop("launching", alone=True),
+        {"RDZV-007": "inconclusive", "RDZV-008": "inconclusive"},
     ),
-    "rendezvous.launched-early": (
+    "rendezvous.launched-early": base.Mutant(
         "one launcher started before the network was there",
         base.on("launching", lambda w: w.update(t=float(w["t"]) - 60.0), alone=True),
+        {"RDZV-008": "fail"},
     ),
-    "rendezvous.gate-unexplained": (
+    "rendezvous.gate-unexplained": base.Mutant(
         "a failed wait for the network does not say what is missing",
         base.on("gate", lambda w: w.pop("error", None)),
+        {"RDZV-008": "fail"},
     ),
-    "rendezvous.gate-unbounded": (
+    "rendezvous.gate-unbounded": base.Mutant(
         "a wait for the network lasts longer than its bound",
         base.on("gate", lambda w: w.update(seconds=999.0), alone=True),
+        {"RDZV-008": "fail"},
     ),
-    "rendezvous.peers-silent": ("no peer answers over the interface", base.on("gate", _silent)),
-    "rendezvous.network-at-once": ("the network is ready at the first check", base.on("gate", _at_once)),
+    "rendezvous.peers-silent": base.Mutant(
+        "no peer answers over the interface", base.on("gate", _silent), {"RDZV-008": "fail"}
+    ),
+    "rendezvous.network-at-once": base.Mutant(
+        "the network is ready at the first check", base.on("gate", _at_once), {"RDZV-008": "inconclusive"}
+    ),
 }

@@ -47,37 +47,43 @@ def _at_one_place(word: dict[str, Any]) -> None:
 
 
 MUTANTS: base.Table = {
-    "rendezvous.nonce-of-the-other": (
-        "ranks of one Job get a nonce that the other Job sent",
-        nonce_of_the_other,
+    "rendezvous.nonce-of-the-other": base.Mutant(
+        "ranks of one Job get a nonce that the other Job sent", nonce_of_the_other, {"RDZV-005": "fail"}
     ),
-    "rendezvous.same-meeting": (
+    "rendezvous.same-meeting": base.Mutant(
         "both Jobs use one rendezvous address and one id",
         base.on("exchanged", _at_one_place),
+        {"RDZV-005": "fail"},
     ),
-    "rendezvous.one-after-the-other": (
-        "the second Job starts after the first has ended",
-        one_after_the_other,
+    "rendezvous.one-after-the-other": base.Mutant(
+        "the second Job starts after the first has ended", one_after_the_other, {"RDZV-005": "inconclusive"}
     ),
-    "rendezvous.exchange-unseen": (
+    "rendezvous.exchange-unseen": base.Mutant(
         "one rank of two Jobs does not report what it received",
         base.drop("exchanged", alone=True),
+        {"RDZV-005": "inconclusive"},
     ),
-    "rendezvous.loss-not-a-number": (
+    "rendezvous.loss-not-a-number": base.Mutant(
         "with DDP, one rank's loss is not a number",
         base.on("stepped", lambda w: w["ddp"].update(losses=["nan"] * len(w["ddp"]["losses"])), alone=True),
+        {"RDZV-006": "fail"},
     ),
-    "rendezvous.fsdp-differs": (
+    "rendezvous.fsdp-differs": base.Mutant(
         "with FSDP2, one rank's parameters differ from those of one process",
         base.on("stepped", lambda w: w["fsdp"].update(far=0.02), alone=True),
+        {"RDZV-006": "fail"},
     ),
-    "rendezvous.not-sharded": (
+    "rendezvous.not-sharded": base.Mutant(
         "each rank holds the whole model under fully_shard",
         base.on("stepped", lambda w: w["fsdp"].update(own=w["fsdp"]["of"])),
+        {"RDZV-006": "fail"},
     ),
-    "rendezvous.nothing-moved": (
+    "rendezvous.nothing-moved": base.Mutant(
         "the steps change no parameter",
         base.on("stepped", lambda w: w.update(moved=0.0)),
+        {"RDZV-006": "inconclusive"},
     ),
-    "rendezvous.step-unseen": ("one rank does not report its steps", base.drop("stepped", alone=True)),
+    "rendezvous.step-unseen": base.Mutant(
+        "one rank does not report its steps", base.drop("stepped", alone=True), {"RDZV-006": "inconclusive"}
+    ),
 }

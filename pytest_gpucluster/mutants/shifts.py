@@ -146,25 +146,39 @@ def others_end_late(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "gang.last-starts-late": (
+    "gang.last-starts-late": base.Mutant(
         "the last member of a gang starts long after the others",
         base.only("healthy", last_starts_late),
+        {"GANG-007": "fail", "LIFE-001": "fail"},
     ),
-    "gang.reported-late": ("a PodGroup reports its gang as short only when it is whole again", reported_late),
-    "gang.healed-late-unsaid": (
+    "gang.reported-late": base.Mutant(
+        "a PodGroup reports its gang as short only when it is whole again",
+        reported_late,
+        {"GANG-009": "fail"},
+    ),
+    "gang.healed-late-unsaid": base.Mutant(
         "a returned slot is used only much later, and nothing is reported until then",
         healed_late_unsaid,
+        {"GANG-009": "fail", "GANG-010": "fail"},
     ),
-    "plugins.worker-starts-first": (
+    "plugins.worker-starts-first": base.Mutant(
         "a worker that waits for its master starts before it listens",
         worker_starts_first,
+        {"PLG-010": "fail"},
     ),
-    "plugins.gives-up-late": ("a failed wait ends long after its time-out", gives_up_late),
-    "lifecycle.completes-late": ("the other members end long after their master", completes_late),
-    "numa.others-end-late": (
+    "plugins.gives-up-late": base.Mutant(
+        "a failed wait ends long after its time-out", gives_up_late, {"PLG-013": "fail"}
+    ),
+    "lifecycle.completes-late": base.Mutant(
+        "the other members end long after their master", completes_late, {"LIFE-001": "fail"}
+    ),
+    "numa.others-end-late": base.Mutant(
         "the other members of a gang end long after one was rejected",
         base.only("rejected-member", others_end_late),
+        {"NUMA-008": "fail"},
     ),
-    "rendezvous.stall-ends-late": ("a stalled rank ends long after its bound", stall_told_late),
+    "rendezvous.stall-ends-late": base.Mutant(
+        "a stalled rank ends long after its bound", stall_told_late, {"RDZV-009": "fail"}
+    ),
 }
 """Mutants that change times alone."""

@@ -22,6 +22,10 @@ def untried(evidence: Evidence) -> Evidence:
 
 
 MUTANTS: base.Table = {
-    "trainer.basic-policy": ("native PodGroups have the basic policy", basic_policy),
-    "trainer.untried": ("nothing says which scheduler's gangs were tried", untried),
+    "trainer.basic-policy": base.Mutant(
+        "native PodGroups have the basic policy", basic_policy, {"TRN-003": "inconclusive"}
+    ),
+    "trainer.untried": base.Mutant(
+        "nothing says which scheduler's gangs were tried", untried, {"TRN-003": "inconclusive"}
+    ),
 }

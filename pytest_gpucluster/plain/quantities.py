@@ -10,7 +10,10 @@ _SUFFIX = {
     "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30), "Ti": Fraction(2**40),
     "Pi": Fraction(2**50), "Ei": Fraction(2**60),
 }  # fmt: skip
-_SHAPE = re.compile(r"^([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)$")
+_SHAPE = re.compile(
+    r"^([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?|[+-]?\.[0-9]{1,40})([eE][+-]?[0-9]{1,2}|[KMGTPE]i|[numkMGTPE]|)$"
+)
+"""No API server takes numbers of more digits; reckoning with a million of them would take for ever."""
 
 
 class QuantityError(ValueError):

@@ -82,7 +82,7 @@ EMBEDDED: Mapping[str, Any] = {
     # What the embedded cluster plays.
     "versions": {"kubernetes": ["1.37"], "volcano": ["1.14"]},
 }
-"""The built-in profile `embedded`."""
+"""The built-in profile `embedded`, and what a profile file with `provider: embedded` begins with."""
 
 KIND: Mapping[str, Any] = {
     "provider": "kind",
@@ -149,9 +149,10 @@ HOST: Mapping[str, Any] = {
 """The built-in profile `host`, and what a profile file with `provider: host` begins with."""
 
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "host": HOST, "kind": KIND}
+"""Built-in profiles by name, which is also that of their provider.
 
-MADE: Mapping[str, Mapping[str, Any]] = {"host": HOST, "kind": KIND}
-"""Provider -> what a profile file that names it begins with: the cluster is made, hence nothing must be declared."""
+A profile file that names such a provider begins with it: the cluster is made, hence nothing must be declared.
+"""
 
 OF_ADDONS: Mapping[str, Mapping[str, Any]] = {
     "kueue": {"kueue": {}, "versions": {"kueue": ["0.17"]}},

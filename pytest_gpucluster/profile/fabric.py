@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pytest_gpucluster.measure.transports import Name as Transport
 from pytest_gpucluster.profile import shapes
 from pytest_gpucluster.profile.base import Frozen, Seconds, Text
 
@@ -12,9 +13,6 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 Rate = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, gt=0, le=1, allow_inf_nan=False)]
 Variable = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Transport = Literal[
-    "NET/IB", "NET/OFI", "NET/UCX", "NET/gIB", "NET/FasTrak", "NET/TCPX", "NET/SHARP", "NET/Socket", "MNNVL"
-]  # fmt: skip
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "sendrecv"]
 
 

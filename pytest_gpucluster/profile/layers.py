@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.profile.errors import ProfileError
+from pytest_gpucluster.plain import names
+from pytest_gpucluster.profile import keys
+from pytest_gpucluster.profile.errors import PAGE, ProfileError
 from pytest_gpucluster.profile.reading import read_value
 
 ENV_PREFIX = "GPUCLUSTER_"
@@ -15,6 +17,9 @@ OPTION_TWINS = frozenset(
     }
 )  # fmt: skip
 """Variables that are twins of command line options; the others name leaves (`GPUCLUSTER_BUDGETS__BIND`)."""
+
+OPTIONS_PAGE = "pytest --help"
+"""What lists the variables of options."""
 
 # Kubernetes puts these into every pod of a namespace that has a Service called `gpucluster`.
 _SERVICE_LINK = re.compile(r"^(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_\w+)?)$")
@@ -80,11 +85,19 @@ def leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
             yield inner, value
 
 
+def _meant(rest: str) -> str:
+    """Return the end of the error line about a variable: the nearest one, and what lists all."""
+    first, *inner = rest.split("__")
+    near = names.nearest(first, [*OPTION_TWINS, *(key.upper() for key in keys.allowed(()))])
+    hint = f"; did you mean {ENV_PREFIX + '__'.join([near, *inner])!r}?" if near else ""
+    return f"{hint} (options: {OPTIONS_PAGE}; keys of the profile: {PAGE})"
+
+
 def from_environment(env: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], Any, str]]:
     """Yield path, value and source of each leaf that a `GPUCLUSTER_*` variable sets.
 
     Raises:
-        ProfileError: when a value is not valid YAML.
+        ProfileError: a variable that is neither the twin of an option nor a key, or whose value is not valid YAML.
     """
     for name in sorted(env):
         rest = name.removeprefix(ENV_PREFIX)
@@ -92,6 +105,8 @@ def from_environment(env: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], 
             continue
         path = tuple(part.lower() for part in rest.split("__"))
         where = f"environment {name}"
+        if path[0] not in keys.allowed(()):
+            raise ProfileError(where, "", f"unknown variable{_meant(rest)}")
         yield path, read_value(env[name], where, ".".join(path)), where
 
 

@@ -1,7 +1,7 @@
 """Load a profile: find it, lay the layers, validate, translate errors."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -91,7 +91,7 @@ def load(
     Raises:
         ProfileError: unknown name, unreadable file, unknown key, value of the wrong type, missing key.
     """
-    file, document = (None, None) if name in BUILT_IN else _find(name, search)
+    file, document = find(name, search)
     overrides = [
         *from_environment(env or {}),
         *from_texts(ini, "ini gpucluster_set"),
@@ -99,14 +99,16 @@ def load(
         *from_texts(cli, f"option {option}"),
     ]
     layers = _layers(name, file, document, overrides)
-    if file is not None and layers.data.get("provider") not in defaults.MADE:
-        _require(layers, file)
-    _check_sections(layers, document)
     where = str(file or f"profile {name}")
+    wrong = [*_sections_of_nothing(layers, document)]
+    if file is not None and layers.data.get("provider") not in BUILT_IN:
+        wrong = [*_not_there(layers, file), *wrong]
     try:
         profile = Profile.model_validate(layers.data)
     except pydantic.ValidationError as error:
-        raise translate.translate(error, layers, where) from None
+        wrong += translate.translate(error, layers, where, {path for one in wrong for path in one.paths})
+    if wrong:
+        raise wrong[0].beside(wrong[1:]) from None
     _check_overlay(profile, layers, where)
     return LoadedProfile(profile, dict(layers.sources), file)
 
@@ -133,20 +135,18 @@ def _layers(
     gpu_resource = own.get("gpu_resource", "")
     for path, value, _ in overrides:
         gpu_resource = value if path == ("gpu_resource",) else gpu_resource
-    made = own.get("provider") if own.get("provider") in defaults.MADE else None
+    made = own.get("provider") if own.get("provider") in BUILT_IN else None
     if document is not None and made is None:
         layers.lay(defaults.vendor_facts(str(gpu_resource)), "vendor facts")
         layers.lay({"provider": "existing"}, "default")
     if made is not None:
-        layers.lay(defaults.MADE[made], f"profile {made}")
+        layers.lay(defaults.BUILT_IN[made], f"profile {made}")
         for addon in _addons(own, overrides):
             layers.lay(defaults.OF_ADDONS[addon], f"add-on {addon}")
     if document is not None:
         lines = document.lines
         layers.places = {path: f"{file}:{line}" for path, line in lines.items()}
         layers.lay(own, lambda path: layers.places.get(path, str(file)))
-    elif name not in defaults.MADE:
-        layers.lay(own, f"profile {name}")
     for path, value, source in overrides:
         layers.put(path, value, source)
     _leave_out_scheduler(layers)
@@ -195,7 +195,18 @@ def _anchor_leaf(layers: Layers, file: Path | None, *path: str) -> None:
         at[path[-1]] = str(base.joinpath(Path(value).expanduser()).absolute())
 
 
-def _find(name: str, search: Sequence[Path]) -> tuple[Path, Document]:
+def find(name: str, search: Sequence[Path]) -> tuple[Path | None, Document | None]:
+    """Return the file of a profile and what stands in it, None and None for a built-in name.
+
+    Args:
+        name: a built-in name or that of a file `NAME.yaml` in one of the folders.
+        search: folders, the first that has the file wins.
+
+    Raises:
+        ProfileError: unknown name, or a file that cannot be read.
+    """
+    if name in BUILT_IN:
+        return None, None
     for folder in search:
         for suffix in SUFFIXES:
             path = folder / f"{name}{suffix}"
@@ -216,22 +227,20 @@ def _read(path: Path) -> Document:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(str(path), "", f"cannot be read: {error}") from None
-    document = read_mapping(text, str(path))
-    if document.data.get("provider") == "embedded":
-        raise ProfileError(
-            f"{path}:{document.lines['provider']}", "provider", "embedded is built in: use --cluster=embedded"
-        )
-    return document
+    return read_mapping(text, str(path))
 
 
-def _require(layers: Layers, file: Path) -> None:
-    """Check that what must be declared is, before all else: whoever begins a profile is told what it takes."""
-    _require_keys(layers, file, (), REQUIRED)
-    if isinstance(layers.data["connection"], dict):
-        _require_keys(layers, file, ("connection",), ("kubeconfig", "context"))
+def _not_there(layers: Layers, file: Path) -> list[ProfileError]:
+    """Return what must be declared and is not, before all else: whoever begins a profile is told what it takes."""
+    found = [*_missing(layers, file, (), REQUIRED)]
+    if isinstance(layers.data.get("connection"), dict):
+        found += _missing(layers, file, ("connection",), ("kubeconfig", "context"))
+    return found
 
 
-def _require_keys(layers: Layers, file: Path, path: tuple[str, ...], required: tuple[str, ...]) -> None:
+def _missing(
+    layers: Layers, file: Path, path: tuple[str, ...], required: tuple[str, ...]
+) -> Iterator[ProfileError]:
     data = layers.data
     for key in path:
         data = data[key]
@@ -242,14 +251,29 @@ def _require_keys(layers: Layers, file: Path, path: tuple[str, ...], required: t
         word = keys.misspelt(key, data, path) if key not in data else None
         if word is not None:
             source = layers.source_of(".".join([*path, word])) or str(file)
-            raise translate.misspelt(word, key, path, source)
-        if key in data:
-            raise translate.empty([*path, key], layers.source_of(inner) or str(file))
-        raise ProfileError(str(file), inner, f"is missing (required: {', '.join(required)})")
+            yield translate.misspelt(word, key, path, source)
+        elif key in data:
+            yield translate.empty([*path, key], layers.source_of(inner) or str(file))
+        elif away := _elsewhere(layers.data, key, path):
+            problem = f"stands at the wrong place: move it {f'into `{path[0]}`' if path else 'to the top'}"
+            source = layers.source_of(".".join(away)) or str(file)
+            yield ProfileError(source, ".".join(away), problem, meant=inner)
+        else:
+            yield ProfileError(str(file), inner, f"is missing (required: {', '.join(required)})")
 
 
-def _check_sections(layers: Layers, document: Document | None) -> None:
-    """Refuse sections of a file that would do nothing.
+def _elsewhere(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return where a key stands that is missing at its own place, () if nowhere."""
+    places = [(), *((name,) for name, inner in data.items() if isinstance(inner, Mapping))]
+    for place in places:
+        inside = data[place[0]] if place else data
+        if place != path and key in inside and key not in keys.allowed(place):
+            return (*place, key)
+    return ()
+
+
+def _sections_of_nothing(layers: Layers, document: Document | None) -> Iterator[ProfileError]:
+    """Yield sections of a file that would do nothing.
 
     `numa:` without a value reads as if it declared NUMA, and YAML makes it nothing; `addons` of a cluster that exists
     would not be installed.
@@ -260,11 +284,11 @@ def _check_sections(layers: Layers, document: Document | None) -> None:
     for key in SECTIONS:
         if key in document.data and document.data[key] is None:
             problem = f"is empty: write `{key}: {{}}` to declare it, or leave the key out"
-            raise ProfileError(layers.places[key], key, problem)
+            yield ProfileError(layers.places[key], key, problem)
     for key, only in ONLY_FOR.items():
         if document.data.get(key) and provider in get_args(ProviderName) and provider != only:
             problem = f"is read for `provider: {only}` only, but this is {provider}: leave it out"
-            raise ProfileError(layers.places[key], key, problem)
+            yield ProfileError(layers.places[key], key, problem)
 
 
 def _check_overlay(profile: Profile, layers: Layers, where: str) -> None:
@@ -283,12 +307,12 @@ def _check_overlay(profile: Profile, layers: Layers, where: str) -> None:
 
 
 def _looks_like_profile(path: Path) -> bool:
-    """Report whether a YAML file beside others is meant as a profile: it names a scheduler or a connection."""
+    """Report whether a YAML file beside others is meant as a profile: it names GPUs, a connection or a provider."""
     try:
         data = read_mapping(path.read_text(encoding="utf-8"), str(path)).data
     except (OSError, UnicodeDecodeError, ProfileError):
         return False
-    return "gpu_resource" in data or "connection" in data
+    return not {"gpu_resource", "connection", "provider"}.isdisjoint(data)
 
 
 def _dig(data: Any, path: str) -> Any:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from pytest_gpucluster.profile.defaults import DEFAULTS, MADE
+from pytest_gpucluster.profile.defaults import BUILT_IN, DEFAULTS
 from pytest_gpucluster.profile.load import REQUIRED
 from pytest_gpucluster.profile.model import Profile
 
@@ -12,9 +12,8 @@ def file_schema() -> dict[str, Any]:
     """Return the schema of `NAME.yaml`: five keys required unless the cluster is made, the rest with its default."""
     schema = Profile.model_json_schema()
     properties = schema["properties"]
-    # The file's name is the profile's name, and the embedded cluster has no file.
+    # The file's name is the profile's name.
     del properties["name"]
-    properties["provider"]["enum"] = [p for p in properties["provider"]["enum"] if p != "embedded"]
     properties["provider"]["default"] = "existing"
     for key, value in DEFAULTS.items():
         properties[key]["default"] = value
@@ -22,7 +21,7 @@ def file_schema() -> dict[str, Any]:
         "$ref": "#/$defs/Connection",
         "description": properties["connection"]["description"],
     }
-    made = {"properties": {"provider": {"enum": sorted(MADE)}}, "required": ["provider"]}
+    made = {"properties": {"provider": {"enum": sorted(BUILT_IN)}}, "required": ["provider"]}
     del schema["required"]
     schema["if"], schema["else"] = made, {"required": list(REQUIRED)}
     schema["title"] = "Profile of pytest-gpucluster"

@@ -1,6 +1,6 @@
 """Turn a validation error into the one line of a profile error."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pydantic
@@ -45,49 +45,67 @@ _WORDS = {
 _BOUNDS = {"greater_than_equal": "must be {ge:g} or greater", "less_than_equal": "must be {le:g} or less"}
 
 
-def translate(error: pydantic.ValidationError, layers: Layers, where: str) -> ProfileError:
-    """Return the first problem of a validation error in our words; the number of others is told.
+def translate(
+    error: pydantic.ValidationError, layers: Layers, where: str, known: Collection[str] = ()
+) -> list[ProfileError]:
+    """Return the problems of a validation error in our words, one for each place.
 
     A key that is missing because it is misspelt is told as that.
+
+    Args:
+        error: what the model says.
+        layers: the profile's values, with where each comes from.
+        where: the profile.
+        known: dotted paths of which a mistake is told already.
     """
     problems = error.errors(include_url=False, include_context=True)
-    told = _misspelt(problems, layers, where)
-    if told is not None:
-        return told
-    first = problems[0]
-    loc = _place(first)
+    found: dict[str, ProfileError] = {}
+    told = set(known)
+    for each in problems:
+        wrong = _misspelt(each, layers, where)
+        if wrong is not None and not wrong.paths & told:
+            found[wrong.path] = wrong
+            told |= wrong.paths
+    for each in problems:
+        path = ".".join(_place(each))
+        if path not in told:
+            found[path] = _problem(each, layers, where)
+            told.add(path)
+    return list(found.values())
+
+
+def _problem(each: Any, layers: Layers, where: str) -> ProfileError:
+    """Return one problem in our words."""
+    loc, kind = _place(each), each["type"]
     path = ".".join(loc)
-    source = layers.source_of(".".join([*loc, *_leaf(first)])) or where
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    kind = first["type"]
-    if "[key]" in map(str, first["loc"]) and loc[:2] in VARIABLES:
-        return ProfileError(source, path, f"is not the name of a variable, such as NCCL_IB_HCA{more}")
-    if kind == "extra_forbidden" or "[key]" in map(str, first["loc"]):
-        return ProfileError(source, path, f"unknown key{more}", allowed=keys.allowed(loc[:-1]))
-    if kind != "missing" and first.get("input") in (None, ""):
-        return empty(loc, source, more)
+    source = layers.source_of(".".join([*loc, *_leaf(each)])) or where
+    if "[key]" in map(str, each["loc"]) and loc[:2] in VARIABLES:
+        return ProfileError(source, path, "is not the name of a variable, such as NCCL_IB_HCA")
+    if kind == "extra_forbidden" or "[key]" in map(str, each["loc"]):
+        return ProfileError(source, path, "unknown key", allowed=keys.allowed(loc[:-1]))
+    if kind != "missing" and each.get("input") in (None, ""):
+        return empty(loc, source)
     allowed: tuple[str, ...] = ()
-    said = first["msg"]
-    problem = _BOUNDS.get(kind, "").format(**first.get("ctx", {})) or _WORDS.get(
+    said = each["msg"]
+    problem = _BOUNDS.get(kind, "").format(**each.get("ctx", {})) or _WORDS.get(
         kind, said[:1].lower() + said[1:]
     )
     if kind == "literal_error":
-        allowed, problem = _allowed(first), "is not known"
-    return ProfileError(source, path, problem + more, value=_value(layers.data, loc), allowed=allowed)
+        allowed, problem = _allowed(each), "is not known"
+    return ProfileError(source, path, problem, value=_value(layers.data, loc), allowed=allowed)
 
 
-def empty(path: Sequence[str], source: str, more: str = "") -> ProfileError:
+def empty(path: Sequence[str], source: str) -> ProfileError:
     """Return the error of a key without a value: what it wants, or which values it may have.
 
     Args:
         path: the key.
         source: the file with line, variable or option that says so.
-        more: what is said beside.
     """
     values = keys.values(path)
     if values:
-        return ProfileError(source, ".".join(path), f"is empty{more}", value="", allowed=values)
-    return ProfileError(source, ".".join(path), f"is empty (wanted: {keys.wanted(path)}){more}")
+        return ProfileError(source, ".".join(path), "is empty", value="", allowed=values)
+    return ProfileError(source, ".".join(path), f"is empty (wanted: {keys.wanted(path)})")
 
 
 def misspelt(key: str, missing: str, path: Sequence[str], source: str) -> ProfileError:
@@ -100,19 +118,20 @@ def misspelt(key: str, missing: str, path: Sequence[str], source: str) -> Profil
         source: the file with line, variable or option that says so.
     """
     problem = f"unknown key: {missing!r} is required, and misspelt here"
-    return ProfileError(source, ".".join([*path, key]), problem, allowed=keys.allowed(path))
+    meant = ".".join([*path, missing])
+    return ProfileError(source, ".".join([*path, key]), problem, allowed=keys.allowed(path), meant=meant)
 
 
-def _misspelt(problems: Sequence[Any], layers: Layers, where: str) -> ProfileError | None:
-    for each in problems:
-        *path, missing = _place(each) or [""]
-        inside = _inside(layers.data, path)
-        if each["type"] != "missing" or not isinstance(inside, Mapping):
-            continue
-        key = keys.misspelt(missing, inside, path)
-        if key is not None:
-            return misspelt(key, missing, path, layers.source_of(".".join([*path, key])) or where)
-    return None
+def _misspelt(each: Any, layers: Layers, where: str) -> ProfileError | None:
+    """Return the error of a key that is missing under its own name and there under another, None for other problems."""
+    *path, missing = _place(each) or [""]
+    inside = _inside(layers.data, path)
+    if each["type"] != "missing" or not isinstance(inside, Mapping):
+        return None
+    key = keys.misspelt(missing, inside, path)
+    if key is None:
+        return None
+    return misspelt(key, missing, path, layers.source_of(".".join([*path, key])) or where)
 
 
 def _place(problem: Any) -> list[str]:

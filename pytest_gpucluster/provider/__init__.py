@@ -11,10 +11,18 @@ from pytest_gpucluster.provider.cluster_of_run import (
     verify,
 )
 from pytest_gpucluster.provider.defects import check_defects, known_defects
-from pytest_gpucluster.provider.protocol import CLUSTER_FILE, PODS_RUN, Cluster, Provider, ProviderError
+from pytest_gpucluster.provider.protocol import (
+    CLUSTER_FILE,
+    ONE_MACHINE,
+    PODS_RUN,
+    Cluster,
+    Provider,
+    ProviderError,
+)
 
 __all__ = [
     "CLUSTER_FILE",
+    "ONE_MACHINE",
     "PODS_RUN",
     "Cluster",
     "Held",

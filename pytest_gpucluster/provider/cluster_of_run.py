@@ -11,6 +11,7 @@ from typing import Any
 
 import filelock
 
+from pytest_gpucluster.plain import private
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import processes
 from pytest_gpucluster.provider.embedded import EmbeddedProvider
@@ -111,9 +112,9 @@ def obtain(
     """
     maker = source or of(loaded, keep=keep)
     owner = owner_pid or os.getpid()
-    run_folder.mkdir(parents=True, exist_ok=True)
+    private.folder(run_folder)
     try:
-        with filelock.FileLock(run_folder / LOCK_FILE, timeout=maker.start_limit):
+        with filelock.FileLock(run_folder / LOCK_FILE, maker.start_limit, private.FILE):
             known = _read(run_folder)
             if known is not None:
                 return Held(known.cluster, owned=False, run_folder=run_folder)
@@ -198,7 +199,7 @@ def _write(run_folder: Path, started: Started) -> None:
     }
     target = run_folder / CLUSTER_FILE
     partial = target.with_suffix(".partial")
-    partial.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    private.write(partial, json.dumps(data, indent=1) + "\n")
     partial.replace(target)
 
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_gpucluster.plain import private
 from pytest_gpucluster.provider.protocol import ProviderError
 
 SHOWN_LINES = 4
@@ -83,7 +84,7 @@ def _write(log: Path | None, command: Sequence[str], out: str, said: str) -> Non
     if log is None:
         return
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8") as file:
+    with private.opened(log, "a") as file:
         file.write(f"$ {' '.join(command)}\n{out}{said}\n")
 
 

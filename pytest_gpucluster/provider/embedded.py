@@ -46,10 +46,12 @@ class Nodes:
     Attributes:
         entries: as their agent is told them.
         images: image -> what it stands for.
+        features: what the cluster can do besides, because of them.
     """
 
     entries: tuple[Mapping[str, Any], ...]
     images: Mapping[str, Any]
+    features: frozenset[str] = frozenset()
 
 
 class EmbeddedProvider(EndsWithRun):
@@ -177,15 +179,14 @@ class _Start:
             facts["pods_run_problem"] = problem
         images = embedded_config.image_table(self.loaded)
         if "torch" not in images:
-            facts["torch_problem"] = (
-                "torch is not installed in this interpreter: pip install pytest-gpucluster[torch]"
-            )
+            facts["torch_problem"] = "torch is not installed in this interpreter: pip install torch numpy"
         cluster = Cluster(
             name=self.loaded.profile.name,
             provider=self.loaded.profile.provider,
             kubeconfig=str(kubeconfig),
             context=CONTEXT,
-            features=frozenset({PODS_RUN, REBOOT} if problem is None else ()),
+            features=frozenset({PODS_RUN, REBOOT} if problem is None else ())
+            | (self.made.features if self.made else frozenset()),
             facts=facts,
             images=images,
         )

@@ -106,7 +106,7 @@ def launch(
 
 def _spawn(role: str, command: Sequence[str], log: Path, ends: tuple[int, int, int], *, held: bool) -> Pipe:
     source, sink, answered = ends
-    errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     given = [(source, 0), (answered, 1), (errors, 2)] + ([] if held else [(sink, 3)])
     try:
         pid = os.posix_spawn(

@@ -13,6 +13,8 @@ PODS_RUN = "pods-run"
 REBOOT = "reboot"
 """Feature: nodes can be restarted (`provider.power`)."""
 
+ONE_MACHINE = "one-machine"
+"""Feature: the GPUs are real and all in one machine, whatever nodes are made of it."""
 
 START_LIMIT = 120.0
 """Seconds that a process waits for another one that is starting a cluster of processes."""

@@ -35,11 +35,12 @@ def decide(requirement: Requirement, evidence: Evidence, given: Mapping[str, Any
     problem = evidence.header.get("problem")
     if not isinstance(problem, Mapping) or finding.violation or requirement.elsewhere(told) is not None:
         return finding
+    text = str(problem.get("text", "the scenario was not run to its end"))
     return dataclasses.replace(
         finding,
         verdict=Verdict(str(problem.get("verdict", Verdict.INCONCLUSIVE.value))),
-        observed=str(problem.get("text", "the scenario was not run to its end")),
-        causes=(),
+        observed=text,
+        causes=(Cause(text, str(problem["fix"])),) if problem.get("fix") else (),
         violation=False,
     )
 

@@ -83,6 +83,8 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "asserted": ASSERTED,
         "asserted_mark": lambda test: "flaky" if site.is_flaky(test) else test["outcome"],
         "site_modules": _site_modules(report["requirements"]),
+        "deselected": _deselected(report),
+        "not_reached": list(filter(answer.is_asked, report["not_run"])),
         "undecided": [r for r in report["requirements"] if r["verdict"] in {"environment", "inconclusive"}],
         "evidence": _evidence(report),
         "evidence_href": evidence_href,
@@ -90,6 +92,15 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "mark_of": mark_of,
         "drawings": drawings,
     }
+
+
+def _deselected(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return why rows were not asked for -> their ids: a line says it for all of them."""
+    found: dict[str, list[str]] = {}
+    for row in report["not_run"]:
+        if not answer.is_asked(row):
+            found.setdefault(row["why"], []).append(row["id"])
+    return found
 
 
 def _site_modules(rows: Sequence[Mapping[str, Any]]) -> list[str]:

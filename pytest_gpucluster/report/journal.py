@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.plain import redact, times
-from pytest_gpucluster.report import seal, site
+from pytest_gpucluster.plain import private, redact, times, visible
+from pytest_gpucluster.report import seal, site, suites
 from pytest_gpucluster.report.seal import JOURNAL, sha256
 from pytest_gpucluster.requirement import Finding, Requirement
 
@@ -55,7 +55,8 @@ class Journal:
         if event not in EVENTS:
             raise ValueError(f"unknown event {event!r} (allowed: {', '.join(sorted(EVENTS))})")
         entry = {"event": event, "at": times.format_time(self.clock(), micro=True), **fields}
-        text = json.dumps(self.redactor.clean(entry), ensure_ascii=False, default=str, separators=(",", ":"))
+        told = visible.data(self.redactor.clean(entry))
+        text = json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":"))
         line = text.encode("utf-8", "backslashreplace") + b"\n"
         self._append(line)
         return line
@@ -263,7 +264,7 @@ class Journal:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, private.FILE)
     try:
         # Closing the descriptor releases the lock, also when the process is killed.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -282,7 +283,7 @@ def _declaration(requirement: Requirement) -> dict[str, Any]:
         "text": requirement.text,
         "scenario": requirement.scenario.name,
         "judge": judge_name(requirement.judge),
-        "defects": list(requirement.defects),
+        "defects": list(suites.defects(requirement)),
         "where": requirement.where,
     }
 

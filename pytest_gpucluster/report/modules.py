@@ -1,5 +1,6 @@
 """Import the modules in which a site declares requirements of its own: a file, or a dotted name."""
 
+import functools
 import importlib
 import importlib.util
 import os
@@ -54,6 +55,15 @@ def attempt(told: str, do: Callable[[], object]) -> None:
         raise SuiteError(f"cannot import {told}: {type(error).__name__}: {error}") from error
 
 
+def file_of(module: ModuleType) -> Path | None:
+    """Return the file of a module that is imported, links followed; None for a module without one."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        return None
+    # What is relative depends on the present folder, which changes.
+    return _followed(file) if file.startswith(os.sep) else Path(file).resolve()
+
+
 def named(row: Mapping[str, Any]) -> str:
     """Return how the module of a recorded row is named on a command line: by its file, if the record has it."""
     return str(row["nodeid"].partition("::")[0] or row["where"].partition(":")[0])
@@ -68,7 +78,7 @@ def _load_file(told: str) -> None:
         what = "is a folder: name its files" if path.is_dir() else "no such file"
         raise SuiteError(f"module {told!r}: {what}{hint}")
     file = path.resolve()
-    if any(_is_of(module, file) for module in list(sys.modules.values())):
+    if any(file_of(module) == file for module in list(sys.modules.values())):
         return
     root, name = _place(path)
     other = sys.modules.get(name)
@@ -110,6 +120,7 @@ def _reach(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def _is_of(module: ModuleType, file: Path) -> bool:
-    own = getattr(module, "__file__", None)
-    return isinstance(own, str) and Path(own).resolve() == file
+@functools.cache
+def _followed(file: str) -> Path:
+    """Return where links lead; a process has thousands of modules, and looks through them at each reading of a run."""
+    return Path(file).resolve()

@@ -1,29 +1,13 @@
-"""What an answer is for, in one line: the areas that passed, and those about which it says nothing."""
+"""What an answer is for, in one line: the areas that passed, and those about which it says nothing.
+
+Areas have the names by which `-m` selects them, so that what is missing can be asked for.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.report.answer import is_asked
 from pytest_gpucluster.requirement import AREAS, is_site
-
-SUBJECTS: Mapping[str, str] = {
-    "inventory": "inventory",
-    "gang": "scheduling",
-    "refusal": "scheduling",
-    "trainer": "jobs of operators",
-    "plugins": "job plugins",
-    "lifecycle": "lifecycle",
-    "rendezvous": "rendezvous",
-    "elastic": "elasticity",
-    "kueue": "Kueue",
-    "numa": "NUMA",
-    "fabric": "fabric",
-    "mfu": "speed",
-    "checkpoint": "checkpoints",
-    "health": "devices",
-    "site": "the site's own rows",
-}
-"""Area -> what it is called where a person reads the answer."""
 
 SECTIONS = ("fabric", "kueue", "mfu", "numa")
 """Areas that a profile declares by a section of that name."""
@@ -48,9 +32,9 @@ def banner(report: Mapping[str, Any]) -> str:
 
 def parts(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield for what a yes is, then what it says nothing of."""
-    subjects = {name: _Subject(report, name) for name in dict.fromkeys(SUBJECTS.values())}
-    whole = [one.name for one in subjects.values() if one.passed and one.decided == one.musts]
-    some = [one.told for one in subjects.values() if one.passed and one.decided < one.musts]
+    areas = {name: _Area(report, name) for name, _ in AREAS.values()}
+    whole = [one.name for one in areas.values() if one.passed and one.decided == one.musts]
+    some = [one.told for one in areas.values() if one.passed and one.decided < one.musts]
     yes = [f"for {_listed(whole)}"] if whole else []
     yield f"Yes {', '.join([*yes, *([f'in part for {_listed(some)}'] if some else [])])}"
     for state, words in (
@@ -59,45 +43,42 @@ def parts(report: Mapping[str, Any]) -> Iterator[str]:
         ("not asked", "not requested"),
         ("not built", "without a test"),
     ):
-        named = [name for name, one in subjects.items() if one.state == state]
+        named = [name for name, one in areas.items() if one.state == state]
         if named:
             one = len(named) == 1 and not named[0].endswith("s")
             yield f"{_listed(named)} {'is' if one else 'are'} {words}"
-    unbuilt = {one.name: one.unbuilt for one in subjects.values() if one.passed and one.unbuilt}
+    unbuilt = {one.name: one.unbuilt for one in areas.values() if one.passed and one.unbuilt}
     if unbuilt:
         counted = [f"{name} {count}" for name, count in unbuilt.items()]
         yield f"MUST rows without a test: {', '.join(counted)}"
 
 
-class _Subject:
-    """What a report has of the areas of one name."""
+class _Area:
+    """What a report has of one area."""
 
     def __init__(self, report: Mapping[str, Any], name: str) -> None:
-        areas = [area for area, subject in SUBJECTS.items() if subject == name]
-        rows = [row for row in report["requirements"] if row["area"] in areas and row["level"] != "control"]
+        rows = [row for row in report["requirements"] if row["area"] == name and row["level"] != "control"]
         self.name = name
-        self.unbuilt = sum(row["level"] == "must" and _area(row) in areas for row in report["not_built"])
+        self.unbuilt = sum(row["level"] == "must" and _area(row) == name for row in report["not_built"])
         passed = [row for row in rows if row["verdict"] == "pass"]
         # A SHOULD alone is no yes for what has MUST rows.
         self.passed = any(row["level"] == "must" for row in passed) or (bool(passed) and not self.unbuilt)
-        self.left = [row for row in report["not_run"] if row["area"] in areas and not is_asked(row)]
+        self.left = [row for row in report["not_run"] if row["area"] == name and not is_asked(row)]
         musts = [row for row in rows if row["level"] == "must"]
         self.decided = sum(row["verdict"] == "pass" for row in musts)
         self.musts = len(musts) + sum(row["level"] == "must" for row in self.left)
-        self.state = "" if self.passed else self._state(report, areas, rows)
+        self.state = "" if self.passed else self._state(report, rows)
 
-    def _state(
-        self, report: Mapping[str, Any], areas: Sequence[str], rows: Sequence[Mapping[str, Any]]
-    ) -> str:
+    def _state(self, report: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
         if any(row["verdict"] == "pass" for row in rows):
             return "not built"  # only a SHOULD passed: the MUST rows have no test
         if rows:
             values = report["profile"]["values"]
-            undeclared = all(area in SECTIONS and values.get(area) is None for area in areas)
+            undeclared = self.name in SECTIONS and values.get(self.name) is None
             return "not declared" if undeclared else "not applicable"
         if self.left:
             return "not asked"
-        return "not built" if any(_area(row) in areas for row in report["not_built"]) else ""
+        return "not built" if any(_area(row) == self.name for row in report["not_built"]) else ""
 
     @property
     def told(self) -> str:

@@ -14,8 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 JOURNAL, REPORT, PAGE, JUNIT, SUMS = "run.jsonl", "report.json", "report.html", "junit.xml", "SHA256SUMS"
+CTRF, MARKDOWN = "ctrf.json", "report.md"
 
-MADE = (REPORT, PAGE, JUNIT)
+EVER_MADE = (REPORT, PAGE, JUNIT)
+"""The forms that a run of any version has."""
+MADE = (*EVER_MADE, CTRF, MARKDOWN)
 OF_THE_RECORD = frozenset({JOURNAL, SUMS, *MADE})
 """What is not there yet when the journal ends, or still grows by its end."""
 

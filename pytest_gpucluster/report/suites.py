@@ -8,11 +8,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest_gpucluster
+from pytest_gpucluster.plain import checkout
 from pytest_gpucluster.report import modules
 from pytest_gpucluster.report.modules import SuiteError
-from pytest_gpucluster.requirement import REGISTRY, Registry
+from pytest_gpucluster.requirement import REGISTRY, Registry, Requirement
+from pytest_gpucluster.requirement import flips as entries
 
-__all__ = ["SuiteError", "flips", "load_suites", "location"]
+__all__ = ["SuiteError", "defects", "flips", "load_suites", "location"]
 
 
 def location() -> tuple[Path, str] | None:
@@ -61,21 +63,38 @@ def complete() -> bool:
     return True
 
 
-def flips() -> dict[str, dict[str, str]]:
+def defects(row: Requirement, mutants: Mapping[str, entries.Flips] | None = None) -> tuple[str, ...]:
+    """Return the planted defects that a row is there for: those that it declares, else what the tables say.
+
+    Args:
+        row: a shipped row, which declares none, or a site's own.
+        mutants: what each evidence mutant says of itself; None for the live defects alone.
+    """
+    place = location()
+    if row.defects or place is None or not row.where.startswith((f"{place[1]}.", f"{checkout.NAME}.")):
+        return row.defects
+    live = importlib.import_module(f"{place[1]}.defects").FLIPS
+    return entries.of_row(row.id, row.area, live, mutants or {})
+
+
+def flips(mutants: Mapping[str, entries.Flips]) -> dict[str, dict[str, str]]:
     """Return for each planted defect the rows that it turns red, each with the verdict it then gets.
 
-    Read from every suite module that defines `FLIPS` or `MUTANT_FLIPS`, and from the declarations; a row that only
-    its declaration names has the verdict "".
+    Read from every suite module that defines `FLIPS`, and from the declarations; a row that only its declaration
+    names has the verdict "".
+
+    Args:
+        mutants: what each evidence mutant says of itself.
     """
     found: dict[str, dict[str, str]] = {}
     for declared in load_suites():
         for defect in declared.defects:
             found.setdefault(defect, {})[declared.id] = ""
-    for module in _loaded_below_suites():
-        for table in (getattr(module, name, None) for name in ("FLIPS", "MUTANT_FLIPS")):
-            if isinstance(table, Mapping):
-                for defect, rows in table.items():
-                    found.setdefault(str(defect), {}).update({str(row): str(rows[row]) for row in rows})
+    tables = [getattr(module, "FLIPS", None) for module in _loaded_below_suites()]
+    for table in (mutants, *tables):
+        if isinstance(table, Mapping):
+            for defect, rows in table.items():
+                found.setdefault(str(defect), {}).update({str(row): str(rows[row]) for row in rows})
     return {defect: dict(sorted(rows.items())) for defect, rows in sorted(found.items())}
 
 
@@ -87,7 +106,7 @@ def _shipped() -> list[str]:
     root = str(folder.parent)
     if "." not in package and root not in sys.path:
         sys.path.append(root)
-    loaded = {Path(file).resolve() for file in map(_file, list(sys.modules.values())) if file}
+    loaded = {modules.file_of(module) for module in list(sys.modules.values())}
     found: list[str] = []
     for path in sorted(folder.rglob("*.py")):
         if path.name == "conftest.py" or path in loaded:
@@ -105,10 +124,5 @@ def _loaded_below_suites() -> list[ModuleType]:
     return [
         module
         for module in list(sys.modules.values())
-        if (file := _file(module)) and Path(file).resolve().is_relative_to(place[0])
+        if (file := modules.file_of(module)) and file.is_relative_to(place[0])
     ]
-
-
-def _file(module: object) -> str | None:
-    file = getattr(module, "__file__", None)
-    return file if isinstance(file, str) else None

@@ -7,9 +7,10 @@ evidence lies.
 import os
 import shlex
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_gpucluster.plain import visible
 from pytest_gpucluster.report import suites
 from pytest_gpucluster.requirement import Finding, Number, Refusal, Requirement, Verdict
 
@@ -47,6 +48,9 @@ def failure_text(
     modules: Sequence[str] = (),
     given: Sequence[str] = (),
     foreign: bool = False,
+    options: Sequence[str] = (),
+    gone: Collection[str] = (),
+    kubectl: Sequence[str] = (),
 ) -> str:
     """Return the text of a finding; also used for a pass by `gpucluster judge`.
 
@@ -63,6 +67,10 @@ def failure_text(
             its test.
         given: what was told with `--given`, to judge the evidence again.
         foreign: whether the evidence is of no run of the suite, so that no run of the suite repeats it.
+        options: further options for the line that repeats the test.
+        gone: words of commands that look for what went with the run, such as its id; `EVERYTHING` if the cluster went
+            with it. Such commands would find nothing, and are left out.
+        kubectl: options with which kubectl reaches the cluster.
     """
     modules = modules or _own_module(requirement, nodeid)
     parts = [
@@ -80,11 +88,13 @@ def failure_text(
         *_listed("where", finding.where),
         *_causes(finding),
         *_repeat(
-            [] if foreign else _played(requirement, nodeid, [*_named(cluster), *_planted(defects)]), finding
+            [] if foreign else _played(requirement, nodeid, [*_named(cluster), *options, *_planted(defects)]),
+            [line.replace("kubectl", shlex.join(["kubectl", *kubectl]), 1) for line in finding.repeat],
+            gone,
         ),
         *_evidence(requirement, finding, evidence_path, run_folder, _words(modules, given)),
     ]
-    return "\n".join(part.rstrip() for part in parts)
+    return visible.text("\n".join(part.rstrip() for part in parts))
 
 
 def number_text(number: Number) -> str:
@@ -149,26 +159,42 @@ def _words(modules: Sequence[str], given: Sequence[str]) -> list[str]:
 
 def _played(requirement: Requirement, nodeid: str, options: list[str]) -> list[str]:
     """Return the command that plays the scenario again and decides the row."""
-    return [shlex.join(["pytest", *_target(requirement, nodeid), "-k", requirement.id, *options])]
+    return [shlex.join(["pytest", *target(requirement.where, nodeid), "-k", requirement.id, *options])]
 
 
-def _repeat(played: list[str], finding: Finding) -> list[str]:
+EVERYTHING = "*"
+"""Stands for all that a cluster had which ended with its run."""
+
+
+def _in_vain(line: str, gone: Collection[str]) -> bool:
+    """Report whether a command looks for what is gone."""
+    return EVERYTHING in gone or any(word in f"{line} " for word in gone)
+
+
+def _repeat(played: list[str], repeat: Sequence[str], gone: Collection[str]) -> list[str]:
     # A command is never wrapped: it is there to be copied.
+    looks = [line for line in repeat if not _in_vain(line, gone)]
+    if played and len(looks) < len(repeat) and EVERYTHING not in gone:
+        looks.append(f"{played[0]} --gpucluster-keep  # leaves its objects, to look at them")
     return [
-        f"{'repeat' if number == 0 else '':<{_INDENT}}{line}"
-        for number, line in enumerate([*played, *finding.repeat])
+        f"{'repeat' if number == 0 else '':<{_INDENT}}{line}" for number, line in enumerate([*played, *looks])
     ]
 
 
-def _target(requirement: Requirement, nodeid: str) -> list[str]:
-    """Return where pytest finds the test: the shipped suite by its place, any other test by its node id."""
-    shipped = _shipped(requirement)
+def target(where: str, nodeid: str) -> list[str]:
+    """Return where pytest finds a test: the shipped suite by its place, any other test by its node id.
+
+    Args:
+        where: the module of the declaration, see `Requirement.where`.
+        nodeid: pytest's name of the test, "" outside pytest.
+    """
+    shipped = _shipped(where)
     return shipped or ([nodeid] if nodeid else [])
 
 
-def _shipped(requirement: Requirement) -> list[str]:
+def _shipped(where: str) -> list[str]:
     """Return how pytest is told of the shipped suites, [] for a row that they do not declare."""
-    package = requirement.where.partition(":")[0]
+    package = where.partition(":")[0]
     if package.startswith(("pytest_gpucluster.suites.", "suites.")):
         here = suites.location()
         # In the checkout's own folder the short way, which needs no installation.
@@ -180,7 +206,7 @@ def _shipped(requirement: Requirement) -> list[str]:
 def _own_module(requirement: Requirement, nodeid: str) -> list[str]:
     """Return the file of a test that the commands do not know by themselves."""
     file = nodeid.partition("::")[0]
-    return [file] if file and not _shipped(requirement) else []
+    return [file] if file and not _shipped(requirement.where) else []
 
 
 def _evidence(

@@ -27,7 +27,7 @@ Read = Callable[[Path], Evidence]
 
 
 YES, NO, OPEN_MODULE, TAMPERED = 0, 1, 2, 3
-"""Exit statuses of all that tells the answer of a run; see docs/how-to/verify-a-run.md."""
+"""Exit statuses of all that tells the answer of a run; 0 to 3, as `gpucluster verify --help` lists them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Verification:
         word: the answer of the journal.
         banner: it in one line.
         digest: SHA-256 of `report.json`, which stands for all files, "" without one.
+        killed: the run ended before it could write its report and its sums.
     """
 
     problems: tuple[str, ...]
@@ -55,6 +56,7 @@ class Verification:
     word: str = ""
     banner: str = ""
     digest: str = ""
+    killed: bool = False
 
     @property
     def ok(self) -> bool:
@@ -160,7 +162,7 @@ class _Check:
         return Verification(
             tuple(self.problems), tuple(self.notes), self.again, tuple(self.unnamed), sealed,
             tuple(self.rendered), answered["answer"]["word"], scope.banner(answered),
-            now,
+            now, bool(answered["run"]["killed"]),
         )  # fmt: skip
 
     def changed_files(self) -> list[str]:
@@ -241,7 +243,7 @@ class _Check:
             yield f"{row['id']}: the record says both {row['verdict']} and {row['finding']['verdict']}"
         if not self.same_version:
             return
-        now = json.loads(json.dumps(redact.clean(finding.as_dict()), default=str))
+        now = json.loads(json.dumps(redact.shown(finding.as_dict()), default=str))
         fields = [name for name in now if now[name] != row["finding"].get(name)]
         if fields:
             yield f"{row['id']}: the verdict is reached again, but not its {', '.join(fields)}"

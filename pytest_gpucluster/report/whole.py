@@ -37,14 +37,14 @@ def differs(folder: Path, report: Mapping[str, Any], folded: Mapping[str, Any]) 
 
 
 def forms_missing(folder: Path) -> dict[str, str]:
-    """Return which of the forms that each run has are not there."""
+    """Return which of the forms that each run has are not there; others are missing if the record names their sums."""
     return {
         name: f"the file is missing; `gpucluster report` makes it again from {seal.JOURNAL}"
-        for name in seal.MADE
+        for name in seal.EVER_MADE
         if not (folder / name).is_file()
     }
 
 
 def was_sealed(folder: Path, folded: Mapping[str, Any]) -> bool:
     """Report whether a folder must have its sums: its run came to its end, or its reports were made."""
-    return not folded["run"]["killed"] or len(forms_missing(folder)) < len(seal.MADE)
+    return not folded["run"]["killed"] or len(forms_missing(folder)) < len(seal.EVER_MADE)

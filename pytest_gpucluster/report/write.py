@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_gpucluster.report import junit, record, seal
+from pytest_gpucluster.plain import private, visible
+from pytest_gpucluster.report import ctrf, junit, markdown, record, seal
 
 PAGE, JUNIT, SUMS = seal.PAGE, seal.JUNIT, seal.SUMS
 
@@ -22,7 +23,7 @@ def write_all(
     *,
     say: Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Write report, page, JUnit and check sums of a run; return what was written.
+    """Write report, page, JUnit, CTRF, Markdown and check sums of a run; return what was written.
 
     Called at the end of every run, so it never raises for a broken record or a full disk: what cannot be
     written is one line to `say` (by default standard error), and the rest is written all the same.
@@ -44,7 +45,8 @@ def write_all(
     for name in sorted(made, key=record.REPORT.__eq__):
         path = run_folder / name
         try:
-            text = made[name]({**report, "files": dict(sorted(sums.items()))})
+            # What an older version wrote down may hold characters that steer a terminal.
+            text = made[name](visible.data({**report, "files": dict(sorted(sums.items()))}))
             _write(path, text)
         except Exception as error:  # noqa: BLE001 - one form that fails must not cost the others
             tell(f"{path}: not written: {type(error).__name__}: {error}")
@@ -57,6 +59,7 @@ def write_all(
         tell(f"{run_folder / SUMS}: not written: {error}")
     else:
         written.append(run_folder / SUMS)
+    private.shut(run_folder)
     return written
 
 
@@ -68,7 +71,13 @@ def _sums(run_folder: Path, report: Mapping[str, Any]) -> dict[str, str]:
 
 def forms() -> dict[str, Render]:
     """Return what is made from a report alone: name of the file -> what renders it."""
-    return {record.REPORT: _json, PAGE: _page, JUNIT: junit.render}
+    return {
+        record.REPORT: _json,
+        PAGE: _page,
+        JUNIT: junit.render,
+        seal.CTRF: ctrf.render,
+        seal.MARKDOWN: markdown.render,
+    }
 
 
 def as_written(text: str) -> bytes:
@@ -94,11 +103,11 @@ def _write(path: Path, text: str) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(as_written(text))
-        temporary.chmod(0o644)
+        temporary.chmod(private.FILE)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"gpucluster: {line}\n")
+    sys.stderr.write(f"gpucluster: {visible.text(line)}\n")

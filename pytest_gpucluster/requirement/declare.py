@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.plain import schedulers as known_schedulers
+from pytest_gpucluster.requirement import row_ids
 from pytest_gpucluster.requirement import verdict as v
 
 ID_SHAPE = re.compile(r"^[A-Z]{2,5}-\d{3}$")
@@ -81,7 +82,8 @@ class Requirement:
         scenario: the workload whose evidence is judged.
         judge: pure function of (evidence, given).
         presupposes: what must have been observed before the judge's word counts.
-        defects: planted defects that must turn the row red; a requirement of a site's own may have none.
+        defects: planted defects that must turn the row red, if a site declares some; those of shipped rows follow
+            from the tables (`requirement.flips`).
         where: `module:function` of the test.
         smoke: it belongs to the few rows that answer in seconds (`-m smoke`).
         schedulers: declared schedulers that it is about; () for all.
@@ -172,7 +174,7 @@ class Registry:
         try:
             return self._by_id[requirement_id]
         except KeyError:
-            hint = names.did_you_mean(requirement_id, self._by_id, "gpucluster describe requirements")
+            hint = row_ids.hint(requirement_id, (each.id for each in self))
             raise DeclarationError(f"unknown requirement {requirement_id!r}{hint}") from None
 
     def __iter__(self) -> Iterator[Requirement]:
@@ -197,7 +199,7 @@ def requirement(
     level: str,
     documents: str = "",
     scenario: ScenarioLike,
-    judge: Judge,
+    judge: Judge | None = None,
     presupposes: Sequence[Presupposition] = (),
     defects: Sequence[str] = (),
     smoke: bool = False,
@@ -215,13 +217,14 @@ def requirement(
         scenario: the workload whose evidence is judged.
         judge: pure function of (evidence, given).
         presupposes: what must have been observed before the judge's word counts.
-        defects: planted defects that must turn the row red.
+        defects: planted defects that must turn a requirement of a site's own red.
         smoke: it belongs to the few rows that answer in seconds (`-m smoke`).
         schedulers: declared schedulers that it is about; () for all.
         registry: where it is entered.
 
     Raises:
-        DeclarationError: malformed id, unknown level or document, no document, missing docstring, duplicate id.
+        DeclarationError: malformed id, unknown level or document, no document, no judge, missing docstring, duplicate
+            id.
     """
 
     def declare(function: F) -> F:
@@ -235,7 +238,7 @@ def requirement(
             title=title,
             text=text,
             scenario=scenario,
-            judge=judge,
+            judge=_checked_judge(judge, requirement_id, where),
             presupposes=tuple(presupposes),
             defects=tuple(defects),
             where=where,
@@ -278,6 +281,14 @@ def _checked_id(requirement_id: str, where: str) -> str:
             f"expected AREA-000 with an area of {', '.join(AREAS)}"
         )
     return requirement_id
+
+
+def _checked_judge(judge: Judge | None, requirement_id: str, where: str) -> Judge:
+    if not callable(judge):
+        raise DeclarationError(
+            f"{where}: {requirement_id} has no judge: expected a function of (evidence, given), got {judge!r}"
+        )
+    return judge
 
 
 def _checked_level(level: str, where: str) -> v.Level:

@@ -12,7 +12,7 @@ import filelock
 
 from pytest_gpucluster.kube import errors, leases, objects
 from pytest_gpucluster.kube import permissions as rights
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, private
 from pytest_gpucluster.scenario import spec
 
 NAME = "gpucluster"
@@ -70,13 +70,13 @@ class Turn:
         with self._locked():
             uid = self._folder / UID_FILE
             with contextlib.ExitStack() as on_error:
-                self._members = on_error.enter_context((self._folder / MEMBERS_FILE).open("a"))
+                self._members = on_error.enter_context(private.opened(self._folder / MEMBERS_FILE, "a"))
                 on_error.callback(self._forget)
                 first = self._alone()
                 fcntl.flock(self._members, fcntl.LOCK_SH)
                 if first or not uid.exists():
                     self._take(seconds, waiting)
-                    uid.write_text(self._lease.uid, encoding="ascii")
+                    private.write(uid, self._lease.uid)
                 self._lease.uid = uid.read_text(encoding="ascii")
                 on_error.pop_all()
         self._thread.start()

@@ -2,18 +2,22 @@
 
 import pathlib
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import connection as connections
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names, times
-from pytest_gpucluster.scenario import cluster_identity, cluster_lease, proofs, spec, together, watches
+from pytest_gpucluster.scenario import cluster_identity, cluster_lease, proofs, spec, steps, together, watches
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import store as stores
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
 
 EXPIRES_AFTER = 2 * 3600.0
 """Seconds after which `gpucluster cleanup` may take what is ours without asking which run it is."""
@@ -27,13 +31,14 @@ class Connecting:
     def __init__(
         self,
         cluster: sites.ClusterLike,
-        profile: sites.ProfileLike,
+        profile: "Profile",
         store: stores.RunStore,
         *,
         worker: str,
         clock: clocks.Clock | None,
         overlay: sites.Overlay | None,
         say: Callable[[str], None],
+        tell: steps.Tell,
     ) -> None:
         """Touch nothing yet."""
         self._cluster = cluster
@@ -43,6 +48,7 @@ class Connecting:
         self._clock = clock or clocks.RealClock()
         self._overlay = overlay
         self._say = say
+        self._tell = tell
         self._connection: connections.Connection | None = None
         self._log: logs.SessionLog | None = None
         self._site: sites.Site | None = None
@@ -87,9 +93,11 @@ class Connecting:
         if self._occupied is not None:
             raise self._occupied
         try:
-            wanted = cluster_lease.permissions(str(getattr(self._profile, "lease_namespace", "default")))
+            wanted = cluster_lease.permissions(self._profile.lease_namespace)
             self._check_rights(wanted, "the Lease by which runs take turns")
-            self._turn.take(float(dict(self._profile.budgets).get("lease", TURN_SECONDS)), self._say)
+            seconds = float(dict(self._profile.budgets).get("lease", TURN_SECONDS))
+            self._tell(scenario.name, "waits for its turn on the cluster", seconds)
+            self._turn.take(seconds, self._say)
         except errors.EnvironmentProblem as problem:
             self._occupied = problem
             raise
@@ -117,13 +125,16 @@ class Connecting:
         from pytest_gpucluster.workload import overlay  # noqa: PLC0415
 
         api = self.objects()
-        lent = getattr(self._profile, "namespace", None)
-        turns_in = str(getattr(self._profile, "lease_namespace", "default"))
+        lent = self._profile.namespace
+        turns_in = self._profile.lease_namespace
         # In a namespace of our own nothing is granted but what is granted everywhere, which any namespace tells.
         self._rights = rights.own_rights(api.connection, lent or turns_in)
         self._check_rights(granted.of_session(lent), "every run")
         log = logs.SessionLog(
-            self._store.session_log(self._worker), self._clock, scenario_label=names.LABEL_SCENARIO
+            self._store.session_log(self._worker),
+            self._clock,
+            scenario_label=names.LABEL_SCENARIO,
+            lent=lent,
         )
         self._log = log
         expires = times.format_time(times.in_seconds(EXPIRES_AFTER))
@@ -162,6 +173,7 @@ class Connecting:
             ours=home.made,
             prove=self._prover.prove,
             together=together.Together(self._rights),
+            tell=self._tell,
         )
 
     def _check_rights(self, wanted: Iterable[rights.Permission], whose: str) -> None:

@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import times
@@ -10,6 +10,9 @@ from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import stage, submit
 from pytest_gpucluster.scenario.not_applicable import NotApplicable
 from pytest_gpucluster.workload import spec as gangs
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
 
 DECLARED = (
     "scheduler", "queue", "gpu_resource", "gpus_per_node", "scheduler_period", "window", "bind_spread", "start_spread",
@@ -20,7 +23,8 @@ DECLARED = (
 
 def problem(verdict: str, text: object) -> dict[str, Any]:
     """Return what kept a scenario from its end, as the header has it."""
-    return {"verdict": verdict, "text": str(text)}
+    fix = str(getattr(text, "fix", ""))
+    return {"verdict": verdict, "text": str(text), **({"fix": fix} if fix else {})}
 
 
 def problem_of(error: Exception) -> dict[str, Any]:
@@ -56,10 +60,9 @@ def given(made: stage.Stage) -> dict[str, Any]:
     return {"roles": roles, **made.given}
 
 
-def _more(profile: sites.ProfileLike) -> dict[str, Any]:
+def _more(profile: "Profile") -> dict[str, Any]:
     """Return what is told of a profile that declares more than one scheduler, Kueue, or a second interface."""
-    kueue, secondary = getattr(profile, "kueue", None), getattr(profile, "secondary", None)
-    further = tuple(getattr(profile, "further_schedulers", ()))
+    kueue, secondary, further = profile.kueue, profile.secondary, profile.further_schedulers
     return {
         **({"further_schedulers": list(further)} if further else {}),
         **({} if kueue is None else {"kueue": kueue.model_dump()}),
@@ -69,7 +72,7 @@ def _more(profile: sites.ProfileLike) -> dict[str, Any]:
 
 def header(
     scenario: str,
-    where: tuple[sites.ProfileLike, sites.ClusterLike, str],
+    where: tuple["Profile", sites.ClusterLike, str],
     source: Mapping[str, Any],
     told: Mapping[str, Any],
     kept: Mapping[str, Any] | None,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, shortening
 
 Obj = dict[str, Any]
 Place = tuple[str, str, str]
@@ -183,7 +183,5 @@ def summary(state: State, uids: set[str]) -> str:
         if place[0] == "Event" and (obj.get("involvedObject") or {}).get("uid") in related
     ]
     events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
-    words += [
-        f"{e.get('reason')}: {' '.join(str(e.get('message') or '').split())[:160]}" for e in events[-3:]
-    ]
+    words += [f"{e.get('reason')}: {shortening.shown(str(e.get('message') or ''), 160)}" for e in events[-3:]]
     return "; ".join(words) or "nothing of it is there"

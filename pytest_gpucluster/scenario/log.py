@@ -1,7 +1,6 @@
 """The session's log: all that was seen and done, stamped at receipt; the present state; the waking of waiters."""
 
 import contextlib
-import dataclasses
 import json
 import pathlib
 import threading
@@ -12,47 +11,17 @@ from pytest_gpucluster.evidence.log.model import SCHEMA, Span
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.kube import errors
-from pytest_gpucluster.plain import names, redact, texts
-from pytest_gpucluster.scenario import live
+from pytest_gpucluster.plain import names, private, redact, texts
+from pytest_gpucluster.scenario import live, strangers
+from pytest_gpucluster.scenario.entry import Entry
 
 Obj = dict[str, Any]
 
 NOISE = "feature.node.kubernetes.io/cpu-cpuid."
-"""Labels of feature discovery, dozens a node, one for each CPU feature: the label of the model says as much."""
+"""Labels of feature discovery, dozens per node, one for each CPU feature: the label of the model says as much."""
 
 OUTAGE = 20.0
 """Seconds without any watch in sync after which a wait gives up: the API server is gone, not the gang."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the log: what a slice must know to choose it, and the line itself.
-
-    Attributes:
-        t: seconds since the session began.
-        type: line type.
-        kind: kind key of a watch line, else "".
-        uid: uid of the object.
-        namespace: its namespace.
-        name: its name.
-        refs: uids of owners.
-        about: uid of the involved object of an Event, else "".
-        node: the node of a bound Pod, else "".
-        scenario: scenario by label, or that wrote the note.
-        text: the line as JSON.
-    """
-
-    t: float
-    type: str
-    kind: str
-    uid: str
-    namespace: str
-    name: str
-    refs: tuple[str, ...]
-    about: str
-    node: str
-    scenario: str
-    text: str
 
 
 class SessionLog:
@@ -71,8 +40,18 @@ class SessionLog:
             so they must be quick.
     """
 
-    def __init__(self, path: pathlib.Path, clock: clocks.Clock, *, scenario_label: str) -> None:
-        """Open the file for appending; time zero is now."""
+    def __init__(
+        self, path: pathlib.Path, clock: clocks.Clock, *, scenario_label: str, lent: str | None = None
+    ) -> None:
+        """Open the file for appending; time zero is now.
+
+        Args:
+            path: the file.
+            clock: the clock of the watches.
+            scenario_label: label by which objects say of which scenario they are.
+            lent: a namespace in which others have objects too; lines about those stay out of the file.
+        """
+        self._strangers = strangers.Strangers(lent) if lent else None
         self.path = path
         self.condition = threading.Condition()
         self.state = live.State()
@@ -88,7 +67,7 @@ class SessionLog:
         self._listing: set[str] = set()
         self._origin = clock.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] | None = path.open("a", encoding="utf-8")
+        self._file: IO[str] | None = private.opened(path, "a")
         self._write(
             json.dumps({"type": "HEADER", "schema": SCHEMA, "clock": "receipt"}, separators=(",", ":"))
         )
@@ -107,6 +86,9 @@ class SessionLog:
         with self.condition:
             for span in self.spans():
                 self._write(span_line(span))
+            if self._strangers is not None and self._strangers.counts():
+                note = {"type": "NOTE", "t": round(self.now(), 6), **self._strangers.note()}
+                self._write(json.dumps(note, separators=(",", ":")))
             self._coverages.clear()
             if self._file is not None:
                 with self._noting_full():
@@ -133,11 +115,9 @@ class SessionLog:
         if kind == "Secret" or "managedFields" in (obj.get("metadata") or {}):
             obj = lean(kind, obj)
         at = t - self._origin
-        data = {"type": change, "t": round(at, 6), "kind": kind, "object": obj}
+        # Cleaned where it is written down; what waits and cleanup look at stays whole.
+        data = {"type": change, "t": round(at, 6), "kind": kind, "object": _REDACTOR.clean(obj)}
         text = json.dumps(data, separators=(",", ":"))
-        if _REDACTOR.suspects(text):
-            # Cleaned where it is written down; what waits and cleanup look at stays whole.
-            text = json.dumps({**data, "object": _REDACTOR.clean(obj)}, separators=(",", ":"))
         metadata = obj.get("metadata") or {}
         entry = Entry(
             t=at,
@@ -157,7 +137,8 @@ class SessionLog:
                 self.state.apply(change, kind, obj)
                 for listener in self.listeners:
                     listener(change, kind, obj)
-            self._keep(entry, quiet=kind in self._listing)
+            labelled = names.LABEL_RUN in (metadata.get("labels") or {})
+            self._keep(entry, quiet=kind in self._listing, labelled=labelled)
 
     def in_sync(self, kind: str, t: float, how: str) -> None:
         """Note that a kind is in sync."""
@@ -259,9 +240,11 @@ class SessionLog:
                 if k not in self._up and k not in self.problems
             )
 
-    def _keep(self, entry: Entry, *, quiet: bool = False) -> None:
+    def _keep(self, entry: Entry, *, quiet: bool = False, labelled: bool = False) -> None:
         self._entries.append(entry)
-        self._write(entry.text, flush=not quiet)
+        known = [entry] if self._strangers is None else self._strangers.known(entry, labelled=labelled)
+        for one in known:
+            self._write(one.text, flush=not quiet)
         if not quiet:
             self.condition.notify_all()
 

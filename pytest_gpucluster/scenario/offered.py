@@ -1,26 +1,30 @@
-"""Whether any node of a cluster that exists offers the declared GPU resource."""
+"""Whether a cluster that exists answers, has the declared queue, and nodes that offer the declared GPU resource."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_gpucluster.kube import connection, errors, objects, retry
-from pytest_gpucluster.plain import names, plurals
+from pytest_gpucluster.plain import names, plurals, schedulers
 from pytest_gpucluster.scenario import gpu_nodes
 
 if TYPE_CHECKING:
     from pytest_gpucluster.profile import LoadedProfile
+    from pytest_gpucluster.profile.model import Connection
 
 EXISTING = "existing"
 """Provider of clusters whose nodes are not made for the run."""
+
+QUEUE = objects.table_row("Queue")
 
 
 class Offered(NamedTuple):
     """What came of the question, each "" where there is nothing to say.
 
     Attributes:
-        note: why it could not be asked, in one line.
-        problem: that no node offers the resource, or some do and none is declared to; where that stands, and what
-            the nodes offer.
+        note: what could not be asked, or is odd, in one line.
+        problem: why no row can be decided: the cluster does not answer or refuses who asks, the queue is not there, no
+            node offers the resource, or some do and none is declared to; where that stands, and what mends it.
     """
 
     note: str = ""
@@ -28,9 +32,9 @@ class Offered(NamedTuple):
 
 
 def ask(loaded: "LoadedProfile") -> Offered:
-    """Ask the nodes, where the run does not make them.
+    """Ask the nodes and the queues, where the run does not make them; reads only.
 
-    Any name is good that a node offers: renamed, shared, a MIG profile, another vendor's.
+    Any name of a resource is good that a node offers: renamed, shared, a MIG profile, another vendor's.
     """
     profile = loaded.profile
     declared = profile.connection
@@ -40,12 +44,57 @@ def ask(loaded: "LoadedProfile") -> Offered:
     limits = retry.Limits(read=5.0, attempts=2, total=10.0)
     try:
         opened = connection.Connection.open(declared.kubeconfig, declared.context, limits=limits)
-        nodes = objects.Objects(opened).list(objects.NODE)
+        there = objects.Objects(opened)
+        nodes = there.list(objects.NODE)
     except errors.GpuClusterError as error:
-        text = " ".join(str(error).split())
+        return _unread(loaded, declared, error)
+    found = _nodes(loaded, nodes)
+    return found if found.problem else _queue(loaded, there)
+
+
+def _unread(loaded: "LoadedProfile", declared: "Connection", error: errors.GpuClusterError) -> Offered:
+    """Say what it means that the nodes could not be read: no row has a chance where nobody answers, or not us."""
+    profile = loaded.profile
+    text = " ".join(str(error).split())
+    who = shlex.join([f"--kubeconfig={declared.kubeconfig}", f"--context={declared.context}"])
+    where = loaded.sources.get("connection.context") or str(loaded.file or profile.name)
+    if isinstance(error, errors.Unreachable):
+        fix = f"start or reach it (server in the kubeconfig, VPN, proxy), until this answers: kubectl {who} version"
+        return Offered(problem=f"{where}: the cluster does not answer: {text}; {fix}")
+    if isinstance(error, errors.ApiError) and error.code == 401:
+        fix = f"log in again, or renew the credentials in the kubeconfig, until this answers: kubectl {who} auth whoami"
         return Offered(
-            f"the nodes could not be read, so it is not known whether one offers {profile.gpu_resource}: {text}"
+            problem=f"{where}: the cluster refuses the credentials (expired or revoked): {text}; {fix}"
         )
+    return Offered(
+        f"the nodes could not be read, so it is not known whether one offers {profile.gpu_resource}: {text}"
+    )
+
+
+def _queue(loaded: "LoadedProfile", there: objects.Objects) -> Offered:
+    """Say that the queue of Volcano is not there, or takes nothing; of other schedulers rows find out by themselves."""
+    profile = loaded.profile
+    if profile.scheduler != schedulers.VOLCANO:
+        return Offered()
+    try:
+        queues = {str(one["metadata"]["name"]): one for one in there.list(QUEUE)}
+    except errors.GpuClusterError:
+        return Offered()  # Volcano is not there, or this account may not list them: rows say so
+    where = loaded.sources.get("queue") or str(loaded.file or profile.name)
+    if profile.queue not in queues:
+        known = names.did_you_mean(profile.queue, queues) if queues else " (the cluster has none)"
+        return Offered(problem=f"{where}: queue = {profile.queue!r}: the cluster has no such queue{known}")
+    state = str((queues[profile.queue].get("status") or {}).get("state") or "Open")
+    if state != "Open":
+        return Offered(
+            f"the queue {profile.queue} is {state} and takes no Jobs: vcctl queue operate -a open -n {profile.queue}"
+        )
+    return Offered()
+
+
+def _nodes(loaded: "LoadedProfile", nodes: Sequence[Mapping[str, Any]]) -> Offered:
+    """Compare what nodes offer with what is declared."""
+    profile = loaded.profile
     if profile.gpus_per_node == 0:
         return _none_declared(loaded, nodes)
     offered = gpu_nodes.named(nodes)

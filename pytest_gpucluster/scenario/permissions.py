@@ -1,8 +1,8 @@
 """Which permissions a run takes, from what its scenarios declare, and the roles that grant exactly these."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.kube import kinds, objects
 from pytest_gpucluster.kube import permissions as kube
@@ -11,35 +11,10 @@ from pytest_gpucluster.plain import components
 from pytest_gpucluster.scenario import cluster_identity, cluster_lease, proofs, spec
 from pytest_gpucluster.scenario.submit import INERT
 
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
+
 RBAC = "rbac.authorization.k8s.io"
-
-
-class ProfileLike(Protocol):
-    """What matters of a profile here."""
-
-    @property
-    def scheduler(self) -> str:
-        """Return the declared scheduler."""
-
-    @property
-    def queue(self) -> str:
-        """Return the declared queue."""
-
-    @property
-    def versions(self) -> Mapping[str, Any]:
-        """Return what the support matrix says of each component that it names."""
-
-    @property
-    def namespaces(self) -> Mapping[str, str]:
-        """Return where components are that are not where their own documentation installs them."""
-
-
-class RunProfileLike(ProfileLike, Protocol):
-    """What matters of a profile for a whole run."""
-
-    @property
-    def lease_namespace(self) -> str:
-        """Return where the Lease is by which runs take turns."""
 
 
 def of_session(namespace: str | None) -> set[Permission]:
@@ -51,7 +26,7 @@ def of_session(namespace: str | None) -> set[Permission]:
     return set() if namespace else kube.on(objects.NAMESPACE, "create", "delete", "watch")
 
 
-def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str | None) -> set[Permission]:
+def of_scenario(scenario: spec.Scenario, profile: "Profile", *, namespace: str | None) -> set[Permission]:
     """Return what a scenario takes: its kinds watched, its gang, its slots, and what else it declares.
 
     Raises:
@@ -59,7 +34,7 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     """
     from pytest_gpucluster.workload import dialect  # noqa: PLC0415 (half of it is templates that nobody here needs)
 
-    if scenario.needs.kueue and getattr(profile, "kueue", None) is None:
+    if scenario.needs.kueue and profile.kueue is None:
         return set()  # it does not apply, and asks for nothing
     found: set[Permission] = set()
     for key in scenario.watched(profile):
@@ -88,14 +63,14 @@ def of_scenario(scenario: spec.Scenario, profile: ProfileLike, *, namespace: str
     return found
 
 
-def writes_gangs(profile: ProfileLike) -> bool:
+def writes_gangs(profile: "Profile") -> bool:
     """Report whether a gang can be written for the declared scheduler."""
     from pytest_gpucluster.workload import dialect  # noqa: PLC0415
 
     return profile.scheduler in dialect.DIALECTS
 
 
-def _placed(permission: Permission, profile: ProfileLike) -> Permission | None:
+def _placed(permission: Permission, profile: "Profile") -> Permission | None:
     """Return a permission with the namespace of its component; None where the profile declares no such component."""
     component = permission.component
     if not component:
@@ -111,7 +86,7 @@ def _on_key(key: str, *verbs: str) -> set[Permission]:
 
 
 def of_run(
-    scenarios: Iterable[spec.Scenario], profile: RunProfileLike, *, namespace: str | None
+    scenarios: Iterable[spec.Scenario], profile: "Profile", *, namespace: str | None
 ) -> set[Permission]:
     """Return what a run of scenarios takes, its sessions included."""
     found = of_session(namespace)
@@ -123,7 +98,7 @@ def of_run(
 
 
 def of_proofs(
-    scenarios: Iterable[spec.Scenario], profile: ProfileLike, *, namespace: str | None
+    scenarios: Iterable[spec.Scenario], profile: "Profile", *, namespace: str | None
 ) -> set[Permission]:
     """Return what the watches of scenarios take to show that they are current by a write of ours that comes back.
 
@@ -131,7 +106,7 @@ def of_proofs(
     """
     found: set[Permission] = set()
     for scenario in scenarios:
-        if scenario.needs.kueue and getattr(profile, "kueue", None) is None:
+        if scenario.needs.kueue and profile.kueue is None:
             continue
         for key in scenario.relied(profile):
             info = kinds.by_key(key)
@@ -142,7 +117,7 @@ def of_proofs(
 
 
 def wished(
-    scenarios: Iterable[spec.Scenario], profile: ProfileLike, *, namespace: str | None
+    scenarios: Iterable[spec.Scenario], profile: "Profile", *, namespace: str | None
 ) -> set[Permission]:
     """Return what a run uses if it is granted and does without if it is not: proofs of watches, the cluster's uid."""
     return of_proofs(scenarios, profile, namespace=namespace) | {cluster_identity.WISH}

@@ -174,8 +174,12 @@ class LogReader:
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield name and status of each container of a pod, init containers first; {} without a status."""
+    """Yield name and status of each container of a pod, init containers first; {} without a status.
+
+    An agent that admission put beside ours is left out: what it says is not ours to keep, and it has no end.
+    """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    foreign = containers.foreign(pod)
     known = {
         str(s.get("name")): s
         for part in ("initContainerStatuses", "containerStatuses")
@@ -183,4 +187,5 @@ def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
     }
     for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
         name = str(container.get("name"))
-        yield name, known.get(name) or {}
+        if name not in foreign:
+            yield name, known.get(name) or {}

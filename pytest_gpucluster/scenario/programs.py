@@ -19,9 +19,19 @@ def image(stage: Stage, role: str) -> str:
     images: Mapping[str, str] = getattr(stage.cluster, "images", {})
     if role not in images:
         facts: Mapping[str, Any] = getattr(stage.cluster, "facts", {})
-        why = facts.get(f"{role}_problem") or f"the profile names no image for {role} (images.{role})"
-        raise EnvironmentProblem(str(why))
+        told = str(facts.get(f"{role}_problem") or "")
+        fix = "" if told else no_image_fix(role)
+        raise EnvironmentProblem(told or f"the profile names no image for {role} (images.{role})", fix=fix)
     return images[role]
+
+
+def no_image_fix(role: str) -> str:
+    """Return what to do where the profile names no image for a role."""
+    more = " and PyTorch" if role == "torch" else ""
+    return (
+        f"name an image with Python{more} that the nodes can pull: `images: {{{role}: REGISTRY/IMAGE:TAG}}` in the "
+        f"profile, or --gpucluster-set images.{role}=REGISTRY/IMAGE:TAG"
+    )
 
 
 def payloads_of(stage: Stage, *programs: str, name: str = "") -> str:

@@ -5,7 +5,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.kube import clock as clocks
@@ -21,6 +21,7 @@ from pytest_gpucluster.scenario import (
     slots,
     spec,
     stage,
+    steps,
 )
 from pytest_gpucluster.scenario import namespace as namespaces
 from pytest_gpucluster.scenario import permissions as granted
@@ -28,6 +29,9 @@ from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import slice as slices
 from pytest_gpucluster.scenario import store as stores
 from pytest_gpucluster.workload import spec as gangs
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
 
 FREEZE_SECONDS = 5.0
 """Seconds that freezing waits for a watch that is just being renewed."""
@@ -60,7 +64,7 @@ class Session(connecting.Connecting):
     def __init__(
         self,
         cluster: sites.ClusterLike,
-        profile: sites.ProfileLike,
+        profile: "Profile",
         store: stores.RunStore,
         *,
         worker: str = "main",
@@ -68,6 +72,7 @@ class Session(connecting.Connecting):
         overlay: sites.Overlay | None = None,
         keep: bool = False,
         say: Callable[[str], None] = _say,
+        tell: steps.Tell = steps.silent,
     ) -> None:
         """Prepare a session.
 
@@ -80,8 +85,11 @@ class Session(connecting.Connecting):
             overlay: puts the profile's overlay on pods; None for `workload.overlay.apply_overlay`.
             keep: leave the namespace and the objects of scenarios where they are, to look at them.
             say: takes the one line that an interrupted cleanup says.
+            tell: takes what is being done, step by step.
         """
-        super().__init__(cluster, profile, store, worker=worker, clock=clock, overlay=overlay, say=say)
+        super().__init__(
+            cluster, profile, store, worker=worker, clock=clock, overlay=overlay, say=say, tell=tell
+        )
         self.left_overs: list[errors.LeftOver] = []
         self._keep = keep
         self._standing: stage.Stage | None = None
@@ -109,6 +117,7 @@ class Session(connecting.Connecting):
         try:
             if self._home is not None and not self._interrupted and not self._keep:
                 home, self._home = self._home, None
+                self._tell("", "removes what the run made", self._budget("delete"))
                 if self._prover is not None and not home.made:
                     self._prover.remove()
                 left = home.remove(self._budget("delete"))
@@ -147,7 +156,9 @@ class Session(connecting.Connecting):
                 self._header(scenario, {}, evidence_header.problem("environment", error)), (), ()
             )
         self._check_nested(scenario)
+        self._tell(scenario.name, "waits for other scenarios of the run", None)
         with self._holding(scenario):
+            self._tell(scenario.name, "begins", None)
             playing = _Playing(site, scenario, site.log.mark(), self._asked())
             made = stage.Stage(site, scenario.name, self._watched(scenario), self._relied(scenario))
             problem = self._play(site, scenario, made)
@@ -263,6 +274,7 @@ class Session(connecting.Connecting):
         return problem
 
     def _clean(self, site: sites.Site, scenario: spec.Scenario, made: stage.Stage) -> None:
+        self._tell(scenario.name, "removes what it made", self._budget("delete"))
         try:
             left = [] if self._keep else made.stack.run(self._budget("delete"))
         except KeyboardInterrupt:
@@ -333,11 +345,11 @@ class Session(connecting.Connecting):
             EnvironmentProblem: pods do not run on this cluster and the scenario needs them to, or something that it
                 will ask for is not permitted.
         """
-        if scenario.needs.kueue and getattr(self._profile, "kueue", None) is None:
+        if scenario.needs.kueue and self._profile.kueue is None:
             raise not_applicable.NotApplicable("the profile does not declare Kueue (key kueue)")
         if scenario.needs.pods_run and PODS_RUN not in self._cluster.features:
             facts = getattr(self._cluster, "facts", {})
-            if getattr(self._profile, "nodes", "") == "simulated":
+            if self._profile.nodes == "simulated":
                 raise not_applicable.NotApplicable(
                     "the profile sets nodes: simulated, but this row needs pods that run"
                 )

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import kinds, objects
@@ -10,86 +10,14 @@ from pytest_gpucluster.kube import permissions as rights
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import log as logs
 from pytest_gpucluster.scenario import stale as leaving
+from pytest_gpucluster.scenario import steps
 from pytest_gpucluster.scenario import together as deletions
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
 
 Obj = dict[str, Any]
 Overlay = Callable[[Obj, Any], Obj]
-
-
-class ProfileLike(Protocol):
-    """What the scenario layer reads of a profile."""
-
-    @property
-    def name(self) -> str:
-        """Return the profile's name."""
-
-    @property
-    def scheduler(self) -> str:
-        """Return the declared scheduler."""
-
-    @property
-    def queue(self) -> str:
-        """Return the declared queue."""
-
-    @property
-    def gpu_resource(self) -> str:
-        """Return the resource name of GPUs."""
-
-    @property
-    def gpus_per_node(self) -> int:
-        """Return how many GPUs a node has."""
-
-    @property
-    def scheduler_period(self) -> float:
-        """Return the scheduler's period in seconds."""
-
-    @property
-    def window(self) -> float:
-        """Return the shortest window of a "never", in seconds."""
-
-    @property
-    def bind_spread(self) -> float | None:
-        """Return the declared bound between the first and the last bind of a gang, in seconds."""
-
-    @property
-    def start_spread(self) -> float | None:
-        """Return the declared bound between the start of a gang's first and last needed member, in seconds."""
-
-    @property
-    def recovery(self) -> float | None:
-        """Return the declared bound from a lost slot's return to a whole gang, in seconds."""
-
-    @property
-    def budgets(self) -> Mapping[Any, float]:
-        """Return the named budgets in seconds."""
-
-    @property
-    def slots(self) -> bool:
-        """Return whether slots may be put on nodes."""
-
-    @property
-    def overlay(self) -> Any:
-        """Return the pod overlay."""
-
-    @property
-    def versions(self) -> Mapping[Any, tuple[str, ...]]:
-        """Return the support matrix: component -> ranges of versions."""
-
-    @property
-    def namespaces(self) -> Mapping[Any, str]:
-        """Return the namespaces of components that are not where they are usually installed."""
-
-    @property
-    def interface(self) -> str | None:
-        """Return the declared network interface of members without GPUs."""
-
-    @property
-    def secondary(self) -> Any:
-        """Return what is declared of a second interface of pods, None for nothing."""
-
-    @property
-    def pool_label(self) -> str | None:
-        """Return the label that tells pools of nodes apart, None for the usual ones."""
 
 
 class ClusterLike(Protocol):
@@ -126,7 +54,7 @@ class Unasked:
         """Leave everything as it is."""
 
 
-def budget(profile: ProfileLike, name: str) -> float:
+def budget(profile: "Profile", name: str) -> float:
     """Return a budget of a profile by name, in seconds.
 
     Raises:
@@ -158,9 +86,10 @@ class Site:
         prove: lets the watches of some kinds show that they are current, for a scenario (`proofs.Prover.prove`).
         together: which kinds may be deleted several at a time.
         stale: slots of scenarios that are over.
+        tell: takes what a scenario is doing.
     """
 
-    profile: ProfileLike
+    profile: "Profile"
     cluster: ClusterLike
     api: objects.Objects
     log: logs.SessionLog
@@ -177,6 +106,7 @@ class Site:
         default_factory=lambda: deletions.Together(rights.Rights(None))
     )
     stale: leaving.Stale = dataclasses.field(default_factory=leaving.Stale)
+    tell: steps.Tell = steps.silent
 
     def budget(self, name: str) -> float:
         """Return a named budget in seconds.

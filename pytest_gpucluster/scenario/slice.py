@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.log.model import SCHEMA, WATCH_TYPES, Span
+from pytest_gpucluster.plain import private, redact
 from pytest_gpucluster.scenario import log as logs
+from pytest_gpucluster.scenario.entry import Entry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,17 +29,17 @@ class Slice:
 
     def text(self) -> Iterator[str]:
         """Yield the lines of the evidence file: header, spans, lines."""
-        yield json.dumps(
-            {"type": "HEADER", "schema": SCHEMA, **self.header}, separators=(",", ":"), default=str
-        )
+        # Of a profile, and of an error, anything may stand in a header.
+        header = {"type": "HEADER", "schema": SCHEMA, **redact.clean(self.header)}
+        yield json.dumps(header, separators=(",", ":"), default=str)
         yield from map(logs.span_line, self.spans)
         yield from self.lines
 
     def write(self, path: pathlib.Path) -> None:
         """Write the file whole: nobody ever reads a half of it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private.folder(path.parent)
         partial = path.with_suffix(f".{os.getpid()}.tmp")
-        with partial.open("w", encoding="utf-8") as file:
+        with private.opened(partial, "w") as file:
             file.writelines(f"{line}\n" for line in self.text())
             file.flush()
             os.fsync(file.fileno())
@@ -45,7 +47,7 @@ class Slice:
 
 
 def cut(
-    entries: Sequence[logs.Entry],
+    entries: Sequence[Entry],
     spans: Iterable[Span],
     *,
     scenario: str,
@@ -88,7 +90,7 @@ def cut(
     return Slice(header, covered, tuple(entry.text for entry in chosen))
 
 
-def closure(entries: Iterable[logs.Entry], seeds: Iterable[str], scenario: str) -> frozenset[str]:
+def closure(entries: Iterable[Entry], seeds: Iterable[str], scenario: str) -> frozenset[str]:
     """Return the uids of the seeds, of what carries the scenario's label, and of all that these own."""
     owned: dict[str, set[str]] = {}
     reached = set(seeds)
@@ -109,16 +111,16 @@ def closure(entries: Iterable[logs.Entry], seeds: Iterable[str], scenario: str) 
 
 
 def _belongs(
-    entry: logs.Entry, members: frozenset[str], scenario: str, context: frozenset[tuple[str, str]]
+    entry: Entry, members: frozenset[str], scenario: str, context: frozenset[tuple[str, str]]
 ) -> bool:
     if entry.type not in WATCH_TYPES:
         return entry.scenario == scenario
     return entry.uid in members or entry.about in members or (entry.kind, entry.name) in context
 
 
-def _before(entries: Sequence[logs.Entry], context: frozenset[tuple[str, str]]) -> list[logs.Entry]:
+def _before(entries: Sequence[Entry], context: frozenset[tuple[str, str]]) -> list[Entry]:
     """Return the last line of each context object from before the scenario."""
-    last: dict[tuple[str, str], logs.Entry] = {}
+    last: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         if entry.type in WATCH_TYPES and (entry.kind, entry.name) in context:
             last[entry.kind, entry.name] = entry

@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pytest_gpucluster.plain import schedulers
 
 if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
     from pytest_gpucluster.scenario.stage import Stage
 
 
@@ -63,18 +64,6 @@ KINDS: tuple[str, ...] = ("Pod", "Event", "Service", "ConfigMap", "Node")
 """The kinds that tell a story whoever schedules; those of the gang itself are its dialect's."""
 
 
-class ProfileLike(Protocol):
-    """What decides which gangs a scenario writes."""
-
-    @property
-    def scheduler(self) -> str:
-        """Return the declared scheduler."""
-
-    @property
-    def queue(self) -> str:
-        """Return the declared queue."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Scenario:
     """One workload and what is done to it.
@@ -97,7 +86,7 @@ class Scenario:
     kinds: tuple[str, ...] = KINDS
     rests: tuple[str, ...] = ()
 
-    def relied(self, profile: ProfileLike) -> tuple[str, ...]:
+    def relied(self, profile: "Profile") -> tuple[str, ...]:
         """Return the kind keys whose watches must show that they are current.
 
         Raises:
@@ -105,7 +94,7 @@ class Scenario:
         """
         return tuple(key for key in self.watched(profile) if key == "Pod" or key in self.rests)
 
-    def watched(self, profile: ProfileLike) -> tuple[str, ...]:
+    def watched(self, profile: "Profile") -> tuple[str, ...]:
         """Return the kind keys that are watched from before it begins.
 
         Raises:
@@ -120,15 +109,14 @@ class Scenario:
         if needs.gang or needs.queue:
             speaks = dialect.dialect_for(profile.scheduler, profile.queue)
             more += speaks.kinds if needs.gang else speaks.queues
-        if needs.queue and getattr(getattr(profile, "kueue", None), "cluster_queue", None):
+        if needs.queue and profile.kueue is not None and profile.kueue.cluster_queue:
             more += ("ClusterQueue", "LocalQueue", "ResourceFlavor")
         for name in tried(profile) if needs.further else ():
             more += dialect.dialect_for(name, profile.queue).kinds
         return tuple(dict.fromkeys((*self.kinds, *more)))
 
 
-def tried(profile: ProfileLike) -> tuple[str, ...]:
+def tried(profile: "Profile") -> tuple[str, ...]:
     """Return the schedulers whose gangs TRN-003 tries: the further ones, and native gangs where they are the main."""
-    further = tuple(getattr(profile, "further_schedulers", ()))
     main = (profile.scheduler,) if profile.scheduler == schedulers.NATIVE else ()
-    return tuple(dict.fromkeys((*main, *further)))
+    return tuple(dict.fromkeys((*main, *profile.further_schedulers)))

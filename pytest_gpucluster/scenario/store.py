@@ -9,7 +9,7 @@ import filelock
 
 from pytest_gpucluster import evidence
 from pytest_gpucluster.evidence import Evidence
-from pytest_gpucluster.plain import names
+from pytest_gpucluster.plain import names, private
 from pytest_gpucluster.scenario import slice as slices
 
 
@@ -28,7 +28,8 @@ class RunStore:
         """Use a folder; the run id is the folder's name unless given."""
         self.folder = pathlib.Path(folder)
         self.run_id = names.safe_name(run_id or self.folder.name)
-        (self.folder / "evidence").mkdir(parents=True, exist_ok=True)
+        private.folder(self.folder)
+        private.folder(self.folder / "evidence")
 
     def path(self, scenario: str) -> pathlib.Path:
         """Return the evidence file of a scenario."""
@@ -49,7 +50,7 @@ class RunStore:
         """
         path = self.path(scenario)
         if not path.is_file():
-            with filelock.FileLock(str(path.with_suffix(".lock"))):
+            with filelock.FileLock(str(path.with_suffix(".lock")), mode=private.FILE):
                 if not path.is_file():
                     make().write(path)
         return evidence.read(path)
@@ -75,7 +76,7 @@ class RunStore:
 
     @contextlib.contextmanager
     def _lock(self, name: str, how: int) -> Iterator[None]:
-        with (self.folder / f"{name}.lock").open("a") as file:
+        with private.opened(self.folder / f"{name}.lock", "a") as file:
             fcntl.flock(file, how)
             # Closing the file lets go, also when the process is killed.
             yield

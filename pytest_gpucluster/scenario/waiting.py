@@ -1,13 +1,16 @@
 """Waiting: what a scenario sees of the cluster, and how it waits for it, waking on events."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_gpucluster.evidence.log.vocabulary import NOTES
 from pytest_gpucluster.kube import errors
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import live, podlogs
 from pytest_gpucluster.scenario import site as sites
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
 
 Predicate = Callable[[live.Live], bool]
 Unless = Callable[[live.Live], bool | str]
@@ -43,7 +46,7 @@ class Waiting:
         self._reader = podlogs.LogReader(site, name)
 
     @property
-    def profile(self) -> sites.ProfileLike:
+    def profile(self) -> "Profile":
         """Return the profile."""
         return self._site.profile
 
@@ -98,6 +101,7 @@ class Waiting:
             EnvironmentProblem: a watched kind may not be watched, or the API server is gone.
         """
         seconds = self._site.budget(budget) + extra
+        self._site.tell(self.name, f"waits until {what}", seconds)
         ended: list[bool | str] = []
 
         def check() -> bool:
@@ -142,6 +146,7 @@ class Waiting:
         """
         seconds = max(periods * self.profile.scheduler_period, self.profile.window)
         self.note("window-begin", window=name, seconds=seconds)
+        self._site.tell(self.name, f"watches the window {name}", seconds)
         why: list[bool | str] = []
 
         def check() -> bool:

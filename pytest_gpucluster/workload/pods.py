@@ -1,6 +1,6 @@
 """The pods of a gang, and a pod that only holds room."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.workload.spec import PAYLOAD_DIR, GangSpec, Manifest, Role, Sidecar
@@ -43,11 +43,21 @@ def pod_spec(spec: GangSpec, role: Role, scheduler: str) -> Manifest:
             "topologyKey": "kubernetes.io/hostname",
         }
         pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if spec.nodes:
+        pod["affinity"] = {**pod.get("affinity", {}), **_only_on(spec.nodes)}
     if mounts:
         for container in containers:
             container["volumeMounts"] = [dict(mount) for mount in mounts]
         pod["volumes"] = [{"name": "payload", "configMap": {"name": spec.payload}}]
     return pod
+
+
+def _only_on(nodes: Sequence[str]) -> Manifest:
+    """Return the affinity of a pod that may be placed on some nodes alone; a term names one node."""
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in nodes
+    ]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 def _sidecar(spec: GangSpec, role: Role, sidecar: Sidecar, env: list[Manifest]) -> Manifest:
@@ -100,7 +110,5 @@ def single_pod(
         container["env"] = [{"name": key, "value": value} for key, value in env.items()]
     spec: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     if node:
-        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-        required = {"nodeSelectorTerms": [term]}
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        spec["affinity"] = _only_on([node])
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}

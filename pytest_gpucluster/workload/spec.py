@@ -82,6 +82,7 @@ class GangSpec:
         env: variables of every main and side container.
         apart: label by which members know each other, so that no two of them share a node; "" where they may. It is
             one that the object's controller puts onto its pods with the object's name.
+        nodes: names of the nodes that members may be placed on, () for all; the scheduler decides all the same.
     """
 
     name: str
@@ -99,6 +100,7 @@ class GangSpec:
     grace: int = 1
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     apart: str = ""
+    nodes: tuple[str, ...] = ()
 
     @property
     def members(self) -> int:

@@ -1,33 +1,38 @@
-"""Which rows each planted defect turns red: the reviewed tables, one module an area.
+"""Which rows each live defect of the embedded cluster turns red: the reviewed tables, one module an area.
 
-`FLIPS` are live defects of the embedded cluster, `MUTANT_FLIPS` changes of the recorded evidence of a passing run. A
-row that is not named stays `pass` under the defect. `environment` and `inconclusive` are red too: they name the
-prerequisite that failed. The matrix tests compare exactly.
+A row that is not named stays `pass` under the defect. `environment` and `inconclusive` are red too: they name the
+prerequisite that failed. The matrix tests compare exactly. Mutants of recorded evidence say themselves what they flip
+(`pytest_gpucluster/mutants`).
 """
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
-Table = Mapping[str, Mapping[str, str]]
+from pytest_gpucluster.requirement import DeclarationError, flips
 
-_AREAS = tuple(
-    importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
-)
+Table = Mapping[str, flips.Flips]
 
 
-def _one(tables: Iterable[Table]) -> Table:
-    merged: dict[str, Mapping[str, str]] = {}
-    for table in tables:
-        twice = sorted(set(merged) & set(table))
-        if twice:
-            raise ValueError(f"defect {twice[0]!r} stands in two tables of suites/defects")
-        merged.update(table)
-    return merged
+def _gathered() -> Iterator[tuple[str, str, flips.Flips]]:
+    found: set[str] = set()
+    for module in pkgutil.iter_modules(__path__):
+        where = f"{__name__}.{module.name}"
+        table: Table = getattr(importlib.import_module(where), "FLIPS", {})
+        for name, flipped in table.items():
+            if name in found:
+                raise DeclarationError(
+                    f"defect {name!r} of {where} stands in another table of {__name__} too"
+                )
+            flips.check(name, flipped, where)
+            found.add(name)
+            yield name, module.name, flipped
 
 
-FLIPS: Table = _one(getattr(area, "FLIPS", {}) for area in _AREAS)
+_ALL = tuple(_gathered())
+
+FLIPS: Table = {name: flipped for name, _, flipped in _ALL}
 """Live defect -> {requirement id: verdict}."""
 
-MUTANT_FLIPS: Table = _one(getattr(area, "MUTANT_FLIPS", {}) for area in _AREAS)
-"""Evidence mutant -> {requirement id: verdict}."""
+TABLES: Mapping[str, str] = {name: module for name, module, _ in _ALL}
+"""Live defect -> the module that has it; if it is called like an area, the defect is one of that area."""

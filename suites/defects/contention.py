@@ -8,13 +8,3 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "preemption.ignores-minimum": {"REF-006": "fail"},
     "preemption.never-gives-back": {"REF-009": "fail"},
 }
-
-MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
-    "refusal.take-below-minimum": {"REF-006": "fail"},
-    "refusal.take-nobody": {"REF-006": "inconclusive", "LIFE-014": "inconclusive", "REF-009": "inconclusive"},
-    "refusal.give-nothing-back": {"REF-009": "fail"},
-    "refusal.equal-weights": {"REF-009": "inconclusive"},
-    "lifecycle.high-never-placed": {"LIFE-013": "inconclusive"},
-    "lifecycle.taken-in-vain": {"LIFE-014": "inconclusive"},
-    "lifecycle.priorities-reversed": {"LIFE-013": "fail", "LIFE-014": "fail"},
-}

@@ -25,5 +25,3 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "node.corrupts-products": {"MFU-001": "fail", "MFU-003": "fail"},
     "profile.floor-in-gbits": {"FAB-015": "inconclusive"},
 }
-
-MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {}

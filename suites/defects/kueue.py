@@ -18,24 +18,3 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     "kueue.ignores-stop": {"KUE-005": "inconclusive"},
     "kueue.manages-unlabelled": {"KUE-008": "fail", "LIFE-011": "inconclusive"},
 }
-
-MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
-    "kueue.admitted-in-part": {"KUE-001": "fail", "KUE-009": "inconclusive"},
-    "kueue.blames-nothing": {"KUE-002": "inconclusive", "KUE-008": "inconclusive"},
-    "kueue.both-at-once": {"KUE-003": "fail"},
-    "kueue.evicted-keeps-quota": {"KUE-004": "fail", "KUE-005": "fail"},
-    "kueue.holds-unlabelled": {"KUE-008": "fail"},
-    "kueue.never-evicted": {"KUE-009": "inconclusive", "KUE-004": "fail"},
-    "kueue.never-handed-over": {"KUE-003": "fail"},
-    "kueue.not-queued-again": {"KUE-009": "inconclusive", "KUE-004": "fail"},
-    "kueue.not-served": dict.fromkeys(ROWS, "fail"),
-    "kueue.pod-for-a-moment": {"KUE-001": "inconclusive", "KUE-002": "fail", "KUE-008": "fail"},
-    "kueue.pods-without-quota": {
-        "KUE-001": "fail",
-        "KUE-004": "inconclusive",
-        "KUE-005": "fail",
-        "KUE-009": "inconclusive",
-    },
-    "kueue.room-after-all": {"KUE-009": "inconclusive"},
-    "kueue.stored-unsuspended": {"KUE-001": "fail"},
-}

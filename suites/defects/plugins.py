@@ -71,37 +71,3 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
         "LIFE-008": "inconclusive",
     },
 }
-
-MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
-    "plugins.move-rank": {"PLG-001": "fail", "PLG-004": "fail"},
-    "plugins.drop-env": {"PLG-001": "inconclusive", "PLG-002": "inconclusive", "PLG-006": "inconclusive"},
-    "plugins.wrong-address": {"PLG-003": "fail"},
-    "plugins.unresolved": {
-        "GANG-001": "environment",
-        "PLG-003": "fail",
-        "PLG-010": "environment",
-        "PLG-011": "environment",
-    },
-    "plugins.no-service": {
-        **dict.fromkeys(("FAB-013", "RDZV-002", "RDZV-003", "RDZV-008", "RDZV-010"), "inconclusive"),
-        "PLG-003": "fail",
-    },
-    "plugins.inject-unasked": {"PLG-002": "fail", "PLG-005": "inconclusive"},
-    "plugins.reset-connections": {
-        "GANG-001": "environment",
-        "PLG-011": "fail",
-        "RDZV-004": "environment",
-    },
-    "plugins.drop-connections": {
-        "GANG-001": "inconclusive",
-        "PLG-011": "inconclusive",
-        "RDZV-004": "inconclusive",
-    },
-    "plugins.default-port": {"PLG-002": "fail"},
-    "plugins.listens-last": {"PLG-010": "fail"},
-    "plugins.gives-up-nameless": {"PLG-013": "fail"},
-    "plugins.unexpanded": {"PLG-004": "fail"},
-    "plugins.drop-files": {"PLG-006": "fail"},
-    "plugins.short-hosts": {"PLG-006": "fail"},
-    "plugins.drop-index-label": {"PLG-007": "fail"},
-}

@@ -52,14 +52,14 @@ NEVER_FAILS: Mapping[str, str] = {
 }
 """MUST rows whose judge knows no violation -> why; a live defect turns them not pass."""
 
-DECLARED_BY_NO_ROW: Mapping[str, str] = {
+BESIDE_NO_ROW: Mapping[str, str] = {
     "kueue.webhook-down": (
-        "no row declares it: every row that makes a batch Job lacks its subject and is red, as under "
+        "it stands beside no row: every row that makes a batch Job lacks its subject and is red, as under "
         "`kueue.absent`, which shows little about the row; the defect plays the API server's answers, "
         "and on a kind cluster KUE-001 finds the same fault"
     ),
     "node.slow-start": (
-        "no row declares it: a spread of 3 s is within the 5 s that the embedded profile declares, so a "
+        "it stands beside no row: a spread of 3 s is within the 5 s that the embedded profile declares, so a "
         "red row would be a false alarm"
     ),
 }

@@ -9,8 +9,3 @@ FLIPS: Mapping[str, Mapping[str, str]] = {
     },
     "native.never-says": {"TRN-003": "inconclusive"},
 }
-
-MUTANT_FLIPS: Mapping[str, Mapping[str, str]] = {
-    "trainer.basic-policy": {"TRN-003": "inconclusive"},
-    "trainer.untried": {"TRN-003": "inconclusive"},
-}

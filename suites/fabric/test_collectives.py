@@ -24,7 +24,6 @@ from ..scenarios.collectives import collectives, forced, sockets, stalled
     scenario=collectives,
     judge=bus_bandwidth.reaches_floor,
     presupposes=[presuppositions.pods_ran, rank_devices.apart],
-    defects=["fabric.wrong-element", "fabric.below-the-floor", "node.corrupts-collectives"],
 )
 def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
     """Bus bandwidth reaches its floor with correct data.
@@ -42,7 +41,6 @@ def test_bus_bandwidth_reaches_its_floor(settle: Callable[[], None]) -> None:
     scenario=forced,
     judge=forced_transport.forms,
     presupposes=[presuppositions.pods_ran, rank_devices.apart],
-    defects=["fabric.forced-network-fails", "fabric.forced-and-ignored"],
 )
 def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], None]) -> None:
     """The communicator forms with a forced transport.
@@ -60,7 +58,6 @@ def test_the_communicator_forms_with_the_transport_forced(settle: Callable[[], N
     scenario=stalled,
     judge=stalled_collective.ends_named,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.stall-unbounded", "fabric.stall-unnamed"],
 )
 def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) -> None:
     """A stalled collective ends in time with a diagnosis.
@@ -78,7 +75,6 @@ def test_a_stalled_collective_ends_with_a_diagnosis(settle: Callable[[], None]) 
     scenario=collectives,
     judge=pairwise_sweep.names_slow,
     presupposes=[presuppositions.pods_ran, rank_devices.apart],
-    defects=["fabric.slow-link"],
 )
 def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
     """A pairwise sweep names slow nodes and links.
@@ -96,7 +92,6 @@ def test_a_sweep_names_slow_nodes_and_links(settle: Callable[[], None]) -> None:
     scenario=collectives,
     judge=rank_devices.own_devices,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.two-ranks-on-one-gpu", "fabric.a-node-is-missing", "node.shares-a-device"],
 )
 def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
     """Every rank has its own device on the expected node.
@@ -113,7 +108,6 @@ def test_every_rank_has_a_device_of_its_own(settle: Callable[[], None]) -> None:
     documents="+",
     scenario=collectives,
     judge=floor_sanity.plausible,
-    defects=["fabric.floor-without-shape", "fabric.floor-above-the-wires", "profile.floor-in-gbits"],
 )
 def test_floors_are_plausible(settle: Callable[[], None]) -> None:
     """A bandwidth floor is plausible for its hardware.
@@ -131,7 +125,6 @@ def test_floors_are_plausible(settle: Callable[[], None]) -> None:
     scenario=sockets,
     judge=switched_off.seen_on_sockets,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.not-switched-off"],
 )
 def test_a_fabric_that_is_switched_off_is_seen_on_sockets(settle: Callable[[], None]) -> None:
     """With RDMA switched off, traffic moves to sockets, and this is detected.

@@ -17,7 +17,6 @@ from ..scenarios.indexed import indexed_world
     scenario=indexed_world,
     judge=gloo_interface.on_declared_interface,
     presupposes=[presuppositions.pods_ran, members_find_each_other],
-    defects=["fabric.another-interface", "fabric.wrong-sum", "node.corrupts-collectives"],
 )
 def test_gloo_uses_the_declared_interface(settle: Callable[[], None]) -> None:
     """On CPUs gloo uses the declared interface.

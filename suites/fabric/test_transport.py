@@ -16,7 +16,6 @@ from ..scenarios.collectives import collectives
     scenario=collectives,
     judge=transport.on_declared,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.one-rank-on-sockets", "fabric.another-network"],
 )
 def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[], None]) -> None:
     """Collectives between nodes use the declared transport.
@@ -34,7 +33,6 @@ def test_collectives_between_nodes_use_the_declared_transport(settle: Callable[[
     scenario=collectives,
     judge=transport.with_gdr,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.no-gdr"],
 )
 def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
     """GPUDirect RDMA is in use wherever it must be.
@@ -52,7 +50,6 @@ def test_gpudirect_rdma_is_in_use(settle: Callable[[], None]) -> None:
     scenario=collectives,
     judge=transport.nobody_on_tcp,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.one-rank-on-sockets", "fabric.sockets-chosen"],
 )
 def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
     """No rank fell back to TCP.
@@ -70,7 +67,6 @@ def test_no_rank_fell_back_to_tcp(settle: Callable[[], None]) -> None:
     scenario=collectives,
     judge=communicator.holds_all,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.worlds-apart"],
 )
 def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
     """One communicator holds every rank.
@@ -87,7 +83,6 @@ def test_one_communicator_holds_every_rank(settle: Callable[[], None]) -> None:
     scenario=collectives,
     judge=communicator.declared_adapters,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.another-adapter"],
 )
 def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
     """The declared adapters are in use.
@@ -104,7 +99,6 @@ def test_the_declared_adapters_are_in_use(settle: Callable[[], None]) -> None:
     scenario=collectives,
     judge=nccl_settings.as_declared,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.another-setting"],
 )
 def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None]) -> None:
     """The settings in force are the declared ones.
@@ -122,7 +116,6 @@ def test_the_settings_in_force_are_the_declared_ones(settle: Callable[[], None])
     scenario=collectives,
     judge=intra_node.on_declared_path,
     presupposes=[presuppositions.pods_ran],
-    defects=["fabric.shared-memory"],
 )
 def test_ranks_of_one_node_use_the_declared_path(settle: Callable[[], None]) -> None:
     """Ranks of one node use the declared path.

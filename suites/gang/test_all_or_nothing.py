@@ -19,7 +19,6 @@ from ..scenarios import scarcity
     judge=all_or_nothing,
     presupposes=[gang_gate_reached],
     smoke=True,
-    defects=["gang.binds-partially", "gang.forgets-room", "gang.min-member-short"],
 )
 def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     """All or nothing.
@@ -37,7 +36,6 @@ def test_no_member_starts_until_all_can(settle: Callable[[], None]) -> None:
     scenario=scarcity.two_gangs,
     judge=two_gangs.two_gangs,
     presupposes=[gang_gate_reached],
-    defects=["gang.binds-partially", "gang.starves-loser"],
 )
 def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:
     """Two gangs, room for one.
@@ -54,7 +52,6 @@ def test_two_gangs_do_not_starve_each_other(settle: Callable[[], None]) -> None:
     documents="R J P",
     scenario=scarcity.contrast_gang,
     judge=half_placed_control,
-    defects=["default-scheduler.gang-aware"],
 )
 def test_the_default_scheduler_half_places_the_same_gang(settle: Callable[[], None]) -> None:
     """The contrast: the default scheduler places only a part of the same gang.

@@ -15,7 +15,6 @@ from ..scenarios.lost import lost_slot
     schedulers=["volcano", "native"],
     scenario=lost_slot,
     judge=lost_member.reported,
-    defects=["gang.never-reports-short", "gang.short-unsaid"],
 )
 def test_a_short_gang_says_so(settle: Callable[[], None]) -> None:
     """A gang that lost a member reports it.
@@ -31,7 +30,6 @@ def test_a_short_gang_says_so(settle: Callable[[], None]) -> None:
     documents="+",
     scenario=lost_slot,
     judge=lost_member.healed,
-    defects=["gang.not-healed-unsaid"],
 )
 def test_a_gang_heals_when_its_slot_returns(settle: Callable[[], None]) -> None:
     """A gang that lost a slot is whole again.

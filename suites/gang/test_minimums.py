@@ -17,7 +17,6 @@ from ..scenarios.minimums import minimums as scenario
     scenario=scenario,
     judge=min_available.never_below_minimum,
     presupposes=[presuppositions.members_made, gang_gate_reached],
-    defects=["gang.binds-partially", "gang.bind-one-early"],
 )
 def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None:
     """A minimum below the number of members.
@@ -36,7 +35,6 @@ def test_a_gang_never_runs_below_its_minimum(settle: Callable[[], None]) -> None
     scenario=scenario,
     judge=min_available.roles_gated,
     presupposes=[presuppositions.members_made, gang_gate_reached],
-    defects=["gang.ignores-task-minimum"],
 )
 def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:
     """Minimum counts per task.
@@ -55,7 +53,6 @@ def test_each_task_has_its_own_minimum(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=scenario,
     judge=min_available.minimum_defaulted,
-    defects=["admission.no-default-minimum", "gang.minimum-not-defaulted"],
 )
 def test_min_available_defaults_to_the_sum(settle: Callable[[], None]) -> None:
     """The default of minAvailable.

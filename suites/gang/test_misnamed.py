@@ -15,7 +15,6 @@ from ..scenarios.misnamed import misnamed as scenario
     schedulers=["volcano"],
     scenario=scenario,
     judge=scheduler_name.field_named_control,
-    defects=["admission.overwrites-scheduler", "gang.schedulers-agree", "gang.pods-renamed"],
 )
 def test_the_field_that_names_another_scheduler_is_named(settle: Callable[[], None]) -> None:
     """The contrast: one gang, two schedulers.

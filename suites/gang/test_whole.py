@@ -22,7 +22,6 @@ from ..scenarios.healthy import healthy
         master_port_open,
     ],
     smoke=True,
-    defects=["gang.min-member-short"],
 )
 def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
     """A gang that fits runs.
@@ -40,7 +39,6 @@ def test_a_gang_that_fits_runs_whole(settle: Callable[[], None]) -> None:
     scenario=healthy,
     judge=spread.within,
     presupposes=[presuppositions.pods_ran],
-    defects=["gang.starts-apart", "gang.binds-apart"],
 )
 def test_members_are_bound_and_start_together(settle: Callable[[], None]) -> None:
     """Bind spread and start spread.

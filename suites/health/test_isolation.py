@@ -15,15 +15,6 @@ from ..scenarios.access import access
     scenario=access,
     judge=judge.sees_its_own,
     presupposes=[judge.node_tried],
-    defects=[
-        "node.devices-leak",
-        "health.sees-all",
-        "health.none-sees-one",
-        "health.shares-a-gpu",
-        "health.other-than-told",
-        "health.sees-nothing",
-        "health.untold",
-    ],
 )
 def test_a_container_sees_the_gpus_that_it_was_granted(settle: Callable[[], None]) -> None:
     """A container sees the GPUs that it was granted, and no others.

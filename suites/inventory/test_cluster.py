@@ -22,7 +22,6 @@ from ..scenarios.inventory import inventory
     scenario=inventory,
     judge=gpu_count.gpus_as_declared,
     presupposes=[gpu_count.nodes_listed, gpu_count.gpu_nodes_report],
-    defects=["node.device-unhealthy", "node.short-one-gpu", "inventory.plugin-gone", "inventory.gpus-shared"],
 )
 def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], None]) -> None:
     """Every GPU node offers the declared number of GPUs.
@@ -40,12 +39,6 @@ def test_every_gpu_node_offers_the_declared_number_of_gpus(settle: Callable[[], 
     scenario=inventory,
     judge=training_queue.queue_fits,
     presupposes=[gpu_count.nodes_listed, training_queue.nodes_in_service],
-    defects=[
-        "inventory.queue-closed",
-        "inventory.queue-gone",
-        "inventory.quota-too-large",
-        "queue.promises-too-much",
-    ],
 )
 def test_the_training_queue_is_open_and_its_quota_fits(settle: Callable[[], None]) -> None:
     """The training queue is open and its quota fits the cluster.
@@ -63,7 +56,6 @@ def test_the_training_queue_is_open_and_its_quota_fits(settle: Callable[[], None
     scenario=inventory,
     judge=versions.versions_supported,
     presupposes=[versions.deployments_readable],
-    defects=["inventory.version-outside", "inventory.version-untold"],
 )
 def test_component_versions_are_recorded_and_supported(settle: Callable[[], None]) -> None:
     """Component versions are recorded and supported.
@@ -81,7 +73,6 @@ def test_component_versions_are_recorded_and_supported(settle: Callable[[], None
     scenario=inventory,
     judge=node_pool.nodes_alike,
     presupposes=[gpu_count.nodes_listed, node_pool.siblings],
-    defects=["node.device-unhealthy", "inventory.odd-kernel", "inventory.one-node"],
 )
 def test_the_nodes_of_one_pool_are_alike(settle: Callable[[], None]) -> None:
     """Nodes of one pool are alike.
@@ -101,12 +92,6 @@ def test_the_nodes_of_one_pool_are_alike(settle: Callable[[], None]) -> None:
     scenario=inventory,
     judge=scheduler_config.configured,
     presupposes=[scheduler_config.readable],
-    defects=[
-        "inventory.no-gang-plugin",
-        "inventory.no-allocate",
-        "inventory.config-denied",
-        "inventory.config-gone",
-    ],
 )
 def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> None:
     """The scheduler's configuration has what the selected rows need.
@@ -125,13 +110,6 @@ def test_the_scheduler_is_configured_for_gangs(settle: Callable[[], None]) -> No
     scenario=inventory,
     judge=job_defaults.documented_defaults,
     presupposes=[job_defaults.dry_run_allowed],
-    defects=[
-        "admission.down",
-        "admission.other-task-names",
-        "admission.other-retries",
-        "inventory.no-task-names",
-        "inventory.other-retry",
-    ],
 )
 def test_omitted_job_fields_get_the_documented_defaults(settle: Callable[[], None]) -> None:
     """Omitted Job fields get the documented defaults.

@@ -16,7 +16,6 @@ from ..scenarios.probe import probe
     judge=scheduler_parts.scheduler_answers,
     presupposes=[scheduler_parts.queue_takes_jobs],
     smoke=True,
-    defects=["admission.down", "controllers.down", "scheduler.down"],
 )
 def test_the_declared_scheduler_answers(settle: Callable[[], None]) -> None:
     """The declared scheduler answers.

@@ -15,13 +15,6 @@ from ..scenarios.kueue import labels
     scenario=labels,
     judge=queue_label.label_decides,
     presupposes=[shared.pods_can_run],
-    defects=[
-        "kueue.manages-unlabelled",
-        "kueue.unknown-queue-runs",
-        "kueue.silent-unknown-queue",
-        "kueue.holds-unlabelled",
-        "kueue.pod-for-a-moment",
-    ],
 )
 def test_the_queue_label_decides(settle: Callable[[], None]) -> None:
     """The queue label decides.

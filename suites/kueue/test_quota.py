@@ -19,12 +19,6 @@ from ..scenarios.kueue import over_quota, promised, two_teams
     scenario=over_quota,
     judge=runs_once_admitted,
     presupposes=[pods_can_run, quota_within_capacity],
-    defects=[
-        "kueue.starts-before-admission",
-        "kueue.half-admits",
-        "kueue.stored-unsuspended",
-        "kueue.admitted-in-part",
-    ],
 )
 def test_a_labelled_job_is_held_admitted_whole_and_runs_whole(settle: Callable[[], None]) -> None:
     """A labelled Job is held, admitted as a whole, and runs as a whole.
@@ -42,13 +36,6 @@ def test_a_labelled_job_is_held_admitted_whole_and_runs_whole(settle: Callable[[
     scenario=over_quota,
     judge=over_quota_held,
     presupposes=[control_ran],
-    defects=[
-        "kueue.admits-over-quota",
-        "kueue.half-admits",
-        "kueue.silent-refusal",
-        "kueue.pod-for-a-moment",
-        "kueue.blames-nothing",
-    ],
 )
 def test_a_job_above_quota_never_has_a_pod(settle: Callable[[], None]) -> None:
     """A Job above quota never has a pod.
@@ -67,7 +54,6 @@ def test_a_job_above_quota_never_has_a_pod(settle: Callable[[], None]) -> None:
     scenario=two_teams,
     judge=take_turns,
     presupposes=[pods_can_run],
-    defects=["kueue.no-second", "kueue.admits-over-quota", "kueue.both-at-once", "kueue.never-handed-over"],
 )
 def test_two_teams_take_turns(settle: Callable[[], None]) -> None:
     """Two teams with quota for one Job take turns.
@@ -85,7 +71,6 @@ def test_two_teams_take_turns(settle: Callable[[], None]) -> None:
     scenario=promised,
     judge=half_placed_by_quota_control,
     presupposes=[pods_can_run],
-    defects=["kueue.absent", "kueue.not-served", "default-scheduler.gang-aware", "kueue.room-after-all"],
 )
 def test_quota_above_capacity_half_places_a_gang(settle: Callable[[], None]) -> None:
     """The contrast: quota above capacity half-places a gang.

@@ -15,12 +15,6 @@ from ..scenarios.kueue import drained, promised
     scenario=promised,
     judge=wait_for_pods_ready.evicts_what_is_not_ready,
     presupposes=[shared.pods_can_run],
-    defects=[
-        "kueue.never-evicts",
-        "kueue.keeps-evicted-quota",
-        "kueue.never-evicted",
-        "kueue.not-queued-again",
-    ],
 )
 def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None]) -> None:
     """A gang that cannot become ready is evicted and queued again.
@@ -38,12 +32,6 @@ def test_a_gang_that_cannot_become_ready_is_taken_back(settle: Callable[[], None
     scenario=drained,
     judge=status_and_pods.status_and_pods_agree,
     presupposes=[shared.pods_can_run],
-    defects=[
-        "kueue.keeps-evicted-quota",
-        "kueue.ignores-stop",
-        "kueue.evicted-keeps-quota",
-        "kueue.pods-without-quota",
-    ],
 )
 def test_status_and_pods_agree(settle: Callable[[], None]) -> None:
     """Status and pods agree.

@@ -17,7 +17,6 @@ from ..scenarios.healthy import healthy, lingering
     judge=completion.completes_with_policy,
     presupposes=[presuppositions.pods_ran],
     smoke=True,
-    defects=["lifecycle.complete-job-keeps-workers"],
 )
 def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> None:
     """TaskCompleted ends the Job.
@@ -35,7 +34,6 @@ def test_the_job_completes_when_the_master_does(settle: Callable[[], None]) -> N
     scenario=lingering,
     judge=completion.lingers_without_policy_control,
     presupposes=[presuppositions.pods_ran],
-    defects=["lifecycle.completes-without-policy"],
 )
 def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
     """The contrast: without the policy the workers linger.
@@ -54,7 +52,6 @@ def test_workers_linger_without_the_policy(settle: Callable[[], None]) -> None:
     scenario=healthy,
     judge=phases.documented_path,
     presupposes=[presuppositions.pods_ran],
-    defects=["lifecycle.undocumented-phase", "lifecycle.completes-by-terminating"],
 )
 def test_the_phases_are_documented_ones(settle: Callable[[], None]) -> None:
     """The phases follow each other as documented.

@@ -18,11 +18,6 @@ from ..scenarios.endings import endings
     scenario=endings,
     judge=restarts.attempts_bounded,
     presupposes=[presuppositions.pods_ran],
-    defects=[
-        "lifecycle.restarts-without-end",
-        "lifecycle.one-attempt-too-many",
-        "lifecycle.failed-leaves-a-worker",
-    ],
 )
 def test_attempts_are_bounded(settle: Callable[[], None]) -> None:
     """The attempts of a Job are bounded.
@@ -40,7 +35,6 @@ def test_attempts_are_bounded(settle: Callable[[], None]) -> None:
     scenario=endings,
     judge=judges.removed_after_ttl,
     presupposes=[presuppositions.pods_ran],
-    defects=["lifecycle.ttl-ignored", "lifecycle.never-removed", "lifecycle.pods-outlive-their-job"],
 )
 def test_finished_jobs_are_removed(settle: Callable[[], None]) -> None:
     """A finished Job is removed after its time to live.
@@ -59,7 +53,6 @@ def test_finished_jobs_are_removed(settle: Callable[[], None]) -> None:
     scenario=endings,
     judge=judges.min_success_decides,
     presupposes=[presuppositions.pods_ran],
-    defects=["lifecycle.min-success-ignored", "lifecycle.completes-with-too-few"],
 )
 def test_min_success_decides(settle: Callable[[], None]) -> None:
     """The number of successes decides how a Job ends.
@@ -78,7 +71,6 @@ def test_min_success_decides(settle: Callable[[], None]) -> None:
     scenario=endings,
     judge=policies.act_as_documented,
     presupposes=[presuppositions.pods_ran],
-    defects=["lifecycle.exit-code-ignored", "lifecycle.failure-ignored", "lifecycle.another-action"],
 )
 def test_failure_policies_act(settle: Callable[[], None]) -> None:
     """Policies for failures act as documented.
@@ -97,7 +89,6 @@ def test_failure_policies_act(settle: Callable[[], None]) -> None:
     scenario=endings,
     judge=container_restarts.restarts_in_place_control,
     presupposes=[presuppositions.pods_ran],
-    defects=["lifecycle.no-restart-in-place", "node.never-restarts"],
 )
 def test_restarts_in_place_escape_the_policies(settle: Callable[[], None]) -> None:
     """The contrast: no policy sees a restart in place.

@@ -16,7 +16,6 @@ from ..scenarios.contention import priorities as by_priority
     schedulers=["volcano"],
     scenario=by_priority,
     judge=priority.orders_the_queue,
-    defects=["queue.ignores-priority", "lifecycle.high-never-placed", "lifecycle.priorities-reversed"],
 )
 def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
     """Priority orders the queue.
@@ -35,12 +34,6 @@ def test_priority_orders_the_queue(settle: Callable[[], None]) -> None:
     scenario=by_priority,
     judge=priority.makes_room,
     presupposes=[scheduler_actions.preempt_configured],
-    defects=[
-        "preemption.never-takes",
-        "queue.ignores-priority",
-        "lifecycle.taken-in-vain",
-        "lifecycle.priorities-reversed",
-    ],
 )
 def test_priority_makes_room(settle: Callable[[], None]) -> None:
     """Preemption by priority.

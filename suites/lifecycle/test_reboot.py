@@ -15,7 +15,6 @@ from ..scenarios.reboot import reboot
     scenario=reboot,
     judge=judge.replaced_once,
     presupposes=[judge.restarted],
-    defects=["node.late-plugin", "lifecycle.replacement-rejected", "lifecycle.replaced-twice-after-restart"],
 )
 def test_a_restarted_node_loses_each_member_once(settle: Callable[[], None]) -> None:
     """A node's restart replaces its members once.

@@ -17,7 +17,6 @@ from ..scenarios.removals import removals
     scenario=removals,
     judge=restarts.evicted_restarts_once,
     presupposes=[presuppositions.pods_ran, presuppositions.eviction_permitted],
-    defects=["lifecycle.eviction-ignored", "lifecycle.only-the-lost-returns", "lifecycle.restarted-twice"],
 )
 def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> None:
     """PodEvicted restarts the whole gang once.
@@ -36,7 +35,6 @@ def test_a_lost_member_restarts_the_gang_once(settle: Callable[[], None]) -> Non
     scenario=removals,
     judge=suspend_resume.suspend_and_resume,
     presupposes=[presuppositions.pods_ran, presuppositions.commands_permitted],
-    defects=["lifecycle.resume-ignored", "lifecycle.stays-suspended", "lifecycle.resume-is-free"],
 )
 def test_suspend_and_resume(settle: Callable[[], None]) -> None:
     """Commands suspend and resume a Job.
@@ -54,7 +52,6 @@ def test_suspend_and_resume(settle: Callable[[], None]) -> None:
     scenario=removals,
     judge=finished_members.not_run_again,
     presupposes=[presuppositions.pods_ran],
-    defects=["lifecycle.job-forgets-finished", "lifecycle.finished-member-returns"],
 )
 def test_a_finished_member_is_not_run_again(settle: Callable[[], None]) -> None:
     """A member that succeeded is not run again.

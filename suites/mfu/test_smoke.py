@@ -16,7 +16,6 @@ from ..scenarios.speed import smoke_loop
     scenario=smoke_loop,
     judge=counts_right,
     presupposes=[presuppositions.pods_ran],
-    defects=["mfu.counted-as-documented", "mfu.wrong-sum", "node.corrupts-collectives"],
 )
 def test_the_smoke_loop_counts_its_flops_right(settle: Callable[[], None]) -> None:
     """The smoke loop counts its FLOPs correctly.

@@ -16,7 +16,6 @@ from ..scenarios.speed import speed
     scenario=speed,
     judge=gemm.reach_the_floor,
     presupposes=[presuppositions.pods_ran],
-    defects=["mfu.a-slow-gpu", "mfu.wrong-product", "mfu.gpu-lost", "node.corrupts-products"],
 )
 def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> None:
     """Every GPU multiplies as fast as declared.
@@ -34,7 +33,6 @@ def test_products_of_every_gpu_reach_the_floor(settle: Callable[[], None]) -> No
     scenario=speed,
     judge=train_step.reaches_the_floor,
     presupposes=[presuppositions.pods_ran],
-    defects=["mfu.slow-training", "mfu.losses-differ", "mfu.loss-stays", "node.corrupts-collectives"],
 )
 def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
     """A real training step reaches its utilisation.
@@ -52,13 +50,6 @@ def test_a_training_step_reaches_the_floor(settle: Callable[[], None]) -> None:
     scenario=speed,
     judge=possible_figures.possible,
     presupposes=[presuppositions.pods_ran],
-    defects=[
-        "mfu.above-the-peak",
-        "mfu.not-a-number",
-        "mfu.too-few-windows",
-        "mfu.throttled",
-        "node.corrupts-products",
-    ],
 )
 def test_figures_are_possible(settle: Callable[[], None]) -> None:
     """Impossible and unknown figures do not pass.
@@ -77,7 +68,6 @@ def test_figures_are_possible(settle: Callable[[], None]) -> None:
     scenario=speed,
     judge=baseline.not_fallen,
     presupposes=[presuppositions.pods_ran],
-    defects=["mfu.a-slow-gpu", "mfu.fallen", "mfu.baseline-of-another-shape"],
 )
 def test_no_figure_has_fallen(settle: Callable[[], None]) -> None:
     """No figure has fallen against the baseline.

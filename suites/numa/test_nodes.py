@@ -16,14 +16,6 @@ from ..scenarios.numa import numa
     scenario=numa,
     judge=kubelet_policy.policy_set,
     presupposes=[],
-    defects=[
-        "node.topology-container-scope",
-        "node.topology-stale",
-        "numa.kubelets-silent",
-        "numa.exporter-disagrees",
-        "numa.says-container-scope",
-        "numa.split-admitted",
-    ],
 )
 def test_every_gpu_node_runs_the_declared_policy(settle: Callable[[], None]) -> None:
     """Every GPU node runs the declared Topology Manager policy.
@@ -42,12 +34,6 @@ def test_every_gpu_node_runs_the_declared_policy(settle: Callable[[], None]) -> 
     scenario=numa,
     judge=alignment.misfit_rejected,
     presupposes=[alignment.every_node_tried],
-    defects=[
-        "node.topology-best-effort",
-        "node.topology-restricted",
-        "node.topology-none",
-        "numa.misfit-ran",
-    ],
 )
 def test_a_pod_too_large_for_a_numa_node_is_rejected(settle: Callable[[], None]) -> None:
     """A pod that fits no NUMA node is rejected and never runs.
@@ -65,7 +51,6 @@ def test_a_pod_too_large_for_a_numa_node_is_rejected(settle: Callable[[], None])
     scenario=numa,
     judge=alignment.on_one_numa_node,
     presupposes=[alignment.every_node_tried, presupposed.two_numa_nodes, numa_room.room_on_one],
-    defects=["node.misaligned", "node.one-numa-node", "node.topology-none", "numa.straddles"],
 )
 def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], None]) -> None:
     """The devices of a pod that fits lie on one NUMA node.
@@ -83,12 +68,6 @@ def test_the_devices_of_a_fitting_pod_lie_on_one_numa_node(settle: Callable[[], 
     scenario=numa,
     judge=kubelet_policy.told_apart,
     presupposes=[alignment.every_node_tried, presupposed.two_numa_nodes],
-    defects=[
-        "node.topology-best-effort",
-        "node.topology-restricted",
-        "node.topology-none",
-        "numa.fits-rejected",
-    ],
 )
 def test_other_policies_are_told_apart(settle: Callable[[], None]) -> None:
     """The policies restricted and best-effort differ from single-numa-node.
@@ -107,7 +86,6 @@ def test_other_policies_are_told_apart(settle: Callable[[], None]) -> None:
     scenario=numa,
     judge=alignment.topology_reported,
     presupposes=[alignment.every_node_tried],
-    defects=["node.plugin-without-numa", "numa.device-without-numa"],
 )
 def test_the_device_plugin_reports_numa_nodes(settle: Callable[[], None]) -> None:
     """The device plugin reports the NUMA node of every device.

@@ -20,14 +20,6 @@ from ..scenarios.rejected_member import rejected_member
     scenario=alignment,
     judge=one_numa_node.one_numa_node,
     presupposes=[every_node_tried, one_numa_node.two_on_the_machine],
-    defects=[
-        "numa.cpus-elsewhere",
-        "numa.memory-elsewhere",
-        "numa.functions-elsewhere",
-        "numa.bus-says-otherwise",
-        "numa.memory-untold",
-        "numa.one-on-the-machine",
-    ],
 )
 def test_all_parts_of_a_pod_share_a_numa_node(settle: Callable[[], None]) -> None:
     """CPUs, memory, GPUs and network functions share the NUMA node.
@@ -45,14 +37,6 @@ def test_all_parts_of_a_pod_share_a_numa_node(settle: Callable[[], None]) -> Non
     scenario=guaranteed,
     judge=judge.holds_for_training_pods,
     presupposes=[every_node_tried],
-    defects=[
-        "node.shared-cpus",
-        "node.init-unaligned",
-        "numa.init-ran",
-        "numa.other-class",
-        "numa.fewer-cpus",
-        "numa.guaranteed-straddles",
-    ],
 )
 def test_training_pods_are_aligned_and_have_their_cpus(settle: Callable[[], None]) -> None:
     """Alignment holds with init containers and whole CPUs.
@@ -70,12 +54,6 @@ def test_training_pods_are_aligned_and_have_their_cpus(settle: Callable[[], None
     scenario=rejected_member,
     judge=rejected.ends_or_restarts,
     presupposes=[every_node_tried, rejected.member_rejected],
-    defects=[
-        "lifecycle.restarts-without-end",
-        "numa.keeps-others-waiting",
-        "numa.rejected-without-end",
-        "numa.member-admitted",
-    ],
 )
 def test_a_rejected_member_keeps_nobody_waiting(settle: Callable[[], None]) -> None:
     """A gang with a rejected member ends or starts again.

@@ -17,7 +17,6 @@ from ..scenarios.healthy import healthy
     scenario=healthy,
     judge=argument_expansion.expanded,
     presupposes=[presuppositions.pods_ran],
-    defects=["node.keeps-references", "plugins.unexpanded"],
 )
 def test_references_in_arguments_are_expanded(settle: Callable[[], None]) -> None:
     """References to variables in arguments are expanded.
@@ -36,7 +35,6 @@ def test_references_in_arguments_are_expanded(settle: Callable[[], None]) -> Non
     scenario=healthy,
     judge=hosts_files.published,
     presupposes=[presuppositions.pods_ran],
-    defects=["plugins.no-hosts-files", "plugins.short-hosts"],
 )
 def test_hosts_and_indexes_are_published(settle: Callable[[], None]) -> None:
     """Hosts and indexes are published.
@@ -54,7 +52,6 @@ def test_hosts_and_indexes_are_published(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=healthy,
     judge=labels.labelled,
-    defects=["plugins.no-index-label"],
 )
 def test_every_pod_says_whose_it_is(settle: Callable[[], None]) -> None:
     """Every pod names its Job, task and index.

@@ -20,7 +20,6 @@ from ..scenarios.wiring import miswired
     judge=pytorch_env.pytorch_env,
     presupposes=[presuppositions.pods_ran],
     smoke=True,
-    defects=["plugins.rank-off-by-one", "plugins.no-pytorch-env"],
 )
 def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     """The pytorch plugin wires the ranks.
@@ -40,7 +39,6 @@ def test_the_pytorch_plugin_wires_the_ranks(settle: Callable[[], None]) -> None:
     judge=name_resolution.master_resolves,
     presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
     smoke=True,
-    defects=["plugins.svc-without-service", "network.dns-silent"],
 )
 def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> None:
     """The svc plugin is always on with pytorch.
@@ -58,7 +56,6 @@ def test_the_master_resolves_from_every_member(settle: Callable[[], None]) -> No
     scenario=healthy,
     judge=reachability.master_answers,
     presupposes=[presuppositions.pods_ran, master_name_resolves],
-    defects=["network.blocks-rendezvous-port", "plugins.reset-connections"],
 )
 def test_members_reach_the_master(settle: Callable[[], None]) -> None:
     """Members can connect to the master's port.
@@ -78,7 +75,6 @@ def test_members_reach_the_master(settle: Callable[[], None]) -> None:
     scenario=miswired,
     judge=pytorch_env.without_plugin_control,
     presupposes=[presuppositions.pods_ran],
-    defects=["plugins.injects-unasked"],
 )
 def test_miswired_jobs_show_what_is_missing(settle: Callable[[], None]) -> None:
     """The contrast: without the plugin, or with names that do not match, the wiring is missing.

@@ -18,7 +18,6 @@ from ..scenarios.waiting import waiting
     scenario=waiting,
     judge=master_port.master_port,
     presupposes=[presuppositions.pods_ran],
-    defects=["plugins.ignores-port", "plugins.default-port"],
 )
 def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]) -> None:
     """The master's port.
@@ -37,7 +36,6 @@ def test_the_port_is_the_default_or_the_one_asked_for(settle: Callable[[], None]
     scenario=waiting,
     judge=wait_for_master.held_until_the_master_answers,
     presupposes=[presuppositions.pods_ran, master_name_resolves],
-    defects=["plugins.no-wait-master", "plugins.listens-last"],
 )
 def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> None:
     """Workers wait until the master answers.
@@ -55,7 +53,6 @@ def test_workers_wait_until_the_master_answers(settle: Callable[[], None]) -> No
     scenario=waiting,
     judge=wait_for_master.gives_up_in_time,
     presupposes=[presuppositions.pods_ran],
-    defects=["plugins.waits-too-long", "plugins.gives-up-nameless"],
 )
 def test_waiting_for_the_master_ends_in_time(settle: Callable[[], None]) -> None:
     """Waiting for the master ends in time and names it.

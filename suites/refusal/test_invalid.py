@@ -16,12 +16,6 @@ from ..scenarios.refusals import invalid_jobs
     scenario=invalid_jobs,
     judge=admission.invalid_rejected,
     smoke=True,
-    defects=[
-        "admission.down",
-        "admission.accepts-duplicate-tasks",
-        "admission.only-warns",
-        "admission.foreign-policy",
-    ],
 )
 def test_invalid_jobs_are_rejected_at_admission(settle: Callable[[], None]) -> None:
     """Invalid Jobs are rejected at admission.

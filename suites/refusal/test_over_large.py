@@ -16,7 +16,6 @@ from ..scenarios.refusals import over_large
     judge=over_large_refused,
     presupposes=[control_ran],
     smoke=True,
-    defects=["refusal.binds-over-large", "refusal.silent"],
 )
 def test_a_gang_larger_than_the_cluster_is_refused(settle: Callable[[], None]) -> None:
     """A gang larger than the cluster stays pending.

@@ -19,7 +19,6 @@ from ..scenarios.own_queues import closed_queue, enqueued_blocks, over_capabilit
     scenario=over_capability,
     judge=above_capability_refused,
     presupposes=[control_ran],
-    defects=["queue.ignores-capability", "queue.capability-overrun", "watch.drop-refusals", "watch.cut"],
 )
 def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[], None]) -> None:
     """A gang above its queue's capability is refused.
@@ -37,15 +36,6 @@ def test_a_gang_above_the_capability_of_its_queue_is_refused(settle: Callable[[]
     schedulers=["volcano"],
     scenario=closed_queue,
     judge=closed_queue_refuses,
-    defects=[
-        "admission.down",
-        "admission.accepts-any-queue",
-        "admission.only-warns",
-        "admission.foreign-policy",
-        "queue.accept-unknown",
-        "queue.accept-closed",
-        "refusal.by-permission",
-    ],
 )
 def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
     """An unknown or closed queue refuses.
@@ -63,7 +53,6 @@ def test_an_unknown_or_closed_queue_refuses(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=over_capability,
     judge=refused_harms_nobody,
-    defects=["refusal.reserves", "refusal.evicts-neighbour", "refusal.blocks-neighbour"],
 )
 def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
     """A gang refused at enqueue harms no other job.
@@ -81,7 +70,6 @@ def test_a_refused_gang_harms_nobody(settle: Callable[[], None]) -> None:
     schedulers=["volcano"],
     scenario=enqueued_blocks,
     judge=enqueued_blocks_control,
-    defects=["queue.forgets-promises", "refusal.not-blocked"],
 )
 def test_an_enqueued_gang_that_cannot_be_placed_blocks_others(settle: Callable[[], None]) -> None:
     """The contrast: an enqueued gang that cannot be placed blocks others.

@@ -18,7 +18,6 @@ from ..scenarios.contention import fair_share, priorities
     scenario=priorities,
     judge=preemption.whole_or_surplus,
     presupposes=[scheduler_actions.preempt_configured],
-    defects=["preemption.ignores-minimum", "refusal.take-below-minimum", "refusal.take-nobody"],
 )
 def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None:
     """Preemption and reclaim leave no half gang.
@@ -37,7 +36,6 @@ def test_preemption_never_leaves_half_a_gang(settle: Callable[[], None]) -> None
     scenario=fair_share,
     judge=shares_by_weight,
     presupposes=[scheduler_actions.reclaim_configured],
-    defects=["preemption.never-gives-back", "refusal.give-nothing-back", "refusal.equal-weights"],
 )
 def test_queues_share_by_weight(settle: Callable[[], None]) -> None:
     """Fair share.

@@ -14,7 +14,6 @@ from ..scenarios.unserved import unserved
     documents="J",
     scenario=unserved,
     judge=no_scheduler.not_served_is_no_refusal,
-    defects=["scheduler.serves-any-name", "refusal.speaks-for-nobody", "controllers.down"],
 )
 def test_a_scheduler_that_does_not_run_is_no_refusal(settle: Callable[[], None]) -> None:
     """A scheduler that does not run is not reported as a refusal.

@@ -17,12 +17,6 @@ from ..scenarios.indexed import indexed_world, name_wait
     scenario=indexed_world,
     judge=indexed_job.finds_its_members,
     presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
-    defects=[
-        "network.dns-down",
-        "rendezvous.index-twice",
-        "rendezvous.another-host-name",
-        "rendezvous.ddp-differs",
-    ],
 )
 def test_members_of_an_indexed_job_find_each_other(settle: Callable[[], None]) -> None:
     """Members of an Indexed Job find each other by name.
@@ -40,7 +34,6 @@ def test_members_of_an_indexed_job_find_each_other(settle: Callable[[], None]) -
     scenario=name_wait,
     judge=dns_wait.bounded,
     presupposes=[presuppositions.pods_ran, name_resolution.cluster_dns_asked],
-    defects=["network.dns-down", "rendezvous.wait-unbounded", "rendezvous.wait-unexplained"],
 )
 def test_waiting_for_names_is_bounded_and_counted_apart(settle: Callable[[], None]) -> None:
     """Waiting for DNS is bounded and counted separately from scheduling.

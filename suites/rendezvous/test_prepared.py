@@ -16,7 +16,6 @@ from ..scenarios.prepared import prepared
     scenario=prepared,
     judge=node_labels.labels_arrive,
     presupposes=[presuppositions.pods_ran, network_ready.peers_known],
-    defects=["access.nodes-hidden", "rendezvous.labels-not-exported", "rendezvous.labels-of-another-node"],
 )
 def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
     """Topology labels reach the launcher; missing labels are empty.
@@ -35,12 +34,6 @@ def test_the_launcher_knows_where_it_runs(settle: Callable[[], None]) -> None:
     scenario=prepared,
     judge=network_ready.ready_first,
     presupposes=[presuppositions.pods_ran, network_ready.peers_known],
-    defects=[
-        "node.init-not-awaited",
-        "rendezvous.launched-early",
-        "rendezvous.gate-unexplained",
-        "rendezvous.gate-unbounded",
-    ],
 )
 def test_training_starts_once_the_network_is_there(settle: Callable[[], None]) -> None:
     """The launcher starts only when the network is ready.

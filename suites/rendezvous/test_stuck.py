@@ -18,7 +18,6 @@ from ..scenarios.stuck import stalled, unreachable
     scenario=unreachable,
     judge=judging.ends_explained,
     presupposes=[presuppositions.pods_ran, no_interception],
-    defects=["rendezvous.hangs", "rendezvous.unexplained", "node.keeps-exit-zero"],
 )
 def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[], None]) -> None:
     """A rendezvous that cannot be reached ends with an explanation.
@@ -36,7 +35,6 @@ def test_a_rendezvous_out_of_reach_ends_with_an_explanation(settle: Callable[[],
     scenario=stalled,
     judge=stall.ends_named,
     presupposes=[presuppositions.pods_ran],
-    defects=["rendezvous.stall-unnamed", "rendezvous.stall-unbounded", "node.keeps-exit-zero"],
 )
 def test_a_stall_outside_collectives_names_rank_and_place(settle: Callable[[], None]) -> None:
     """A stall outside collectives ends in time and names its rank.

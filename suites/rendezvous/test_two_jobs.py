@@ -16,7 +16,6 @@ from ..scenarios.two_jobs import two_jobs
     scenario=two_jobs,
     judge=two_worlds.apart,
     presupposes=[presuppositions.pods_ran],
-    defects=["node.keeps-references", "rendezvous.nonce-of-the-other", "rendezvous.same-meeting"],
 )
 def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
     """Two Jobs at the same time form two worlds.
@@ -34,12 +33,6 @@ def test_two_jobs_form_two_worlds(settle: Callable[[], None]) -> None:
     scenario=two_jobs,
     judge=training_step.agrees,
     presupposes=[presuppositions.pods_ran, training_step.ranks_met],
-    defects=[
-        "rendezvous.loss-not-a-number",
-        "rendezvous.fsdp-differs",
-        "rendezvous.not-sharded",
-        "node.corrupts-collectives",
-    ],
 )
 def test_training_steps_agree_with_one_process(settle: Callable[[], None]) -> None:
     """Steps of DDP and FSDP2 agree with one process.

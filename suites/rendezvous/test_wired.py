@@ -16,7 +16,6 @@ from ..scenarios.wired import wired
     scenario=wired,
     judge=secondary_interface.over_declared,
     presupposes=[presuppositions.pods_ran, secondary_interface.meeting_told],
-    defects=["network.second-without-route", "rendezvous.meets-elsewhere", "rendezvous.reduces-elsewhere"],
 )
 def test_the_declared_interface_carries_the_fleet(settle: Callable[[], None]) -> None:
     """The declared second interface carries rendezvous and collectives.

@@ -16,7 +16,6 @@ from ..scenarios.world import torch_world
     scenario=torch_world,
     judge=torchrun_world.one_world,
     presupposes=[presuppositions.pods_ran],
-    defects=["node.hostname-loopback"],
 )
 def test_the_ranks_form_one_world(settle: Callable[[], None]) -> None:
     """Torchrun over c10d forms one world.

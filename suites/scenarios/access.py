@@ -19,7 +19,7 @@ MOST = 4
 
 def run(stage: Stage) -> None:
     """Try each GPU node; where nodes are processes of one machine they are alike, and one is tried."""
-    most = 1 if getattr(stage.profile, "nodes", "real") == "process" else MOST
+    most = 1 if stage.profile.nodes == "process" else MOST
     nodes = gpu_nodes(stage, sum(ASK.values()))[:most]
     stage.given["tried"] = [node["metadata"]["name"] for node in nodes]
     stage.context |= {("Node", name) for name in stage.given["tried"]}

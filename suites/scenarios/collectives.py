@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gpucluster.measure import bus_floors
+from pytest_gpucluster.measure import bus_floors, transports
+from pytest_gpucluster.provider import ONE_MACHINE
 from pytest_gpucluster.scenario import Handle, Needs, NotApplicable, Scenario, Stage
 from pytest_gpucluster.scenario.predicates import gave_up, job_ended
 from pytest_gpucluster.scenario.programs import Agents, payloads_of, speaking, torchrun
@@ -20,11 +21,6 @@ CPU_RANKS = 2
 CPU_NODES = 2
 """Nodes that take part there, unless the profile says more."""
 
-NETWORKS = {
-    "NET/IB": "IB", "NET/OFI": "AWS Libfabric", "NET/UCX": "UCX", "NET/gIB": "gIB", "NET/FasTrak": "FasTrak",
-    "NET/TCPX": "GPUDirectTCPX_v7", "NET/SHARP": "IBext_v8", "NET/Socket": "Socket",
-}  # fmt: skip
-"""Transport -> name of the network, unless the profile states another (`fabric.network`)."""
 WITHOUT = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
 """Variables that leave nothing but sockets between nodes."""
 SHORT = ("--collectives=all_reduce", "--sizes=64K,64M", "--no-pairs")
@@ -43,6 +39,7 @@ class Layout:
         gpus: GPUs of a pod.
         ranks: ranks of a pod.
         roomy: whether a node has room for two of these pods.
+        names: names of the nodes, () where the scheduler may choose any.
     """
 
     nodes: int
@@ -50,6 +47,7 @@ class Layout:
     gpus: int
     ranks: int
     roomy: bool
+    names: tuple[str, ...] = ()
 
     @property
     def members(self) -> int:
@@ -63,7 +61,7 @@ def declared(stage: Stage) -> Any:
     Raises:
         NotApplicable: nothing is declared.
     """
-    fabric = getattr(stage.profile, "fabric", None)
+    fabric = stage.profile.fabric
     if fabric is None:
         raise NotApplicable("the profile does not declare `fabric`: what carries collectives is not judged")
     plain: dict[str, Any] = fabric.model_dump(mode="json")
@@ -83,16 +81,21 @@ def layout(stage: Stage, fabric: Any) -> Layout:
     Raises:
         NotApplicable: that is no GPU at all.
     """
-    numa, whole = getattr(stage.profile, "numa", None), stage.profile.gpus_per_node
+    numa, whole = stage.profile.numa, stage.profile.gpus_per_node
     gpus = whole // fabric.pods_per_node
     if numa is not None and numa.policy == "single-numa-node":
         gpus = min(gpus, whole // numa.nodes)
     if gpus < 1:
-        raise NotApplicable(f"{whole} GPUs a node are none for each of its pods")
-    usable = len(gpu_nodes(stage, gpus * fabric.pods_per_node))
-    nodes = fabric.nodes or max(1, usable if fabric.device == "gpu" else min(usable, CPU_NODES))
+        raise NotApplicable(f"{whole} GPUs per node are none for each of its pods")
+    usable = [str(node["metadata"]["name"]) for node in gpu_nodes(stage, gpus * fabric.pods_per_node)]
+    nodes = fabric.nodes or max(1, len(usable) if fabric.device == "gpu" else min(len(usable), CPU_NODES))
     ranks = gpus if fabric.device == "gpu" else CPU_RANKS
-    return Layout(nodes, fabric.pods_per_node, gpus, ranks, roomy=2 * gpus <= whole)
+    # Pods that share a node would else go to any node with room: two each to two of three, or one to each.
+    theirs = {"nodeSelector", "affinity"} & set(
+        stage.profile.overlay.get("spec", {})
+    )  # the site chooses itself
+    chosen = tuple(usable[:nodes]) if fabric.pods_per_node > 1 and nodes < len(usable) and not theirs else ()
+    return Layout(nodes, fabric.pods_per_node, gpus, ranks, roomy=2 * gpus <= whole, names=chosen)
 
 
 def gang(
@@ -104,7 +107,8 @@ def gang(
     agents = Agents(who.members, who.ranks, who.gpus, PORT, lone=True, apart=apart)
     command = (f"/workspace/{PROGRAM}", *args)
     where = {"GPUCLUSTER_NODE": "spec.nodeName"}
-    return torchrun(stage, name, agents, command, payload=payload, env=env, field_env=where)
+    spec = torchrun(stage, name, agents, command, payload=payload, env=env, field_env=where)
+    return dataclasses.replace(spec, nodes=who.names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,8 +202,8 @@ def network_of(fabric: Any, what: str) -> str:
     """
     if fabric.network:
         return str(fabric.network)
-    if fabric.transport in NETWORKS:
-        return NETWORKS[fabric.transport]
+    if fabric.transport in transports.NETWORKS:
+        return transports.NETWORKS[fabric.transport].asked
     raise NotApplicable(f"{what}: the profile declares no network between nodes (fabric.transport)")
 
 
@@ -228,10 +232,13 @@ def run_stalled(stage: Stage) -> None:
 def run_sockets(stage: Stage) -> None:
     """Measure as it is, then with every other network than sockets switched off."""
     what = "a fabric that is switched off"
-    if getattr(stage.profile, "provider", "") == "host":
+    if ONE_MACHINE in stage.cluster.features:
         raise NotApplicable(f"{what} lies between machines; here is one, whatever nodes are made of it")
     here = site(stage, gpus=what, between=what)
-    if network_of(here.fabric, "nothing can be switched off") == NETWORKS["NET/Socket"]:
+    if (
+        network_of(here.fabric, "nothing can be switched off")
+        == transports.NETWORKS[transports.SOCKETS].asked
+    ):
         raise NotApplicable("the profile declares sockets between nodes: nothing can be switched off")
     here.play(*SHORT)
     here.play(*SHORT, name=f"{stage.name}-off", role="contrast", **WITHOUT)

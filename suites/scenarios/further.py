@@ -18,7 +18,7 @@ MEMBERS, SIZE = 3, 5
 HELD = 4
 """Slots that the blocker holds on one node: no member has a place there."""
 PAIR, PAIR_SIZE = 4, 3
-"""Each of the two gangs: two members a node, four of six places."""
+"""Each of the two gangs: two members per node, four of six places."""
 
 
 def run(stage: Stage) -> None:

@@ -47,10 +47,10 @@ def run(stage: Stage) -> None:
 
 def cluster_queues(stage: Stage) -> set[tuple[str, str]]:
     """Return Kueue's queues that matter, with their flavors: those of the profile, and where its LocalQueue leads."""
-    declared = getattr(stage.profile, "kueue", None)
-    local = getattr(declared, "local_queue", None) or stage.profile.queue
+    declared = stage.profile.kueue
+    local = (declared.local_queue if declared else None) or stage.profile.queue
     leads_to = ((stage.live.get("LocalQueue", local) or {}).get("spec") or {}).get("clusterQueue")
-    queues = {str(getattr(declared, "cluster_queue", None) or ""), str(leads_to or "")}
+    queues = {(declared.cluster_queue if declared else None) or "", str(leads_to or "")}
     groups = [
         group
         for queue in queues

@@ -125,7 +125,7 @@ def run_teams(stage: Stage) -> None:
 def run_promised(stage: Stage) -> None:
     """Promise twice what there is, and ask for more than there is; where Kueue is told to evict that, wait for it."""
     slots = stage.slots(nodes=1, per_node=SLOTS)
-    declared = getattr(getattr(stage.profile, "kueue", None), "wait_for_pods_ready", None)
+    declared = stage.profile.kueue.wait_for_pods_ready if stage.profile.kueue else None
     told(stage, resource=slots.resource, currency="quota", total=slots.total)
     quota = stage.cluster_queue({slots.resource: 2 * SLOTS})
     if not quota.ok:

@@ -46,7 +46,7 @@ def declared(stage: Stage) -> dict[str, Any]:
     Raises:
         NotApplicable: nothing is declared.
     """
-    numa = getattr(stage.profile, "numa", None)
+    numa = stage.profile.numa
     if numa is None:
         raise NotApplicable("the profile does not declare `numa`: how nodes align pods is not judged")
     told = {name: getattr(numa, name) for name in ("policy", "scope", "nodes", "qos", "cpus", "functions")}

@@ -39,7 +39,7 @@ def declared(stage: Stage) -> Any:
     Raises:
         NotApplicable: nothing is declared.
     """
-    mfu = getattr(stage.profile, "mfu", None)
+    mfu = stage.profile.mfu
     if mfu is None:
         raise NotApplicable("the profile does not declare `mfu`: how fast GPUs are is not judged")
     plain: dict[str, Any] = mfu.model_dump(mode="json")
@@ -63,13 +63,13 @@ def layout(stage: Stage, mfu: Any, nodes: int | None, cpu_ranks: int, *, all_gpu
     Raises:
         NotApplicable: that is no GPU at all.
     """
-    numa, whole = getattr(stage.profile, "numa", None), stage.profile.gpus_per_node
+    numa, whole = stage.profile.numa, stage.profile.gpus_per_node
     if mfu.device == "cpu":
         return Layout(1, min(cpu_ranks, whole), cpu_ranks)
     single = numa is not None and numa.policy == "single-numa-node"
     each = whole // numa.nodes if single and numa is not None else whole
     if each < 1:
-        raise NotApplicable(f"{whole} GPUs a node are none for each of its pods")
+        raise NotApplicable(f"{whole} GPUs per node are none for each of its pods")
     found = nodes or max(1, len(gpu_nodes(stage, whole)))
     return Layout(found * (whole // each if all_gpus else 1), each, each)
 

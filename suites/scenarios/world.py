@@ -12,7 +12,7 @@ from .common import LOGS, PAYLOAD, told
 
 NODES = 2
 PROCESSES = 2
-"""Processes a node in CPU mode; the documents use one a GPU."""
+"""Processes per node in CPU mode; the documents use one per GPU."""
 
 
 PORT = 23456

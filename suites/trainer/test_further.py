@@ -14,16 +14,6 @@ from ..scenarios.further import further
     documents="+",
     scenario=further,
     judge=further_schedulers.further_hold,
-    defects=[
-        "native.gate-off",
-        "native.binds-partially",
-        "native.basic-policy",
-        "native.min-count-short",
-        "native.forgets-room",
-        "native.never-says",
-        "gang.bind-one-early",
-        "watch.cut",
-    ],
 )
 def test_further_schedulers_hold_gangs_whole(settle: Callable[[], None]) -> None:
     """Further schedulers place gangs whole.

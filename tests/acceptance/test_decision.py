@@ -29,7 +29,7 @@ def test_a_gate_opens_when_all_passed():
         [run("r", attempt("GANG-002", at=ago(days=2)), attempt("HLT-004"))], wants("GANG-002", "HLT-004")
     )
     assert found.open
-    assert found.purposes == {"scheduling": "yes", "devices": "yes"}
+    assert found.purposes == {"scheduling": "yes", "health": "yes"}
     assert found.until == ago(days=-5)
 
 

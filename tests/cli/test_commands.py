@@ -45,7 +45,7 @@ def test_describe_defects_names_the_rows_they_flip(
     call: Call, sample_suites: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each planted defect is listed with what it does and the rows that it turns red."""
-    monkeypatch.setattr(suites, "flips", lambda: {"gang.binds-partially": {"GANG-002": "fail"}})
+    monkeypatch.setattr(suites, "flips", lambda _mutants: {"gang.binds-partially": {"GANG-002": "fail"}})
     _, out, _ = call("describe", "defects")
     lines = out.splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith("gang.binds-partially: "))
@@ -140,7 +140,7 @@ def test_report_writes_all_forms_again(call: Call, run: Path) -> None:
     status, out, _ = call("report", run)
     assert status == 1
     assert [Path(line).name for line in out.splitlines()[:-2]] == [
-        "report.json", "report.html", "junit.xml", "SHA256SUMS"
+        "report.json", "report.html", "junit.xml", "ctrf.json", "report.md", "SHA256SUMS"
     ]  # fmt: skip
     assert out.splitlines()[-2] == f"digest: {record.sha256(run / 'report.json')}"
     assert out.splitlines()[-1].startswith("answer: No: GANG-002 is violated: ")
@@ -221,8 +221,8 @@ def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, r
     assert status == 1
     assert out.splitlines()[-3:] == [
         (
-            "verified: 8 verdicts decided again from evidence, 9 files as sealed; made again and the same: "
-            "report.json, report.html, junit.xml"
+            "verified: 8 verdicts decided again from evidence, 11 files as sealed; made again and the same: "
+            "report.json, report.html, junit.xml, ctrf.json, report.md"
         ),
         f"digest: {record.sha256(run / 'report.json')}",
         "answer: No: GANG-002 is violated: No member starts until all can (and 7 more)",
@@ -232,6 +232,24 @@ def test_verify_tells_by_its_status_and_a_line_for_each_difference(call: Call, r
     assert status == 3
     assert "differs: evidence/fabric.jsonl: the file is missing" in out
     assert out.splitlines()[-1] == "answer: none: the record does not hold: 1 difference"
+
+
+def test_verify_of_a_killed_run_says_first_what_it_means(call: Call, run: Path) -> None:
+    """Files with the same trouble share a line, and none is left out of the count."""
+    for name in ("SHA256SUMS", "report.json", "report.html", "junit.xml"):
+        (run / name).unlink()
+    lines = (run / "run.jsonl").read_text().splitlines(keepends=True)
+    (run / "run.jsonl").write_text("".join(line for line in lines if '"run-end"' not in line))
+    for number in range(30):
+        (run / "evidence" / f"more-{number}.jsonl").write_text("")
+    status, out, _ = call("verify", run)
+    told = out.splitlines()
+    assert status == 3
+    assert told[0].startswith("note: the run was killed before its end: ")
+    assert f"`gpucluster report {run}`" in told[0]
+    assert len(told) < 10
+    assert sum(" more: the file is not in the record of the run" in line for line in told) == 1
+    assert int(told[-1].split()[-2]) > 30
 
 
 ANSWERS = {"yes": (Verdict.PASS, 0), "no": (Verdict.FAIL, 1), "undecided": (Verdict.INCONCLUSIVE, 1)}
@@ -332,3 +350,20 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
         assert sum(connection.counter.summary()["requests"].values()) == 0  # type: ignore[attr-defined]
     finally:
         connection.close()
+
+
+@pytest.mark.usefixtures("sample_suites")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("requirements", "--json", "GANG-001", "GANG-002"),
+        ("--json", "requirements", "GANG-001", "GANG-002"),
+        ("requirements", "GANG-001", "--json", "GANG-002"),
+        ("requirements", "GANG-001", "GANG-002", "--json"),
+    ],
+)
+def test_ids_and_options_of_describe_stand_in_any_order(call: Call, words: tuple[str, ...]) -> None:
+    """An option in the middle ends no list."""
+    status, out, err = call("describe", *words)
+    assert (status, err) == (0, "")
+    assert [row["id"] for row in json.loads(out)] == ["GANG-001", "GANG-002"]

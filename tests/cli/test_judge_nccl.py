@@ -1,15 +1,22 @@
 """`gpucluster judge nccl`: facts, verdict, what to do, exit status; case files; input of every kind."""
 
+import contextlib
 import gzip
 import io
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pytest_gpucluster import cli
+from tests import amount
 from tests.cli.conftest import Call
 from tests.measure.nccl import logs
+from tests.measure.nccl.test_fuzz import LINES, PIECES
 
 GOOD = "\n".join(logs.ring()) + "\n"
 
@@ -238,3 +245,71 @@ def test_a_mistake_is_one_line(
     status, out, err = call("judge", "nccl", *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
+
+
+def test_adapters_decide_the_first_line(call: Call, tmp_path: Path) -> None:
+    """What ends with the status of a violation says so first, in text and as data."""
+    listed = [
+        logs.record(f"NET/IB : Using [0]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.{n + 1}<0>", host=f"a-{n}")
+        for n in (0, 1)
+    ]
+    path = write(tmp_path, "\n".join([*listed, *logs.ring()]) + "\n")
+    words = ("judge", "nccl", path, "--ranks", 2, "--nodes", 2, "--hcas", "mlx5_7")
+    status, out, _ = call(*words)
+    assert status == 1
+    assert out.startswith("FAIL: the adapters are not the expected ones (mlx5_7)")
+    status, out, _ = call(*words, "--json")
+    assert (status, json.loads(out)["verdict"]) == (1, "fail")
+
+
+OPTIONS: tuple[tuple[object, ...], ...] = (
+    (), ("--ranks", 2, "--nodes", 2), ("--ranks", 1, "--nodes", 1, "--json"), ("--hcas", "mlx5_0"), ("--ranks", 0),
+    ("--pod-node", "a-0=n", "--pod-node", "a-0=m", "--ranks", 2, "--nodes", 2), ("--network", "IB=tcp"),
+    ("--network", "IB=copper"), ("--hcas", ","),
+)  # fmt: skip
+
+
+@amount.examples(60)
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(LINES), st.lists(st.sampled_from(PIECES), max_size=9).map("".join)),
+        max_size=25,
+    ),
+    st.lists(st.tuples(st.integers(0, 5000), st.binary(max_size=6)), max_size=5),
+    st.sampled_from(OPTIONS),
+    st.booleans(),
+)
+def test_no_input_ends_in_a_traceback(
+    lines: list[str], damage: list[tuple[int, bytes]], options: tuple[object, ...], packed: bool
+) -> None:
+    """Whatever stands in a log: a verdict whose first line says it, or one line about a mistake."""
+    raw = bytearray("\n".join(lines).encode("utf-8", "surrogatepass"))
+    for at, put in damage:
+        raw[at % (len(raw) + 1) : at % (len(raw) + 1) + 2] = put
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder), gzip.compress(bytes(raw)) if packed else bytes(raw))
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = cli.main(["judge", "nccl", str(path), *map(str, options)])
+    said = out.getvalue()
+    if "--json" in options:
+        assert {"pass": 0, "fail": 1, "inconclusive": 3}[json.loads(said)["verdict"]] == status
+    else:
+        words = {0: "PASS: ", 1: "FAIL: ", 3: "INCONCLUSIVE: "}
+        assert said.startswith(words[status]) if status in words else err.getvalue().count("\n") == 1
+    assert "Traceback" not in err.getvalue()
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["#       size         count      type   redop    root     time   busbw #wrong time algbw busbw #wrong",
+     "#       size         count      type   redop    root     busbw  time  busbw algbw time"],
+)  # fmt: skip
+def test_a_damaged_header_of_a_table(call: Call, tmp_path: Path, header: str) -> None:
+    """Rows under a header that lacks a column are not read, and not taken for good."""
+    row = "     1048576     262144     float     sum    -1    61.2   17.1   29.9   0   60.1   17.4   30.4   0"
+    status, out, _ = call(
+        "judge", "nccl", write(tmp_path, f"{GOOD}{header}\n{row}\n"), "--ranks", 2, "--nodes", 2
+    )
+    assert status in (1, 3)
+    assert "cannot be read" in out or "wrong" in out

@@ -87,8 +87,8 @@ def test_verify_says_how_to_name_the_module(call: Call, site: Path) -> None:
                 "name it with --module checks/test_own_rack.py"
             ),
             (
-                "verified: 0 verdicts decided again from evidence, 5 files as sealed; made again and the same: "
-                "report.json, report.html, junit.xml"
+                "verified: 0 verdicts decided again from evidence, 7 files as sealed; made again and the same: "
+                "report.json, report.html, junit.xml, ctrf.json, report.md"
             ),
             f"digest: {record.sha256(site / 'run' / record.REPORT)}",
             (
@@ -103,7 +103,7 @@ def test_verify_decides_with_the_module(call: Call, site: Path) -> None:
     """The verdict is reached again, and one that was changed is found."""
     status, out, _ = call("verify", "run", "--module", "checks/test_own_rack.py")
     assert status == 1
-    assert "verified: 1 verdict decided again from evidence, 5 files as sealed" in out
+    assert "verified: 1 verdict decided again from evidence, 7 files as sealed" in out
     assert out.splitlines()[-1].startswith("answer: Undecided: no MUST row of the catalogue passed")
     path = site / "run" / "report.json"
     path.write_text(path.read_text().replace('"verdict": "pass"', '"verdict": "fail"'))
@@ -197,5 +197,5 @@ def test_the_shipped_suites_and_a_sites_module_go_together(site: Path) -> None:
         cwd=site, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "")
-    assert "verified: 1 verdict decided again from evidence, 5 files as sealed" in done.stdout
+    assert "verified: 1 verdict decided again from evidence, 7 files as sealed" in done.stdout
     assert "differs" not in done.stdout

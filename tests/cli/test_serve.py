@@ -6,6 +6,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -58,6 +59,40 @@ def test_the_cluster_answers_and_ends(tmp_path: Path, end: signal.Signals | None
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"{server}/version", timeout=10)  # noqa: S310 - loopback
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["/dev/null", "file", "closed"])
+def test_a_cluster_without_an_input_that_can_end_stays_until_a_signal(tmp_path: Path, given: str) -> None:
+    """In the background, under a service manager or in CI, standard input is at its end from the beginning."""
+    folder = tmp_path / "of-serve"
+    folder.mkdir()
+    source = Path("/dev/null")
+    if given == "file":
+        source = tmp_path / "input"
+        source.write_text("some text\n")
+    with source.open() as stdin:
+        words = () if given != "closed" else ("--kubeconfig", str(folder / "kubeconfig"))
+        start = [sys.executable, "-c", START if given != "closed" else f"import os; os.close(0); {START}"]
+        with subprocess.Popen(
+            [*LISTENS_TO_CTRL_C, *start, "serve", "--set", "nodes=simulated", *words],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(folder)},
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("export KUBECONFIG=")
+            said = [process.stdout.readline(), process.stdout.readline()]
+            time.sleep(1.5)
+            stayed = process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+    assert said[-1] == "# ends with Ctrl-C or SIGTERM\n"
+    assert stayed
+    assert process.returncode == 0
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -5,18 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from tests.defects import matrix
 from tests.defects.lab import Lab
 
 FLIPS = "flips"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the choice between the cells that rows declare and the full cross table."""
+    """Add the choice between the cells of each defect and the full cross table."""
     parser.addoption(
         "--declared",
         action="store_true",
-        help="under each live defect run only the rows that declare it; else the whole suite",
+        help="under each live defect run only the rows that show it (cells.py); else the whole suite",
     )
 
 
@@ -39,5 +38,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     found = [text for report in reports for name, text in report.user_properties if name == FLIPS]
     table = dict(json.loads(text) for text in found)
     if table:
+        from tests.defects import matrix  # late: an error in what it reads is one line of a test module
+
         terminalreporter.section("defects and the rows that they turn, as measured")
         terminalreporter.write_line(matrix.text(table))

@@ -54,7 +54,7 @@ def _watched(evidence: Evidence) -> float:
 def of(mutant: str, scenario: str) -> frozenset[str]:
     """Return what a mutant does to the recorded evidence of a scenario."""
     before = matrix.evidence(scenario)
-    after = mutants.MUTANTS[mutant][1](before)
+    after = mutants.MUTANTS[mutant].act(before)
     same = {id(line) for line in before.lines}
     old = Counter(_texts(scenario))
     known = dict(zip((id(line) for line in before.lines), _texts(scenario), strict=True))

@@ -7,8 +7,8 @@ from pathlib import Path
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Evidence, Line, read
 from pytest_gpucluster.report import decisions
-from pytest_gpucluster.report.suites import load_suites
-from pytest_gpucluster.requirement import REGISTRY, Requirement
+from pytest_gpucluster.report.suites import defects, load_suites
+from pytest_gpucluster.requirement import REGISTRY, DeclarationError, Requirement
 
 RECORDED = Path(__file__).resolve().parents[2] / "fixtures" / "recorded" / "embedded"
 """Evidence files of a run in which every row passed, one a scenario; made by `python -m tests.defects.record RUN`."""
@@ -20,9 +20,20 @@ constructed (the header says so). It stands in for the embedded evidence of the 
 
 @functools.cache
 def rows() -> tuple[Requirement, ...]:
-    """Return the rows of the shipped suites, in catalogue order."""
+    """Return the rows of the shipped suites, in catalogue order.
+
+    Raises:
+        DeclarationError: a row that no planted defect turns red.
+    """
     load_suites()
-    return tuple(row for row in REGISTRY if row.where.startswith(("suites.", "pytest_gpucluster.suites.")))
+    found = tuple(row for row in REGISTRY if row.where.startswith(("suites.", "pytest_gpucluster.suites.")))
+    for row in found:
+        if not defects(row, mutant_flips()):
+            raise DeclarationError(
+                f"{row.where}: {row.id} has no defect: enter a mutant that flips it, in "
+                f"pytest_gpucluster/mutants/{row.area}.py"
+            )
+    return found
 
 
 @functools.cache
@@ -73,7 +84,7 @@ def _same(one: Line, other: Line) -> bool:
 @functools.cache
 def flips_of(mutant: str) -> Mapping[str, str]:
     """Return the rows that a mutant turns away from their verdict, with the verdict they then get."""
-    _, act = mutants.MUTANTS[mutant]
+    act = mutants.MUTANTS[mutant].act
     changed: dict[str, Evidence] = {}
     found: dict[str, str] = {}
     for row in rows():
@@ -86,6 +97,11 @@ def flips_of(mutant: str) -> Mapping[str, str]:
         if verdict != baseline()[row.id]:
             found[row.id] = verdict
     return found
+
+
+def mutant_flips() -> Mapping[str, Mapping[str, str]]:
+    """Return what each mutant says that it turns red."""
+    return {name: mutant.flips for name, mutant in mutants.MUTANTS.items()}
 
 
 def alike(table: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:

@@ -130,16 +130,17 @@ KINDS: dict[str, Row] = {
         ["default-scheduler"],
         ["may have 12"],
     ),
-    "places in sight, no room for the last": (
+    "places in sight, never a place for the last": (
         _places_in_sight(6, 6, 6),
         "refused",
-        "no-room",
+        "over-cluster",
         [
-            "asks for 16 nvidia.com/gpu, and 18 are free",
-            "not every member finds a node",
+            "will never start",
+            "3 usable nodes would take 3 of its 4 members",
+            "asks for 4 nvidia.com/gpu",
             "4 of the 4 have a candidate node",
         ],
-        ["would fit", "more than its queue"],
+        ["would fit", "more than its queue", "nothing is broken"],
     ),
     "places in sight, above the cluster": (
         _places_in_sight(8, 4),

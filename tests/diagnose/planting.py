@@ -1,12 +1,12 @@
 """A healthy job as `kubectl get` showed it on real kubelets, and ways to plant one trouble in it."""
 
-import copy
 from datetime import datetime, timedelta
 from typing import Any
 
 from pytest_gpucluster import diagnose
 from pytest_gpucluster.diagnose import Diagnosis, Log
 from pytest_gpucluster.plain import times
+from pytest_gpucluster.plain.copies import clone
 from tests.diagnose import cases
 
 Obj = dict[str, Any]
@@ -27,7 +27,7 @@ class Dump:
         """Take a recorded moment."""
         objects, now = cases.objects_at(name, t)
         assert now is not None
-        self.objects: list[Obj] = [copy.deepcopy(dict(o)) for o in objects]
+        self.objects: list[Obj] = [clone(dict(o)) for o in objects]
         self.now: datetime = now + timedelta(seconds=600 if name == HEALTHY[0] else 0)
         self.logs: list[Log] = []
         self.extra: list[Obj] = []

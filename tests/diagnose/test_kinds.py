@@ -3,9 +3,16 @@
 import pytest
 
 from pytest_gpucluster import diagnose
-from tests.diagnose import kinds_asked, kinds_placed, kinds_started
+from tests.diagnose import kinds_asked, kinds_met, kinds_placed, kinds_said, kinds_stalled, kinds_started
 
-KINDS = {**kinds_asked.KINDS, **kinds_placed.KINDS, **kinds_started.KINDS}
+KINDS = {
+    **kinds_asked.KINDS,
+    **kinds_placed.KINDS,
+    **kinds_started.KINDS,
+    **kinds_said.KINDS,
+    **kinds_met.KINDS,
+    **kinds_stalled.KINDS,
+}
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

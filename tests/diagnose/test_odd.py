@@ -1,6 +1,5 @@
 """Objects that no API server would have taken: what can be said of them is said, and nothing breaks."""
 
-import copy
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster import diagnose
+from pytest_gpucluster.plain.copies import clone
 from tests import recordings
 from tests.diagnose import before, running
 from tests.diagnose.planting import Dump
@@ -25,7 +25,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def _spoil(dump: Dump, chance: random.Random) -> None:
     """Take fields away, or put junk in their place."""
-    dump.objects = copy.deepcopy(dump.objects)
+    dump.objects = clone(dump.objects)
     for obj in chance.sample(dump.objects, min(4, len(dump.objects))):
         path = chance.choice([p for p in _paths(obj) if p not in {("kind",), ("apiVersion",)}])
         place = obj

@@ -8,8 +8,8 @@ from pytest_gpucluster.embedded.api.apply import apply
 from pytest_gpucluster.embedded.api.patch import json_patch, merge_patch, strategic_merge
 from pytest_gpucluster.embedded.api.selection import parse_fields, selection
 from pytest_gpucluster.embedded.errors import ApiError
-from pytest_gpucluster.embedded.objects import clone
 from pytest_gpucluster.embedded.resources import build_table
+from pytest_gpucluster.plain.copies import clone
 
 KEYS = st.sampled_from(["a", "b", "c", "d/e", "f~g"])
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.text("xy", max_size=2)

@@ -11,6 +11,8 @@ from typing import Any
 import filelock
 import pytest
 
+from tests import inner
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -23,7 +25,7 @@ than the three seconds after which Kueue ends what is half placed."""
 def suite_command(report_dir: pathlib.Path, *args: str) -> list[str]:
     """Return the command that runs the suite."""
     return [
-        sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest",
+        sys.executable, "-m", "pytest", "suites", "-q", *inner.QUIET,
         f"--gpucluster-report-dir={report_dir}", *args,
     ]  # fmt: skip
 

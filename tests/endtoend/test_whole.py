@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from pytest_gpucluster.report.suites import load_suites
+from tests import inner
 from tests.endtoend import harness
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,9 @@ def whole(tmp_path_factory):
 
     Under the warnings filter of a user: that this repository makes errors of warnings must not be what saves a run.
     """
-    return harness.run_shared(tmp_path_factory, "whole", "-m", "not torch", "-W", "default", *harness.BUSY)
+    return harness.run_shared(
+        tmp_path_factory, "whole", "-m", "not torch", "-W", "default", *inner.SHUFFLED, *harness.BUSY
+    )
 
 
 @pytest.mark.long("whole")
@@ -67,7 +70,7 @@ def test_verify_reaches_the_same_verdicts(whole):
     folder = harness.run_folder(whole)
     agreed = harness.gpucluster("verify", str(folder))
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr
-    assert agreed.stdout.splitlines()[-1].startswith("answer: Yes for inventory, scheduling, job plugins, ")
+    assert agreed.stdout.splitlines()[-1].startswith("answer: Yes for inventory, gang, refusal, plugins, ")
 
 
 @pytest.mark.long("whole")
@@ -129,7 +132,7 @@ def test_evidence_is_judged_again_without_a_cluster(whole):
 @pytest.mark.long
 def test_two_workers_run_each_scenario_once(tmp_path):
     """Under -n 2 the workers share one cluster and one store."""
-    done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG", *harness.BUSY)
+    done = harness.run_suite(tmp_path, "-n", "2", "-k", "GANG or LIFE or PLG", *inner.SHUFFLED, *harness.BUSY)
     assert done.returncode == 0, done.stdout[-4000:]
     report = harness.report_of(tmp_path)
     assert set(harness.verdicts(report).values()) == {"pass"}
@@ -143,7 +146,9 @@ def test_two_workers_run_each_scenario_once(tmp_path):
 @pytest.mark.long
 def test_the_same_tests_judge_another_scheduler(tmp_path):
     """The rows speak of a gang: declared as the gang scheduler, the default scheduler violates them."""
-    done = harness.run_suite(tmp_path, "-m", "not torch", "--gpucluster-set", "scheduler=default-scheduler")
+    done = harness.run_suite(
+        tmp_path, "-m", "not torch", *inner.SHUFFLED, "--gpucluster-set", "scheduler=default-scheduler"
+    )
     found = harness.verdicts(harness.report_of(tmp_path))
     decided = {
         "GANG-002": "fail",
@@ -174,7 +179,9 @@ def test_the_same_tests_judge_native_gangs(tmp_path):
 
     A PodGroup of Kubernetes never says that its gang has become short: its condition says that it was once placed.
     """
-    done = harness.run_suite(tmp_path, "-m", "not torch", "--gpucluster-set", "scheduler=native", timeout=480)
+    done = harness.run_suite(
+        tmp_path, "-m", "not torch", *inner.SHUFFLED, "--gpucluster-set", "scheduler=native", timeout=480
+    )
     found = harness.verdicts(harness.report_of(tmp_path))
     assert {row: found.pop(row) for row in DECIDED_NATIVELY} == dict.fromkeys(DECIDED_NATIVELY, "pass"), (
         done.stdout
@@ -201,6 +208,7 @@ def test_the_same_tests_judge_gangs_behind_kueue(tmp_path):
     """
     done = harness.run_suite(
         tmp_path,
+        *inner.SHUFFLED,
         "-m",
         "not torch",
         "-k",
@@ -280,8 +288,7 @@ def test_an_installed_wheel_runs_the_suite(tmp_path, tmp_path_factory):
                 "-k",
                 "REF-003",
                 reports,
-                "-p",
-                "no:cacheprovider",
+                *inner.QUIET,
             ],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(site)},

@@ -128,7 +128,7 @@ def test_controls_must_all_be_shown():
 
 def test_a_world_that_was_given_up_fails():
     """Ranks that never spoke, although the driver saw the launchers give up, are a fail and not a silence."""
-    silent = mutants.MUTANTS["rendezvous.drop-a-rank"][1](recordings.healthy())
+    silent = mutants.MUTANTS["rendezvous.drop-a-rank"].act(recordings.healthy())
     assert recordings.JUDGES["RDZV-001"](silent, silent.given).verdict == "inconclusive"
     note = _note(10.0, "aborted", what="the world has ended", why="torchrun gave up after its restarts")
     gone = mutants.with_lines(silent, [*silent.lines, *recordings.evidence_of([note]).lines])
@@ -206,6 +206,6 @@ def test_what_the_api_server_failed_to_answer_is_said_where_no_pod_was_made():
 def test_a_name_that_did_not_resolve_is_a_prerequisite_that_failed():
     """The look-ups of the payload decide whether the master's name resolves."""
     good = recordings.healthy()
-    bad = mutants.MUTANTS["plugins.unresolved"][1](good)
+    bad = mutants.MUTANTS["plugins.unresolved"].act(good)
     assert master_name_resolves(good, good.given).held is True
     assert master_name_resolves(bad, bad.given).held is False

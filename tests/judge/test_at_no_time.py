@@ -30,7 +30,7 @@ ROWS = [("GANG-002", "scarce"), ("GANG-003", "minimums"), ("GANG-004", "two-gang
 @pytest.mark.parametrize(("row", "scenario"), ROWS)
 def test_a_part_that_was_bound_and_taken_back_is_a_violation(row, scenario):
     """Less than any tolerance of a bind on its way: what ends otherwise than whole was none."""
-    finding = judged(row, mutants.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario)))
+    finding = judged(row, mutants.MUTANTS["moment.part-bound"].act(recordings.embedded(scenario)))
     assert finding.verdict == "fail"
     assert finding.violation
 
@@ -38,7 +38,7 @@ def test_a_part_that_was_bound_and_taken_back_is_a_violation(row, scenario):
 @pytest.mark.parametrize(("row", "scenario"), ROWS)
 def test_a_part_that_we_took_ourselves_in_the_midst_of_its_bind_is_no_violation(row, scenario):
     """Whoever deletes the gang ends its bind: that is not decided, and is no pass either."""
-    flickered = mutants.MUTANTS["moment.part-bound"][1](recordings.embedded(scenario))
+    flickered = mutants.MUTANTS["moment.part-bound"].act(recordings.embedded(scenario))
     phantoms = [line for line in flickered.of_kind("Pod") if line.uid.startswith("phantom-")]
     gone = next(line for line in phantoms if line.type == "DELETED")
     owner = fields.text(fields.owner(gone.object), "uid")
@@ -76,7 +76,7 @@ def test_members_left_over_on_their_way_out_do_not_excuse_a_new_attempt():
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"])
 def test_a_control_that_was_bound_and_could_not_start_did_not_run(reason):
     """Bound is no run: whatever keeps the containers from starting is named."""
-    evidence = mutants.MUTANTS["control.never-runs"][1](recordings.embedded("over-large"))
+    evidence = mutants.MUTANTS["control.never-runs"].act(recordings.embedded("over-large"))
 
     def say(obj):
         for status in obj.get("status", {}).get("containerStatuses") or []:

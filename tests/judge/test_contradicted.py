@@ -1,11 +1,11 @@
 """What is told of one object or one fact and cannot be so takes the pass: it is edited, mixed, or of somebody else."""
 
-import copy
 import json
 
 import pytest
 
 from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from tests import recordings
@@ -15,7 +15,7 @@ def verdict(row, scenario, change):
     """Decide a row on the recorded evidence of a scenario after a change of its lines."""
     path = recordings.FOLDER / "embedded" / f"{scenario}.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    made = change(copy.deepcopy(lines))
+    made = change(clone(lines))
     evidence = ingest.of_lines([json.dumps(line) for line in made], "x.jsonl")
     return str(decisions.decide(load_suites().get(row), evidence).verdict)
 

@@ -92,7 +92,7 @@ def test_the_healthy_gang_passes(row: str):
 @pytest.mark.parametrize(("mutant", "name", "row", "verdict"), FLIPS)
 def test_a_mutant_flips_its_row(mutant: str, name: str, row: str, verdict: str):
     """What is planted is found: the row leaves its verdict for exactly the expected one."""
-    before, (_, act) = _evidence(name), mutants.MUTANTS[mutant]
+    before, act = _evidence(name), mutants.MUTANTS[mutant].act
     given = before.given
     was = recordings.JUDGES[row](before, given)
     now = recordings.JUDGES[row](act(before), given)
@@ -105,13 +105,13 @@ def test_a_mutant_leaves_the_original_alone(mutant: str):
     """Mutants are pure: the evidence that they are given stays as it was."""
     evidence = recordings.healthy()
     before = [(line.t, line.type, repr(line.object), repr(line.data)) for line in evidence.lines]
-    mutants.MUTANTS[mutant][1](evidence)
+    mutants.MUTANTS[mutant].act(evidence)
     assert before == [(line.t, line.type, repr(line.object), repr(line.data)) for line in evidence.lines]
 
 
 def test_room_that_is_not_taken_fails_when_the_driver_waited_in_vain():
     """A held gang that stays unbound after room was made, until the driver's wait expired, is a fail."""
-    base = mutants.MUTANTS["gang.never-bound"][1](recordings.stream(B3))
+    base = mutants.MUTANTS["gang.never-bound"].act(recordings.stream(B3))
     lines = [*base.lines]
     notes = [
         {"t": 8.7, "type": "NOTE", "note": "room-made", "role": "blocker", "kind": "Pod", "name": "blocker"},

@@ -104,7 +104,7 @@ def test_no_told_thing_makes_a_judge_raise(text: Any):
 def test_every_mutant_of_every_stream_is_judged(name: str):
     """No mutant of a recorded stream makes a judge raise; judges are pure, so what a mutant leaves is judged once."""
     evidence = recordings.stream(name)
-    mutants = [act(evidence) for _, act in MUTANTS.values()]
+    mutants = [mutant.act(evidence) for mutant in MUTANTS.values()]
     for changed in [evidence, *(each for each in mutants if not matrix.untouched(evidence, each))]:
         for judge in recordings.JUDGES.values():
             assert judge(changed, {}).required

@@ -18,7 +18,7 @@ ROWS = {row.id: row for row in matrix.rows()}
 @pytest.mark.parametrize("spread", [0.25, 5.0, 60.0])
 def test_how_long_a_gang_may_take_to_be_bound_does_not_excuse_what_preemption_leaves(spread):
     """A bind spread as long as the window, as `discover` suggests, leaves the violation one."""
-    _, act = mutants.MUTANTS["refusal.take-below-minimum"]
+    act = mutants.MUTANTS["refusal.take-below-minimum"].act
     evidence = act(matrix.evidence("priorities"))
     given = {**evidence.given, "spread": spread, "bind_spread": spread}
     assert decisions.decide(ROWS["REF-006"], evidence, given).verdict is Verdict.FAIL

@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from pytest_gpucluster.hooks import backend, run  # noqa: F401 - imported here, so that inner runs share them
+from pytest_gpucluster.hooks import (
+    backend,
+    offered,
+    run,  # noqa: F401 - imported here, so that inner runs share them
+)
 from pytest_gpucluster.requirement import REGISTRY
 from pytest_gpucluster.scenario import permissions  # noqa: F401 - the same: half of it imported anew cannot be sorted
+from tests.inner import QUIET
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -21,9 +26,6 @@ INSTALLED = any(
 )
 PLUGIN = () if INSTALLED else ("-p", "pytest_gpucluster.plugin")
 """An installed plugin is loaded by its entry point and must not be named again."""
-
-QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-"""Of an inner run; the plugin of hypothesis would import all of it, again in each."""
 
 HEAD = """
 from pytest_gpucluster.requirement import requirement
@@ -93,6 +95,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     # Inner runs share this process: what they replace and declare must end with the test.
     monkeypatch.setattr(backend, "open_backend", backend.open_backend)
     monkeypatch.setattr(REGISTRY, "_by_id", {})
+    monkeypatch.setattr(offered, "check", offered.check)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     (pytester.path / "pytest.toml").write_text(
         '[pytest]\nstrict = true\nfilterwarnings = ["error"]\ngpucluster_suites = false\n', encoding="utf-8"

@@ -20,7 +20,7 @@ def test_a_yes_says_for_what(project, gate):
     project.rows("GANG-001 calm passes", "LIFE-001 calm passes", "KUE-001 calm does_not_apply")
     result = project.run(*gate)
     assert result.ret == 0
-    assert answer_line(result).startswith("Yes for scheduling and lifecycle; Kueue is not applicable here; ")
+    assert answer_line(result).startswith("Yes for gang and lifecycle; kueue is not applicable here; ")
     assert project.report()["answer"]["word"] == "yes"
 
 

@@ -105,7 +105,7 @@ def test_the_plan_says_what_would_be_done_and_runs_nothing(project):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "cluster embedded (embedded): 3 requirements from 2 scenarios, about 12 s, 40 GPU-seconds",
+            "cluster embedded: 3 requirements from 2 scenarios, about 12 s, 40 GPU-seconds",
             "scenario calm: nothing happens",
             "  requirements  GANG-002 (must)",
             "  others        takes nothing from them",
@@ -145,7 +145,7 @@ def test_the_plan_names_what_the_budget_leaves_out_waivers_and_what_is_made_outs
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "cluster embedded (embedded): 1 requirement from 1 scenario, about 1 s, 0 GPU-seconds",
+            "cluster embedded: 1 requirement from 1 scenario, about 1 s, 0 GPU-seconds",
             "  others        makes and removes its own Queue",
             "GANG-001: not run: budget: scenario greedy takes 40 GPU-seconds*",
             "waivers       the waiver of GANG-002 by ops expired on 2020-01-01 and has no effect",

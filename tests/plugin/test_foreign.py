@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pytest_gpucluster import plugin
+from tests.inner import QUIET
 from tests.plugin.conftest import ROOT
 
 pytest_plugins = ["pytester"]
@@ -33,7 +34,7 @@ def foreign(pytester, monkeypatch, tmp_path):
 
 
 def _run(pytester, *args):
-    command = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *args)
+    command = (sys.executable, "-m", "pytest", *QUIET, *args)
     return pytester.run(*command)
 
 
@@ -123,25 +124,38 @@ def test_broken_settings_of_ours_do_not_touch_a_foreign_run(foreign, monkeypatch
     assert not (foreign.path / "reports").exists()
 
 
+HEAVY = {
+    "kubernetes",
+    "aiohttp",
+    "cryptography",
+    "pydantic",
+    "jinja2",
+    "torch",
+    "yaml",
+    "urllib3",
+    "filelock",
+}
+OWN = ("hooks", "plain", "requirement", "fixtures", "plugin")
+
+
 def test_nothing_heavy_is_imported(foreign, monkeypatch):
-    """The plugin costs a foreign run its hook modules and not one of its dependencies."""
+    """The plugin costs a foreign run its hook modules and not one of its dependencies, to the end of the run."""
     foreign.makepyfile(
         """
-        import sys
+        import atexit, pathlib, sys
 
         def test_ours():
-            heavy = {"kubernetes", "aiohttp", "cryptography", "pydantic", "jinja2", "torch", "yaml", "urllib3",
-                     "filelock"}
-            assert not heavy & set(sys.modules)
-            ours = {name for name in sys.modules if name.startswith("pytest_gpucluster.")}
-            allowed = ("pytest_gpucluster.hooks", "pytest_gpucluster.plain", "pytest_gpucluster.requirement",
-                       "pytest_gpucluster.fixtures", "pytest_gpucluster.plugin")
-            assert not {name for name in ours if not name.startswith(allowed)}
+            atexit.register(lambda: pathlib.Path("imported.txt").write_text(" ".join(sys.modules)))
         """
     )
     # Other installed plugins import what they like.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     _run(foreign, "-p", "gpucluster").assert_outcomes(passed=1)
+    imported = set((foreign.path / "imported.txt").read_text().split())
+    assert not HEAVY & imported
+    ours = {name for name in imported if name.startswith("pytest_gpucluster.")}
+    assert ours
+    assert not {name for name in ours if name.split(".")[1] not in OWN}
 
 
 def test_sigterm_keeps_its_default_in_a_foreign_run(foreign):

@@ -8,7 +8,8 @@ import zipfile
 
 import pytest
 
-from tests.plugin.conftest import HEAD, HERE, PLUGIN, QUIET, ROOT
+from tests.inner import QUIET
+from tests.plugin.conftest import HEAD, HERE, PLUGIN, ROOT
 from tests.plugin.test_options import KUBECONFIG, PROFILE
 from tests.plugin.test_shipped import ROW
 

@@ -11,6 +11,7 @@ import types
 import pytest
 
 from pytest_gpucluster.hooks import interrupted
+from tests.inner import QUIET
 from tests.interrupting import LISTENS_TO_CTRL_C
 from tests.plugin.conftest import PLUGIN
 
@@ -24,7 +25,7 @@ def _interrupt(project, number, *args):
     project.rows("GANG-001 calm passes", "GANG-002 hangs passes", "GANG-003 greedy passes")
     fifo = project.pytester.path / "fake-cluster.log"
     os.mkfifo(fifo)
-    command = [*LISTENS_TO_CTRL_C, sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:randomly", *args]
+    command = [*LISTENS_TO_CTRL_C, sys.executable, "-m", "pytest", *PLUGIN, *QUIET, *args]
     with subprocess.Popen(command, cwd=project.pytester.path, stdout=subprocess.PIPE, text=True) as process:
         lines = []
         hanging = threading.Event()
@@ -104,7 +105,7 @@ def test_a_sigterm_that_python_swallowed_ends_the_run_before_the_next_test(proje
     """What is raised while an object is finalised is printed and forgotten; the run ends all the same."""
     project.rows("GANG-001 calm passes")
     project.pytester.makepyfile(test_z=SWALLOWED)
-    result = project.run_apart("-p", "no:randomly", "-p", "no:unraisableexception")
+    result = project.run_apart("-p", "no:unraisableexception")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.no_fnmatch_line("*the run went on*")
     assert project.report()["run"]["interrupted"]

@@ -1,5 +1,6 @@
 """A GPU resource that no node offers is an error before the first row, with what the nodes offer."""
 
+import fnmatch
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.kube import errors, objects
+from pytest_gpucluster.scenario import offered
 from tests.plugin.conftest import Project
 
 pytest_plugins = ["pytester"]
@@ -42,20 +44,38 @@ NODES = (
 )
 
 
+def queue(name: str, state: str = "Open") -> dict[str, Any]:
+    """Return a queue of Volcano."""
+    return {"metadata": {"name": name}, "status": {"state": state}}
+
+
+QUEUES = (queue("default"), queue("team-a"))
+IMAGES = "images: {python: python:3, torch: torch:2}\n"
+
+
 @pytest.fixture
 def there(project: Project, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give a project whose profile `there` names a cluster with some nodes."""
     folder = project.pytester.path
 
-    def make(resource: str, nodes: Any = NODES, gpus: int = 8) -> Project:
+    def make(
+        resource: str, nodes: Any = NODES, gpus: int = 8, queues: Any = QUEUES, more: str = IMAGES
+    ) -> Project:
         def listed(_api: object, info: Any, *_args: object, **_more: object) -> list[Mapping[str, Any]]:
+            if info is offered.QUEUE:
+                if isinstance(queues, Exception):
+                    raise queues
+                return list(queues)
             assert info is objects.NODE
             if isinstance(nodes, Exception):
                 raise nodes
             return list(nodes)
 
         monkeypatch.setattr(objects.Objects, "list", listed)
-        (folder / "there.yaml").write_text(PROFILE.format(resource=resource, gpus=gpus), encoding="utf-8")
+        monkeypatch.setenv("FAKE_ASKED", "1")
+        (folder / "there.yaml").write_text(
+            PROFILE.format(resource=resource, gpus=gpus) + more, encoding="utf-8"
+        )
         (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
         project.rows("GANG-001 calm passes")
         return project
@@ -120,8 +140,63 @@ def test_nodes_that_cannot_be_read_are_told(there: Any) -> None:
     )
 
 
-def test_a_plan_asks_nobody(there: Any) -> None:
-    """A plan sends no request."""
-    assert (
-        there("nvidia.com/gpu", AssertionError("asked")).run("--cluster=there", "--gpucluster-plan").ret == 0
+DEAD = errors.Unreachable("cannot connect to http://127.0.0.1:9: connection refused")
+EXPIRED = errors.ApiError(401, "Unauthorized", "Unauthorized", request="list Node")
+ENDINGS = {
+    "dead": (
+        {"nodes": DEAD},
+        "*there.yaml:1: the cluster does not answer: cannot connect*; start or reach it*",
+    ),
+    "expired": (
+        {"nodes": EXPIRED},
+        "*the cluster refuses the credentials*; log in again*--context=there auth whoami",
+    ),
+    "queue": (
+        {"queues": (queue("training"),)},
+        "*there.yaml:3: queue = 'default': the cluster has no such queue*",
+    ),
+    "no-queue": ({"queues": ()}, "*queue = 'default': the cluster has no such queue (the cluster has none)"),
+    "images": (
+        {"more": ""},
+        "*there.yaml: images.python: no image is named, so GANG-001 will not be decided; name an*",
+    ),
+}
+"""What keeps every row from being decided, and how it is told."""
+
+
+@pytest.mark.parametrize("what", ENDINGS)
+def test_what_no_row_can_do_without_ends_the_run_in_one_block(there: Any, what: str) -> None:
+    """Before the first row, with what mends it; the plan warns of it and ends well."""
+    given, text = ENDINGS[what]
+    project = there("amd.com/gpu", **given)
+    result = project.run("--cluster=there")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [each for each in result.stderr.lines if each.startswith("ERROR: ")]
+    assert fnmatch.fnmatchcase(line, f"ERROR: {text.replace('[', '[[]')}"), line
+    assert project.log == []
+    planned = project.run("--cluster=there", "--gpucluster-plan")
+    assert planned.ret == 0
+    planned.stdout.fnmatch_lines([f"warning       {text}", "Nothing was run, and the cluster was only read."])
+    assert project.log == []
+
+
+def test_rows_that_need_no_image_are_run_without(there: Any) -> None:
+    """The others are told beforehand which key they will miss."""
+    project = there("amd.com/gpu", more="")
+    project.rows(
+        "GANG-001 calm passes", "GANG-002 Scenario('still',needs=Needs(pods_run=False,gang=False)) passes"
     )
+    result = project.run("--cluster=there")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["gpucluster: *images.python: no image is named, so GANG-001 will not be decided*"]
+    )
+
+
+def test_a_queue_that_takes_nothing_or_is_not_to_be_seen_ends_nothing(there: Any) -> None:
+    """A closed one is told; where queues may not be listed, or Volcano is not there, rows find out."""
+    closed = there("amd.com/gpu", queues=(queue("default", "Closed"),)).run("--cluster=there")
+    assert closed.ret == 0
+    closed.stdout.fnmatch_lines(["gpucluster: the queue default is Closed and takes no Jobs*"])
+    forbidden = errors.ApiError(403, "Forbidden", "queues is forbidden")
+    assert there("amd.com/gpu", queues=forbidden).run("--cluster=there").ret == 0

@@ -220,6 +220,14 @@ def test_a_cluster_that_is_unknown_is_one_line(here):
     assert here.log == []
 
 
+def test_a_cluster_that_is_unknown_is_told_before_anything_is_collected(here):
+    """A mistake in the command costs no collection; a variable that names it disturbs no run of others' tests."""
+    here.pytester.makepyfile(test_slow="raise SystemExit('was collected')")
+    result = here.run("--cluster=prod-b", ".")
+    one_line(result, "ERROR: --cluster: unknown cluster 'prod-b'*")
+    assert "collected" not in result.stdout.str()
+
+
 def test_an_installation_without_the_suites_is_one_line(here, monkeypatch):
     """It says what can be done; a path, or the switch, needs none."""
     own(here)

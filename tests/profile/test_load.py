@@ -215,6 +215,51 @@ def test_a_misspelt_required_key_is_not_called_missing(write, key, word):
     assert "is missing" not in text
 
 
+def test_all_mistakes_are_told_in_one_go(write):
+    """A line for each, none of them twice: what is missing, misspelt, misplaced, unknown, of a wrong kind, empty."""
+    text = """
+connection: {kubeconfig: /k}
+context: a
+schedular: volcano
+queue:
+gpus_per_node: eight
+budgets: {bnd: 3, run: 0}
+nodes: reel
+numa:
+"""
+    folder = write(text=text)
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [folder])
+    file = f"{folder}/prod-a.yaml"
+    told = [line.removeprefix(file) for line in str(caught.value).splitlines()]
+    begins = (
+        ":4: schedular: unknown key: 'scheduler' is required, and misspelt here; did you mean 'scheduler'?",
+        ":5: queue: is empty (wanted: queue into which training is",
+        ": gpu_resource: is missing (required: connection, scheduler,",
+        ":3: context: stands at the wrong place: move it into `connection`",
+        ":9: numa: is empty: write `numa: {}`",
+        ":6: gpus_per_node = 'eight': must be a whole number",
+        ":7: budgets.bnd: unknown key; did you mean 'bind'?",
+        ":7: budgets.run = 0: must be greater than 0",
+        ":8: nodes = 'reel': is not known; did you mean 'real'?",
+    )
+    assert len(told) == len(begins), told
+    for begin in begins:
+        assert any(line.startswith(begin) for line in told), (begin, told)
+    assert len(caught.value.others) == len(begins) - 1
+
+
+def test_a_required_key_at_another_place_is_told_where(write):
+    """Of the two that could be meant by `is missing` the one that helps."""
+    text = COMPLETE.replace("queue: training\n", "").replace(
+        "  context: prod-a\n", "  context: prod-a\n  queue: a\n"
+    )
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write(text=text)])
+    assert "connection.queue: stands at the wrong place: move it to the top" in str(caught.value)
+    assert "is missing" not in str(caught.value)
+
+
 @pytest.mark.parametrize("word", ["volcanoo", "Volcano", "vulcano", "kueu", "nativ", "slurm", "default"])
 def test_an_unknown_scheduler_is_an_error(write, word):
     """A scheduler that no row knows would leave all of them without an object, and no row red."""
@@ -352,7 +397,6 @@ def test_a_file_may_begin_with_what_a_host_has(tmp_path):
             "nodes = 'reel': is not known; did you mean 'real'? (allowed: process, real, simulated)",
         ),
         ("provider: existng\n", "provider = 'existng': is not known; did you mean 'existing'?"),
-        ("provider: embedded\n", "prod-a.yaml:8: provider: embedded is built in: use --cluster=embedded"),
         ("slots: yes\n", "slots = 'yes': must be true or false"),
         ("slots: 1\n", "slots = 1: must be true or false"),
         ("budgets: {bind: 0}\n", "budgets.bind = 0: must be greater than 0"),
@@ -490,7 +534,7 @@ def test_mistakes_in_overrides_name_their_source(write):
     with pytest.raises(profile.ProfileError) as caught:
         profile.load("prod-a", [folder], env={"GPUCLUSTER_QUEU": "x"})
     assert str(caught.value).startswith(
-        "environment GPUCLUSTER_QUEU: queu: unknown key; did you mean 'queue'?"
+        "environment GPUCLUSTER_QUEU: unknown variable; did you mean 'GPUCLUSTER_QUEUE'?"
     )
     with pytest.raises(profile.ProfileError) as caught:
         profile.load("prod-a", [folder], cli=["gpus_per_node=many"])
@@ -546,3 +590,49 @@ def test_the_schema_refuses_what_the_loader_refuses(data):
     """Missing keys, wrong types and unknown keys are wrong for the schema too."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, schema.file_schema())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CLUSTR", "CLUSTER"), ("REPORTDIR", "REPORT_DIR"), ("MAX_GPU_SECOND", "MAX_GPU_SECONDS"),
+        ("BUDGET__BIND", "BUDGETS__BIND"), ("Queu", "QUEUE"), ("XYZ", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_misspelt_variable_is_told_with_the_nearest(write, name, meant):
+    """Of options and of keys; what is like none is told without a guess."""
+    with pytest.raises(profile.ProfileError) as caught:
+        profile.load("prod-a", [write()], env={f"GPUCLUSTER_{name}": "3"})
+    told = str(caught.value)
+    assert told.startswith(f"environment GPUCLUSTER_{name}: unknown variable")
+    assert (f"did you mean 'GPUCLUSTER_{meant}'?" in told) if meant else ("did you mean" not in told)
+    assert "pytest --help" in told
+    assert "gpucluster describe keys" in told
+
+
+def test_a_file_may_be_of_the_embedded_cluster(write):
+    """So waivers, windows and budgets can be tried before there is a cluster: the rest is as it is built in."""
+    folder = write(name="try", text=f"provider: embedded\nwindow: 0.75\n{WAIVED}")
+    loaded = profile.load("try", [folder])
+    built_in = profile.load("embedded").profile.model_dump()
+    assert loaded.profile.model_dump() == built_in | {
+        "name": "try", "window": 0.75, "waivers": loaded.profile.waivers and tuple(
+            each.model_dump() for each in loaded.profile.waivers
+        ),
+    }  # fmt: skip
+    assert loaded.sources["window"].endswith("try.yaml:2")
+    assert loaded.sources["queue"] == "profile embedded"
+    assert [each.id for each in loaded.profile.waivers] == ["GANG-007"]
+    assert "try" in profile.known_names([folder])
+
+
+@pytest.mark.parametrize(
+    "key", ["connection: {kubeconfig: a, context: b}", "kind: {name: a}", "host: {nodes: 2}"]
+)
+def test_a_file_of_the_embedded_cluster_refuses_what_another_provider_reads(write, key):
+    """It would do nothing."""
+    with pytest.raises(profile.ProfileError, match=r"is read for .* only, but this is embedded"):
+        profile.load("try", [write(name="try", text=f"provider: embedded\n{key}\n")])
+
+
+WAIVED = "waivers: [{id: GANG-007, reason: tried, owner: me, expires: 2099-01-01}]\n"

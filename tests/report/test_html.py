@@ -12,7 +12,7 @@ from pytest_gpucluster.report import html, record, scope
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests.report import sample
 
-VOID = {"meta", "link", "br", "circle", "path"}
+VOID = {"meta", "link", "br", "circle", "path", "rect"}
 
 
 class Page(HTMLParser):
@@ -76,6 +76,31 @@ def test_tables_are_readable_without_eyes(page: str) -> None:
     assert all(attrs.get("aria-hidden") == "true" for attrs in tags.every("svg"))
 
 
+def test_every_table_fits_a_narrow_screen(page: str) -> None:
+    """The counts have few columns; of any other table the cells stand under each other, so that nothing is cut."""
+    tables = [str(attrs.get("class")).split() for attrs in Page(page).every("table")]
+    assert tables[0] == ["compact", "counts"]
+    assert len(re.findall("<th ", page[page.index("<thead>") : page.index("</thead>")])) <= 4
+    assert len(tables) > 5
+    assert all("stack" in classes for classes in tables[1:])
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_rows_that_nobody_asked_for_are_told_in_one_line(run: Path) -> None:
+    """One line for each reason; what was asked for and not reached keeps a row of its own."""
+    report = dict(record.fold(run / record.JOURNAL))
+    left = [
+        {**report["not_run"][0], "id": f"KUE-00{number}", "why": why}
+        for number, why in enumerate(["deselected by -m 'gang'", "deselected by -m 'gang'", "not selected"])
+    ]
+    page = html.render({**report, "not_run": [*report["not_run"], *left]})
+    assert "<summary>2 rows were deselected by -m &#39;gang&#39;</summary>" in page
+    assert "<summary>1 row was not selected</summary>" in page
+    assert "KUE-000, KUE-001" in page
+    rows = page[page.index('id="open"') : page.index('id="not-built"')]
+    assert rows.count('<span class="id">') == len(report["not_run"]) == 1
+
+
 @pytest.mark.parametrize(
     "word",
     ["pass", "violation", "environment", "inconclusive", "not applicable", "waived", "not run", "not built"],
@@ -90,7 +115,7 @@ def test_a_verdict_is_a_word_with_a_shape(page: str, word: str) -> None:
 def test_shapes_differ() -> None:
     """Each verdict that is not neutral has a shape of its own."""
     source = Path(html.__file__).with_name("templates") / "report.html.j2"
-    shapes = re.findall(r'verdict == "\w+" %\}(<\w+ [^/]*?(?:d|r)="[^"]+")', source.read_text())
+    shapes = re.findall(r'verdict == "\w+" %\}(<\w+ [^/]*?(?:d|r|rx)="[^"]+")', source.read_text())
     assert len(set(shapes)) == len(shapes) == 6
 
 

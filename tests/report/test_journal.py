@@ -100,6 +100,6 @@ def test_no_planted_secret_reaches_any_file(tmp_path: Path) -> None:
     journal.cleanup([f"Secret/{canary}"])
     journal.run_end(exit_status=1, interrupted=False)
     written = write.write_all(tmp_path)
-    assert len(written) == 4
+    assert len(written) == 6
     for path in tmp_path.iterdir():
         assert "CANARY" not in path.read_text(), path.name

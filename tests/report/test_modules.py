@@ -8,6 +8,7 @@ import pytest
 
 from pytest_gpucluster.report import modules, suites
 from pytest_gpucluster.requirement import REGISTRY
+from tests.inner import QUIET
 
 pytest_plugins = ["pytester"]
 
@@ -93,9 +94,7 @@ def test_pytest_names_it_alike(write: Write, pytester: pytest.Pytester) -> None:
     pytester.mkpydir("site_checks")
     file = pytester.path / "site_checks" / "test_rack.py"
     file.write_text(ROW.format(row="SITE-007", imports=""), encoding="utf-8")
-    pytester.runpytest_inprocess(
-        "--collect-only", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"
-    )
+    pytester.runpytest_inprocess("--collect-only", "-q", *QUIET)
     by_pytest = declared()
     REGISTRY._by_id.clear()
     for name in ("site_checks.test_rack", "site_checks"):

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from pytest_gpucluster.report import html, junit, record, scope
-from pytest_gpucluster.requirement import Finding, Verdict, catalogue
+from pytest_gpucluster.requirement import AREAS, Finding, Verdict, catalogue
 from tests.report import sample
 
 SCHEMA = json.loads(
@@ -229,28 +229,36 @@ def test_a_yes_says_for_what(tmp_path: Path) -> None:
     report = answered(tmp_path, rows, profile=profile)
     assert report["answer"] == {"word": "yes", "reasons": []}
     assert scope.banner(report).startswith(
-        "Yes for scheduling and lifecycle; Kueue, NUMA, fabric and speed are not declared; devices are not applicable "
+        "Yes for gang and lifecycle; kueue, numa, fabric and mfu are not declared; health is not applicable "
     )
     declared = answered(tmp_path / "b", rows, profile={**profile, "fabric": {"device": "gpu"}})
-    assert "fabric and devices are not applicable here" in scope.banner(declared)
+    assert "fabric and health are not applicable here" in scope.banner(declared)
     page = html.render(report)
     assert all(part[0].upper() + part[1:] in page for part in scope.parts(report))
     assert f'value="{scope.banner(report)}"' in junit.render(report)
+
+
+def test_areas_in_the_answer_are_those_that_can_be_selected(tmp_path: Path) -> None:
+    """Whoever reads that an area was not requested asks for it with `-m` and that name."""
+    rows = {f"{prefix}-001": Verdict.PASS for prefix in AREAS}
+    names = [name for name, _ in AREAS.values()]
+    banner = scope.banner(answered(tmp_path, rows, profile={}))
+    assert banner.startswith(f"Yes for {', '.join(names[:-1])} and {names[-1]}; MUST rows without a test: ")
 
 
 def test_rows_that_do_not_apply_make_a_yes_one_in_part(tmp_path: Path) -> None:
     """Three rows of a fabric on CPUs are no yes for a fabric."""
     rows = {"GANG-001": Verdict.PASS, "FAB-001": Verdict.NOT_APPLICABLE, "FAB-013": Verdict.PASS}
     report = answered(tmp_path, rows, profile={"fabric": {"device": "cpu"}})
-    assert scope.banner(report).startswith("Yes for scheduling, in part for fabric (1 of 2 MUST rows); ")
+    assert scope.banner(report).startswith("Yes for gang, in part for fabric (1 of 2 MUST rows); ")
 
 
 def test_a_yes_counts_the_rows_that_have_no_test(tmp_path: Path) -> None:
     """An area of which one row passed and others are not built says so beside its yes."""
     report = answered(tmp_path, {"GANG-001": Verdict.PASS, "HLT-004": Verdict.PASS}, profile={})
-    assert scope.banner(report).startswith("Yes for scheduling and devices; ")
+    assert scope.banner(report).startswith("Yes for gang and health; ")
     assert "MUST rows without a test: " in scope.banner(report)
-    assert re.search(r"devices \d+", scope.banner(report))
+    assert re.search(r"health \d+", scope.banner(report))
 
 
 def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:
@@ -263,7 +271,7 @@ def test_a_yes_for_a_part_says_how_large_it_is(tmp_path: Path) -> None:
     made.cleanup([])
     made.run_end(exit_status=0, interrupted=False)
     banner = scope.banner(folded(tmp_path))
-    assert banner.startswith("Yes in part for scheduling (1 of 2 MUST rows); job plugins are not requested; ")
+    assert banner.startswith("Yes in part for gang (1 of 2 MUST rows); plugins are not requested; ")
 
 
 def test_a_row_that_was_skipped_or_cut_off_is_no_yes(tmp_path: Path) -> None:

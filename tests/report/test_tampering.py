@@ -21,7 +21,7 @@ PROBE = "evidence/probe.jsonl"
 LOG = "logs/nodes.log"
 CONFIG = "kubeconfig"
 FILES = (
-    record.JOURNAL, record.REPORT, write.PAGE, write.JUNIT, write.SUMS, SESSION, EVIDENCE, SITE, PROBE, LOG, CONFIG,
+    record.JOURNAL, *seal.MADE, write.SUMS, SESSION, EVIDENCE, SITE, PROBE, LOG, CONFIG,
 )  # fmt: skip
 """One of each sort; the evidence of the probe decided no row, and logs and kubeconfig none either."""
 VERSION = pytest_gpucluster.__version__
@@ -369,7 +369,7 @@ def as_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sample.make_run(folder)
     journal = folder / record.JOURNAL
     journal.write_text(journal.read_text().replace('"plugin":"0.1.0"', f'"plugin":"{VERSION}"'))
-    assert len(write.write_all(folder)) == 4
+    assert len(write.write_all(folder)) == 6
     return folder
 
 
@@ -394,8 +394,8 @@ def test_what_nobody_touched_is_whole(sealed: Path) -> None:
     for folder in (sealed, latest):
         found = verify.verify(folder, registry=sample.make_suite().registry)
         assert (found.problems, found.unnamed, found.status) == ((), (), verify.NO)
-        assert found.files == 13
-        assert found.rendered == (record.REPORT, write.PAGE, write.JUNIT)
+        assert found.files == 15
+        assert found.rendered == seal.MADE
     for name in ("cluster.json", "begin.lock", "lease.members"):
         (sealed / name).unlink()
     (sealed / "empty").rmdir()  # what carries files from place to place often leaves it out
@@ -406,7 +406,7 @@ def test_what_nobody_touched_is_whole(sealed: Path) -> None:
 def test_there_are_many_kinds() -> None:
     """The promise of the documentation: at least thirty, each for each sort of file."""
     assert len(KINDS) + len(WHOLE) >= 30
-    assert len(KINDS) * len(FILES) + len(WHOLE) == 207
+    assert len(KINDS) * len(FILES) + len(WHOLE) == 237
 
 
 def gate_status(folder: Path) -> int:

@@ -48,6 +48,30 @@ def test_prose_keeps_to_100_columns(tmp_path: Path) -> None:
     assert all(len(line) <= 100 for line in shown.splitlines() if "kubectl" not in line)
 
 
+@pytest.mark.parametrize(
+    ("gone", "left", "keep"),
+    [((), True, False), (("9f3e21",), True, False), (("ns-1",), False, True), (("-n ns-1 ",), False, True),
+     ((text.EVERYTHING,), False, False)],
+)  # fmt: skip
+def test_no_command_looks_for_what_went_with_the_run(
+    tmp_path: Path, gone: tuple[str, ...], left: bool, keep: bool
+) -> None:
+    """What is printed works when it is read: after the run, whose namespace or cluster is no more."""
+    row, finding = violation(tmp_path)
+    shown = text.failure_text(row, finding, gone=gone, cluster="prod-a", options=["--gpucluster-set=a=b c"])
+    assert ("kubectl get pods -n ns-1" in shown) is left
+    assert "pytest suites -k GANG-002 --cluster=prod-a '--gpucluster-set=a=b c'\n" in shown + "\n"
+    again = "pytest suites -k GANG-002 --cluster=prod-a '--gpucluster-set=a=b c' --gpucluster-keep  # leaves"
+    assert (again in shown) is keep
+
+
+def test_kubectl_is_told_which_cluster_is_meant(tmp_path: Path) -> None:
+    """The context of whoever reads it may be that of another cluster."""
+    row, finding = violation(tmp_path)
+    shown = text.failure_text(row, finding, kubectl=["--kubeconfig=/my files/k", "--context=prod-a"])
+    assert "kubectl '--kubeconfig=/my files/k' --context=prod-a get pods -n ns-1" in shown
+
+
 def test_the_repeat_line_finds_the_test() -> None:
     """The shipped suite is named by its place, any other test by its node id."""
     suite = sample.make_suite()

@@ -21,7 +21,7 @@ def written(run: Path) -> Path:
     journal.write_text(
         journal.read_text().replace('"plugin":"0.1.0"', f'"plugin":"{pytest_gpucluster.__version__}"')
     )
-    assert len(write.write_all(run)) == 4
+    assert len(write.write_all(run)) == 6
     return run
 
 
@@ -129,7 +129,7 @@ def test_another_version_compares_verdicts_only(written: Path) -> None:
     assert "made by version 0.0.1" in found.notes[0]
     assert "page and JUnit are not made again" in found.notes[0]
     assert found.rendered == ()
-    assert found.files == 9
+    assert found.files == 11
 
 
 def test_a_row_that_no_suite_declares_cannot_be_verified(written: Path) -> None:

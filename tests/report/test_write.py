@@ -9,7 +9,7 @@ from pytest_gpucluster.report import html_columns, record, write
 def test_all_forms_are_written_with_their_sums(run: Path) -> None:
     """Report, page, JUnit and sums; the sums are those that sha256sum checks."""
     assert [path.name for path in write.write_all(run)] == [
-        "report.json", "report.html", "junit.xml", "SHA256SUMS"
+        "report.json", "report.html", "junit.xml", "ctrf.json", "report.md", "SHA256SUMS"
     ]  # fmt: skip
     checked = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"],
@@ -18,7 +18,7 @@ def test_all_forms_are_written_with_their_sums(run: Path) -> None:
         text=True,
         check=True,
     )
-    assert checked.stdout.count(": OK") == 9
+    assert checked.stdout.count(": OK") == 11
 
 
 def test_writing_again_gives_the_same(run: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_form_that_fails_does_not_cost_the_others(run: Path) -> None:
     (run / write.PAGE).mkdir()
     said: list[str] = []
     written = [path.name for path in write.write_all(run, say=said.append)]
-    assert written == ["report.json", "junit.xml", "SHA256SUMS"]
+    assert written == ["report.json", "junit.xml", "ctrf.json", "report.md", "SHA256SUMS"]
     assert len(said) == 1
     assert "report.html: not written" in said[0]
     assert [path.name for path in run.iterdir() if path.name.startswith(".")] == []
@@ -51,7 +51,7 @@ def test_a_killed_run_gets_its_reports(tmp_path: Path) -> None:
     record.Journal(tmp_path / record.JOURNAL).run_start(
         run="r", plugin="1", command=[], cluster={}, profile={}, sources={}
     )
-    assert len(write.write_all(tmp_path)) == 4
+    assert len(write.write_all(tmp_path)) == 6
 
 
 def test_columns_are_added_to_header_and_row_alike() -> None:

@@ -62,6 +62,8 @@ def test_a_declaration_is_static_and_readable():
         ({"level": "shuold"}, "did you mean 'should'"),
         ({"documents": "R X"}, "unknown document 'X'"),
         ({"documents": ""}, r"GANG-002 names no document: expected one or more of R J P E \+ "),
+        ({"judge": None}, r"test_x: GANG-002 has no judge: expected a function of \(evidence, given\)"),
+        ({"judge": "gang.whole"}, "GANG-002 has no judge: .* got 'gang.whole'"),
         ({"requirement_id": "SITE-1", "documents": ""}, "malformed requirement id 'SITE-1'"),
         ({"requirement_id": "SITE-001", "documents": "Q"}, "unknown document 'Q'"),
     ],

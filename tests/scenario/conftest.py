@@ -1,5 +1,6 @@
 """Fixtures: a profile, a stage on a fake clock and a recording API, an embedded control plane."""
 
+import dataclasses
 import pathlib
 import types
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gpucluster import profile as profiles
 from pytest_gpucluster.kube import clock, errors, kinds, objects
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import log, site, stage
@@ -17,27 +19,10 @@ from . import kubelet
 BUDGETS = dict.fromkeys(("admission", "enqueue", "bind", "start", "run", "finish", "delete", "torch"), 10.0)
 
 
-def make_profile(**more: Any) -> types.SimpleNamespace:
-    """Return what the scenario layer reads of a profile."""
-    return types.SimpleNamespace(
-        **{
-            "name": "embedded",
-            "scheduler": "volcano",
-            "queue": "default",
-            "gpu_resource": "nvidia.com/gpu",
-            "gpus_per_node": 8,
-            "scheduler_period": 0.05,
-            "window": 0.15,
-            "bind_spread": 1.0,
-            "start_spread": 5.0,
-            "recovery": 5.0,
-            "interface": "eth0",
-            "budgets": BUDGETS,
-            "overlay": {},
-            "slots": True,
-            **more,
-        }
-    )
+def make_profile(**more: Any) -> profiles.Profile:
+    """Return the embedded profile with short budgets, no Kueue and one scheduler, and what else a test declares."""
+    plain = {"kueue": None, "further_schedulers": (), "budgets": BUDGETS, "versions": {}, "interface": "eth0"}
+    return profiles.load("embedded").profile.model_copy(update={**plain, **more})
 
 
 class StubApi(objects.Objects):
@@ -114,6 +99,11 @@ class Theatre:
         )
         self.stage = stage.Stage(self.site, "play", ("Pod",))
 
+    def declare(self, **changed: Any) -> None:
+        """Let the profile say something else."""
+        self.site = dataclasses.replace(self.site, profile=self.site.profile.model_copy(update=changed))
+        self.stage = stage.Stage(self.site, "play", ("Pod",))
+
     def see(
         self, change: str, kind: str, name: str, *, owner: str = "", namespace: str = "ns", **more: Any
     ) -> None:
@@ -149,7 +139,7 @@ def theatre(tmp_path: pathlib.Path) -> Iterator[Theatre]:
 
 
 @pytest.fixture
-def profile() -> types.SimpleNamespace:
+def profile() -> profiles.Profile:
     """Return a profile for the embedded control plane."""
     return make_profile()
 

@@ -142,7 +142,7 @@ def test_worker_that_only_loads_asks_nothing(cluster, profile, tmp_path):
 def test_what_cannot_be_removed_is_named_and_the_namespace_takes_it_later(cluster, profile, tmp_path):
     """A pod that does not end is a left-over in the evidence; once its namespace is gone it is none."""
     cluster.kubelet.stubborn.add("fits-worker-0")
-    profile.budgets = {**profile.budgets, "delete": 0.5}
+    profile = conftest.make_profile(budgets={**conftest.BUDGETS, "delete": 0.5})
     try:
         with Session(cluster, profile, RunStore(tmp_path / "run-d1")) as session:
             found = session.evidence(fits)
@@ -162,7 +162,7 @@ def test_what_cannot_be_removed_is_named_and_the_namespace_takes_it_later(cluste
 def test_namespace_that_stays_is_named_with_the_reason(cluster, profile, tmp_path):
     """A namespace that is not gone in time is a left-over; `sweep` of that run finds it again."""
     cluster.kubelet.stubborn.add("fits-worker-1")
-    profile.budgets = {**profile.budgets, "delete": 0.5}
+    profile = conftest.make_profile(budgets={**conftest.BUDGETS, "delete": 0.5})
     with Session(cluster, profile, RunStore(tmp_path / "run-e1")) as session:
         session.evidence(fits)
         pod = cluster.kubelet.api.get(objects.POD, "fits-worker-1", session.namespace)

@@ -149,10 +149,10 @@ EDGES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20)
 @hypothesis.given(EDGES, st.sets(st.integers(0, 9)))
 def test_closure_is_reachability(edges, seeds):
     """The closure is what can be reached from the seeds over owner references, in any order of the lines."""
-    from pytest_gpucluster.scenario import log
+    from pytest_gpucluster.scenario.entry import Entry
 
     def entry(child, owner):
-        return log.Entry(0.0, "ADDED", "Pod", f"{child}", "ns", f"{child}", (f"{owner}",), "", "", "", "")
+        return Entry(0.0, "ADDED", "Pod", f"{child}", "ns", f"{child}", (f"{owner}",), "", "", "", "")
 
     lines = [entry(child, owner) for owner, child in edges]
     reached = {f"{seed}" for seed in seeds}

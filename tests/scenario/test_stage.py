@@ -86,7 +86,7 @@ def test_unknown_budget_and_note_are_named_with_the_nearest(theatre):
 )
 def test_window_is_the_longer_of_periods_and_profile(theatre, periods, profile, seconds):
     """A window lasts the longer of the scheduler's periods and the profile's window, whatever happens in it."""
-    theatre.site.profile.window = profile
+    theatre.declare(window=profile)
     theatre.later(0.1, "ADDED", "Pod", "a")
     assert theatre.stage.window("scarce", periods)
     begin, end = theatre.notes()
@@ -124,7 +124,7 @@ def test_forbidden_watch_ends_a_wait(theatre):
 
 def test_server_that_is_gone_ends_a_wait_before_its_budget(theatre):
     """When no watch is in sync for long, the wait ends: the API server is gone, not the gang."""
-    theatre.site.profile.budgets = {"torch": 600.0}
+    theatre.declare(budgets={"torch": 600.0})
     theatre.log.in_sync("Pod", 100.0, "list")
     theatre.clock.at(101.0, lambda: theatre.log.out_of_sync("Pod", 101.0, "cannot connect"))
     with pytest.raises(errors.EnvironmentProblem, match="the API server is gone: cannot connect"):
@@ -134,7 +134,7 @@ def test_server_that_is_gone_ends_a_wait_before_its_budget(theatre):
 
 def test_submit_labels_object_and_pods_and_applies_the_overlay(theatre):
     """Object and pods carry run, scenario and role, pods the overlay; the caller's manifest is not changed."""
-    theatre.site.profile.overlay = {"spec": {"tolerations": [{"key": "gpu"}]}}
+    theatre.declare(overlay={"spec": {"tolerations": [{"key": "gpu"}]}})
     before = json.dumps(JOB)
     handle = theatre.stage.submit(JOB, role="blocker")
     assert (handle.kind, handle.name, handle.uid, handle.ok) == (VC, "g", "uid-g", True)
@@ -440,7 +440,7 @@ def test_slots_need_nodes_and_permission_of_the_profile(theatre):
     """Too few usable nodes, or a profile without slots, is a problem of the environment in one line."""
     with pytest.raises(errors.EnvironmentProblem, match="2 Ready and schedulable nodes are needed; 0 of 0"):
         theatre.stage.slots(2, 8)
-    theatre.site.profile.slots = False
+    theatre.declare(slots=False)
     with pytest.raises(errors.EnvironmentProblem, match="does not permit slots"):
         theatre.stage.slots(2, 8)
 

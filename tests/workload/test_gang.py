@@ -247,6 +247,16 @@ def test_members_that_must_not_share_a_node_say_so(scheduler):
     assert "ffinity" not in json.dumps(dialect_for(scheduler).write(plain))
 
 
+@pytest.mark.parametrize("scheduler", ["volcano", "native", "default-scheduler"])
+def test_members_stay_on_the_nodes_that_are_named(scheduler):
+    """One term for each node, beside what keeps members apart."""
+    spec = GangSpec("gang", roles=(Role("worker", 2, ("true",)),), apart="a/b", nodes=("n0", "n1"))
+    text = json.dumps(dialect_for(scheduler).write(spec))
+    assert "podAntiAffinity" in text
+    for name in spec.nodes:
+        assert f'"matchFields": [{{"key": "metadata.name", "operator": "In", "values": ["{name}"]}}]' in text
+
+
 def test_the_filler_is_no_pod_of_the_gang_scheduler():
     """What holds room must not count in the queue under test."""
     pod = filler("hold", {"x/y": 1}, "python", ("sleep", "1"))

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose import clock, words
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Line
@@ -32,7 +32,7 @@ COLON = re.compile(
 SOURCE = re.compile(r"\.(?:cc|cpp|cu|cxx|c|h|hpp|py|go|rs)$")
 """Names of source files: programs print them with the number of a line behind a colon, as if it were a port."""
 HOST = re.compile(
-    r"(?:host(?:name)?|resolve|address|lookup) (?:')?(?P<host>[a-z0-9][\w-]*(?:\.[\w-]+)+|[a-z][\w-]*-\d+)"
+    r"(?:host(?:name)?|resolve|address|lookup):? ['\"]?(?P<host>[a-z0-9][\w-]*(?:\.[\w-]+)+|[a-z][\w-]*-\d+)"
 )
 
 PORT = re.compile(r"port (?P<port>\d{2,5})")
@@ -59,6 +59,11 @@ class Complaint:
     host: str
     port: str
 
+    @property
+    def said(self) -> str:
+        """Return the line, shortened to be shown."""
+        return words.short(self.text)
+
 
 def _read(line: Line, pod: str, what: str) -> Complaint:
     text = str(line.data.get("line") or "").strip()
@@ -70,7 +75,7 @@ def _read(line: Line, pod: str, what: str) -> Complaint:
         host = told["host"]
     if not port and (told := PORT.search(text)):
         port = told["port"]
-    return Complaint(pod, words.short(text), line.key, line.t, what, host, port)
+    return Complaint(pod, text, line.key, line.t, what, host, port)
 
 
 def complaints(s: Situation, pattern: re.Pattern[str], *, anywhere: bool = False) -> list[Complaint]:
@@ -118,6 +123,11 @@ def command_line(spec: fields.Object) -> str:
             value = container.get(part)
             words += [str(word) for word in value] if isinstance(value, list | tuple) else []
     return " ".join(words)
+
+
+def written(s: Situation, found: list[Complaint]) -> list[float]:
+    """Return the seconds at which complaints were written, of those of which that is known."""
+    return [t for c in found if (t := clock.written(s, c.text, c.t)) is not None]
 
 
 def is_bad(s: Situation, found: list[Complaint]) -> bool:

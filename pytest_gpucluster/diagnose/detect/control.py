@@ -198,7 +198,9 @@ def nobody_schedules(s: Situation) -> Iterator[Suspect]:
         return
     cause = Cause(
         f"no scheduler called {wording.listed(silent)} answers",
-        f"start it, or set schedulerName to one that runs ({GANG_SCHEDULER} for gangs)",
+        "check that it runs (kubectl -n kube-system get pods -l component=kube-scheduler)"
+        if silent == [schedulers.DEFAULT_NAME]
+        else f"start it, or set schedulerName to one that runs ({GANG_SCHEDULER} for gangs)",
     )
     waits = min(s.now - p.created for p in mute)
     seen = f"{wording.count(len(mute), 'pod')} set schedulerName {wording.listed(silent)}"
@@ -236,6 +238,15 @@ def queue_not_open(s: Situation) -> Iterator[Suspect]:
     waits = (
         s.group is None or (s.group.phases[-1][1] if s.group.phases else "") in ("", "Pending") or s.unbound
     )
+    if state not in ("", "Open", "Closed", "Closing") and waits:
+        cause = Cause(
+            f"the queue {name!r} has state {state}, which says that it may not accept or place gangs",
+            f"look at it ({look[0]}), open it, or submit to another queue",
+        )
+        yield fault(
+            "queue-state", Stage.QUEUE, cause, f"Queue {name} has status.state {state}", LIKELY,
+            where=(f"Queue/{name}",), evidence=(line.key,), rows=("REF-004",), look=look,
+        )  # fmt: skip
     if state in ("Closed", "Closing") and waits:
         cause = Cause(
             f"the queue {name!r} is {state}: it accepts no gang, and places none of the waiting ones",

@@ -1,82 +1,22 @@
 """Members that crash: what their exit codes and last words mean, and who sees it."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_gpucluster.diagnose import words
-from pytest_gpucluster.diagnose.detect.starting import START_ERRORS, runtime_says
+from pytest_gpucluster.diagnose.detect import endings, restarting
+from pytest_gpucluster.diagnose.detect.runtime import START_ERRORS
 from pytest_gpucluster.diagnose.detect.suspecting import fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.objects import containers
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
-EXIT_CODES: dict[int, tuple[str, str]] = {
-    126: ("the command is not executable", "correct the command, or its mode in the image"),
-    127: ("the command was not found", "correct the command: the image lacks it"),
-    134: ("it aborted itself (SIGABRT)", "read its log: a failed assertion, or a watchdog of NCCL"),
-    137: ("it was killed (SIGKILL)", "look for memory: the node's kernel log, the container's limit"),
-    139: ("it crashed (SIGSEGV)", "read its log; try the image on one node alone"),
-    143: ("it was ended (SIGTERM)", "find what ended it: eviction, preemption, a person"),
-}
-"""Exit code -> what it means, what to do."""
-
-WORDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"),
-     "the GPU's memory was too small", "use smaller batches, shard the model more, or use larger GPUs"),
-    (re.compile(r"[Ii]nsufficient shared memory|Bus error|/dev/shm|unable to (?:open|mmap) shared memory"),
-     "shared memory was too small", "mount an emptyDir of medium Memory at /dev/shm in every task template"),
-    (re.compile(r"No space left on device|Disk quota exceeded"),
-     "a disk is full", "find the volume it writes to; give it more room, or write elsewhere"),
-    (re.compile(r"ModuleNotFoundError: No module named '?([\w.]+)"),
-     "the image lacks the module {0}", "add it to the image"),
-    (re.compile(r"can't open file '?([^':]+)'?|([\w./-]+): No such file or directory"),
-     "a file is missing", "correct the path, or add the file to the image or a volume"),
-    (re.compile(r"unrecognized arguments?: (.+)|error: argument (\S+)"),
-     "the program does not know its arguments", "correct command and args of the task template"),
-    (re.compile(r"[Pp]ermission denied|EACCES"),
-     "it lacks a permission (permission denied)", "look at the image's user, fsGroup and the security context"),
-    (re.compile(r"CUDA driver version is insufficient|forward compatibility|unsupported display driver"),
-     "the node's GPU driver is too old for the image", "use an image with an older CUDA, or update the driver"),
-    (re.compile(r"(Xid.*|uncorrectable ECC.*|(?:CUDA|HIP) error: (?!out of memory).*|GPU has fallen off the bus)"),
-     "the GPU, or the program on it, failed: {0}",
-     "look for Xid in the node's kernel log; drain the node if it occurs again"),
-    (re.compile(r"RendezvousClosedError|Rendezvous for run_id=\S+ is closed"),
-     "the rendezvous is closed in its store", "use a fresh run id"),
-)  # fmt: skip
-"""(what a program prints, what it means, what to do)."""
-
-TAIL = 60
-"""Lines from the end of a log in which an error is looked for."""
-
-
-def ended_message(pod: PodStory) -> str:
-    """Return what the first container that ended badly left as its termination message, or its runtime said."""
-    for part in ("initContainerStatuses", "containerStatuses"):
-        for status in fields.items(pod.last, "status", part):
-            for state in ("state", "lastState"):
-                ended = containers.end_of(status, state)
-                if fields.number(ended, "exitCode"):
-                    return fields.text(ended, "message")
-    return ""
-
 
 def ended_badly(pod: PodStory) -> list[tuple[str, int, str]]:
     """Return (container, exit code, reason) of the containers that ended badly, now or in their last run."""
-    found = []
-    for part in ("initContainerStatuses", "containerStatuses"):
-        for status in fields.items(pod.last, "status", part):
-            for state in ("state", "lastState"):
-                ended = containers.end_of(status, state)
-                code = fields.number(ended, "exitCode")
-                if code:
-                    found.append((str(status.get("name")), code, fields.text(ended, "reason")))
-                    break
-    return found
+    return [(end.container, end.code, end.reason) for end in endings.ends(pod)]
 
 
 def restarts(pod: PodStory) -> int:
@@ -84,35 +24,6 @@ def restarts(pod: PodStory) -> int:
     return sum(
         fields.number(st, "restartCount") or 0 for st in fields.items(pod.last, "status", "containerStatuses")
     )
-
-
-def _said(s: Situation, pod: PodStory) -> tuple[str, str] | None:
-    """Return what the last words of a pod mean, None where they mean nothing in particular."""
-    told = [str(line.data.get("line") or "") for line in s.logs.get(pod.name, ())[-TAIL:]]
-    for text in reversed([*told, *ended_message(pod).splitlines()]):
-        for pattern, meaning, fix in WORDS:
-            found = pattern.search(text)
-            if found:
-                return meaning.format(*found.groups()), fix
-    return None
-
-
-def _meaning(s: Situation, pod: PodStory, code: int, reason: str) -> tuple[str, str]:
-    message = ended_message(pod)
-    if reason in START_ERRORS:
-        meaning, fix = runtime_says(pod, message)
-        return f"it never started: {meaning}" + (f"; {words.short(message)}" if message else ""), fix
-    said = _said(s, pod)
-    if reason == "OOMKilled":
-        return "it used more memory than its limit (OOMKilled)", "raise resources.limits.memory, or use less"
-    if said is not None:
-        return f"{said[0]} (exit code {code})", said[1]
-    if message.strip() and code not in EXIT_CODES:
-        return (
-            f"it ended with exit code {code} with the message {words.short(message)!r}",
-            "follow its last message",
-        )
-    return EXIT_CODES.get(code, (f"it ended with exit code {code}", "read its log"))
 
 
 def policies(s: Situation) -> list[fields.Object]:
@@ -140,23 +51,19 @@ def restart_in_place(s: Situation) -> Iterator[Suspect]:
     if not again:
         return
     worst = max(again, key=restarts)
-    container, code, reason = ended_badly(worst)[0]
-    meaning, what = _meaning(s, worst, code, reason)
+    end = endings.ends(worst)[0]
+    container, code = end.container, end.code
+    meaning, what = endings.meaning(s, worst, end)
     policy = fields.text(worst.last, "spec", "restartPolicy") or "Always"
-    blind = [str(p.get("event") or p.get("exitCode")) for p in policies(s)]
-    blind = [event for event in blind if event in ("PodFailed", "*") or event.isdigit()]
-    unseen = f"; the policy {wording.listed(blind, 2)} never applies" if blind else ""
     held = gpus_held(s)
     text = wording.listed(
         [f"{p.name} {restarts(p)} times" for p in sorted(again, key=restarts, reverse=True)], 4
     )
     cause = Cause(
-        f"{worst.name} crashes and is restarted in place under restartPolicy {policy}: {meaning}; the pod never "
-        f"becomes Failed, so neither a PodFailed policy nor maxRetry acts{unseen}",
-        f"{what}; use restartPolicy Never with PodFailed -> RestartJob, or a policy for TaskFailed, so that the "
-        "gang restarts as a whole and maxRetry limits it",
+        f"{worst.name} crashes and is restarted in place under restartPolicy {policy}: {meaning}; {_unseen(s)}",
+        f"{what}; {_seen(s)}",
     )
-    last = s.last_words(worst)
+    last = endings.last_words(s, worst, container)
     seen = f"restarted: {text}; {container} last ended with exit code {code}"
     seen += f"; last line: {last!r}" if last else ""
     seen += f"; {held} are held meanwhile" if held else ""
@@ -166,6 +73,29 @@ def restart_in_place(s: Situation) -> Iterator[Suspect]:
         evidence=tuple(p.keys.get("running") or p.keys["created"] for p in again[:4]),
         look=(f"kubectl logs{s.space} {worst.name} -c {container} --previous",), symptom=True,
     )  # fmt: skip
+
+
+def _unseen(s: Situation) -> str:
+    """Return who does not learn of a restart in place."""
+    kind = restarting.maker(s)
+    if kind == "vcjob":
+        blind = [str(p.get("event") or p.get("exitCode")) for p in policies(s)]
+        blind = [event for event in blind if event in ("PodFailed", "*") or event.isdigit()]
+        policy = f"; the policy {wording.listed(blind, 2)} never applies" if blind else ""
+        return f"the pod never becomes Failed, so neither a PodFailed policy nor maxRetry acts{policy}"
+    if kind == "Job":
+        return "the Job fails only after backoffLimit such restarts, and the other members wait meanwhile"
+    return "nothing outside the pod learns of it, and the other members wait meanwhile"
+
+
+def _seen(s: Situation) -> str:
+    """Return how the restart would be one of the whole gang."""
+    if restarting.maker(s) == "vcjob":
+        return (
+            "use restartPolicy Never with PodFailed -> RestartJob, or a policy for TaskFailed, so that the gang "
+            "restarts as a whole and maxRetry limits it"
+        )
+    return restarting.then(s, "use restartPolicy Never, so that the whole gang restarts and its limit counts")
 
 
 def culprits(s: Situation) -> list[PodStory]:
@@ -191,10 +121,12 @@ def crash_words(s: Situation, pod: PodStory) -> tuple[str, str, str]:
             "see kubectl describe of the pod",
             pod.where,
         )
-    container, code, why = ended[0]
-    meaning, what = _meaning(s, pod, code, why)
-    last = s.last_words(pod)
-    seen = f"{pod.where}: container {container} exit code {code}" + (f"; last line: {last!r}" if last else "")
+    end = endings.ends(pod)[0]
+    meaning, what = endings.meaning(s, pod, end)
+    last = endings.last_words(s, pod, end.container)
+    seen = f"{pod.where}: container {end.container} exit code {end.code}" + (
+        f"; last line: {last!r}" if last else ""
+    )
     return f"{pod.name} failed: {meaning}", what, seen
 
 
@@ -212,9 +144,7 @@ def member_failed(s: Situation) -> Iterator[Suspect]:
         if any(p.get("event") in ("PodFailed", "*") for p in policies(s))
         else "; no policy acts on PodFailed"
     )
-    cause = Cause(
-        f"{what}{policy if s.vcjob else ''}", f"{fix}; PodFailed -> RestartJob would restart the gang"
-    )
+    cause = Cause(f"{what}{policy if s.vcjob else ''}", restarting.then(s, fix))
     where = wording.places(crashed)
     more: dict[str, Any] = {
         "where": where,

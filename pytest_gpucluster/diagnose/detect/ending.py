@@ -71,11 +71,14 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
             rows=("LIFE-007", "LIFE-003"), look=(f"kubectl logs{s.space} {bad[0].name}",), symptom=True,
         )  # fmt: skip
         return
-    commanded = [said for said in s.said_of_job if said.reason == "CommandIssued"]
+    commanded = [x for x in s.said_of_job if x.reason == "CommandIssued" and "Resume" not in x.message]
     if s.phase in ("Aborted", "Aborting") and (commanded or not acted):
-        cause = Cause(
-            "the job was suspended by a command", f"resume it: vcctl job resume --name {s.name}{s.space}"
+        how = (
+            "by a command"
+            if commanded
+            else "by a command, or by a policy -> AbortJob whose event is not kept"
         )
+        cause = Cause(f"the job was suspended {how}", f"resume it: vcctl job resume --name {s.name}{s.space}")
         seen = (
             commanded[-1].message if commanded else f"phase {s.phase}, no member failed, and no policy acted"
         )

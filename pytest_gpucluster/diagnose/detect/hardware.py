@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose import vendors, words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
-from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.measure.nccl import faults, harmless, remedies
 from pytest_gpucluster.measure.nccl.advice import Advice
@@ -19,14 +19,14 @@ from pytest_gpucluster.requirement import Cause
 GPU: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?:CUDA|HIP) error: [^\n]*(?:nvlink|xgmi|hardware error)[^\n]*|Xid[^\n]*: "
                 r"7[24]\b[^\n]*", re.IGNORECASE),
-     "a link between GPUs, or a GPU", "its Xid and nvlink errors (nvidia-smi nvlink -e)"),
+     "a link between GPUs, or a GPU", "its {link_errors}"),
     (re.compile(r"(?:GPU is lost|GPU has fallen off the bus|uncorrectable ECC|Xid[^\n]*: \d+|double bit ECC|"
                 r"row remapping failure)[^\n]*", re.IGNORECASE),
-     "a GPU", "its Xid and ECC errors"),
+     "a GPU", "its {errors}"),
     (re.compile(r"(?:CUDA|HIP) error: (?!out of memory|invalid (?:argument|device ordinal)|no kernel image|"
                 r"(?:the )?provided PTX|initialization error|device-side assert)[^\n]*|"
                 r"Cuda failure [^\n]*(?:launch failure|ECC|illegal)[^\n]*"),
-     "a GPU, or the program on it", "its Xid errors; if there are none, the program failed"),
+     "a GPU, or the program on it", "its {errors}; if there are none, the program failed"),
 )  # fmt: skip
 """(what a program prints, what it says of whom, what to look for on the node)."""
 
@@ -87,7 +87,7 @@ def gpu_errors(s: Situation) -> list[Error]:
             hit = next(((p.search(text), w, k) for p, w, k in GPU if p.search(text)), None)
             if hit is not None and hit[0] is not None and "Watchdog" not in text:
                 rank = RANK.search(text.strip())
-                said = words.short(hit[0].group(0).strip())
+                said = hit[0].group(0).strip()
                 found.append(
                     Error(
                         pod,
@@ -122,7 +122,9 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
     one = errors[0]
     pod = next((p for p in s.pods if p.name == one.pod), None)
     node = pod.node if pod is not None and pod.node else "its node"
-    resource = next(iter(fields.scarce_resources(pod.last)), "") if pod is not None else ""
+    resource = vendors.resource_of(pod.last) if pod is not None else ""
+    vendor = vendors.of(resource, one.said)
+    look = one.look.format(errors=vendor.errors, link_errors=vendor.link_errors)
     who = f"rank {one.rank} on {node} ({one.pod})" if one.rank else f"{one.pod} on {node}"
     waited = first_watchdog(s)
     late = ""
@@ -134,12 +136,14 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
             else "beside it"
         )
     cause = Cause(
-        f"{who}: {one.said}: {one.whose} failed{late}",
-        f"look at {node}: {one.look} ({machines.check(resource, node)}); if there are any, drain it (kubectl "
+        f"{who}: {words.short(one.said)}: {one.whose} failed{late}",
+        f"look at {node}: {look} ({vendors.check(resource, node, one.said)}); if there are any, drain it (kubectl "
         f"cordon {node}) and start the gang elsewhere",
     )
     others = [e.pod for e in errors[1:]]
-    seen = f"{one.pod} printed {one.said!r}" + (f"; later also {wording.listed(others, 4)}" if others else "")
+    seen = f"{one.pod} printed {words.short(one.said)!r}" + (
+        f"; later also {wording.listed(others, 4)}" if others else ""
+    )
     sure = len(errors) == 1 or (one.at is not None and all(e.at is not None for e in errors))
     yield fault(
         "gpu-error", Stage.RUN, cause, seen, SURE if sure else LIKELY, evidence=tuple(e.key for e in errors[:4]),
@@ -176,7 +180,7 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
             )
             known = faults.of(said, "WARN")
             if known is not None and known.kind in faults.FATAL and not after:
-                advice = next(iter(remedies.of(known)), UNEXPLAINED)
+                advice = next(iter(remedies.of(known, amd=_amd(s, story))), UNEXPLAINED)
                 fatal.setdefault(advice.cause, []).append((pod, said, lines[number].key, advice.fix))
                 break
             if known.kind in faults.FATAL if known is not None else not harmless.why(said):
@@ -194,6 +198,13 @@ def nccl_warned(s: Situation) -> Iterator[Suspect]:
         )  # fmt: skip
     if unknown and not fatal:
         yield _unknown(s, unknown)
+
+
+def _amd(s: Situation, pod: PodStory | None) -> bool:
+    """Report whether a pod's collectives are those of AMD's RCCL: by its devices, else by what the logs say."""
+    if pod is not None and (resource := vendors.resource_of(pod.last)):
+        return vendors.of(resource) is vendors.AMD
+    return any("RCCL version" in _text(line) for lines in s.logs.values() for line in lines)
 
 
 def _unknown(s: Situation, unknown: list[tuple[str, str, str, bool]]) -> Suspect:

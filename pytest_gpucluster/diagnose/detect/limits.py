@@ -26,7 +26,11 @@ class Refused:
 
 
 def amount(value: Fraction) -> str:
-    """Return an amount as people write it."""
+    """Return an amount as people write it; what has millions of units is bytes."""
+    for unit in ("Ti", "Gi", "Mi"):
+        size = quantities.parse_quantity(f"1{unit}")
+        if value >= size and value % size == 0:
+            return f"{value // size}{unit}"
     return quantities.format_quantity(value)
 
 
@@ -37,12 +41,12 @@ def over_capability(s: Situation, resource: str, said: Refused) -> Suspect | Non
         limit = level.limit(resource)
         if limit is not None and asked > limit:
             cause = Cause(
-                f"the gang asks for {amount(asked)} {resource}, but {level.title} may have {amount(limit)}",
-                "reduce replicas or minAvailable, raise spec.capability of the queue, or use another queue",
+                f"{s.who} asks for {amount(asked)} {resource}, but {level.title} may have {amount(limit)}",
+                f"{s.fewer}, raise spec.capability of the queue, or use another queue",
             )
             return refusal(
                 "over-capability", said.stage, cause, said.text, where=(s.title, f"Queue/{level.name}"),
-                evidence=said.keys, rows=("REF-002",), look=_look_at(level.name),
+                evidence=said.keys, rows=("REF-002",), look=_look_at(level.name), forever=True,
             )  # fmt: skip
     return None
 
@@ -57,8 +61,8 @@ def queue_full(s: Situation, resource: str, said: Refused) -> Suspect | None:
         holders = _users(s, level)
         above = f", above its queue {s.queue_name}," if level.name != s.queue_name else ""
         cause = Cause(
-            f"queue {level.name}{above} may have {amount(limit)} {resource}, {amount(used)} are in use, and the "
-            f"gang asks for {amount(asked)}"
+            f"queue {level.name}{above} may have {amount(limit)} {resource}, {amount(used)} are in use, and "
+            f"{s.who} asks for {amount(asked)}"
             + (f"; in use by {wording.listed(holders, 4)}" if holders else ""),
             "wait for the jobs in the queue, raise its spec.capability, or use another queue",
         )
@@ -78,7 +82,7 @@ def over_deserved(s: Situation, said: Refused) -> Suspect | None:
                 continue
             cause = Cause(
                 f"nodes have room, and {level.title} deserves {amount(deserved)} {resource}: {amount(used)} are "
-                f"in use, and the gang asks for {amount(asked)}; resources above spec.deserved may not be given",
+                f"in use, and {s.who} asks for {amount(asked)}; resources above spec.deserved may not be given",
                 "check whether the scheduler's configuration has the plugin capacity (proportion does not look at "
                 "spec.deserved); raise spec.deserved of the queue, wait for the jobs in it, or use another queue",
             )

@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose import understood, words
 from pytest_gpucluster.diagnose.detect.scheduling import RBAC, rights
-from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note, refusal
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import GOING, Situation
 from pytest_gpucluster.evidence.log import fields
+from pytest_gpucluster.evidence.objects.pods import FINISHED
 from pytest_gpucluster.evidence.scheduling.half_placement import Half, halves
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang import half_placement
@@ -139,6 +140,34 @@ def node_trouble(s: Situation) -> Iterator[Suspect]:
         )  # fmt: skip
 
 
+def ill_nodes(s: Situation) -> Iterator[Suspect]:
+    """A Ready node that carries a member complains of itself."""
+    for name, key, told in () if s.ended else understood.ill_nodes(s):
+        mine = [p for p in s.bound if p.node == name]
+        cause = Cause(
+            f"the node {name} of {wording.listed([p.name for p in mine], 3)} reports {wording.listed(list(told), 3)}",
+            f"find out what its condition means for the members on it (kubectl describe node {name})",
+        )
+        yield fault(
+            "node-complains", Stage.NODE, cause, f"{wording.count(len(told), 'condition')} of Node/{name}", POSSIBLE,
+            where=(f"Node/{name}",), evidence=(key,), look=(f"kubectl describe node {name}",),
+        )  # fmt: skip
+
+
+def not_understood(s: Situation) -> Iterator[Suspect]:
+    """The job's objects say something that is not known here."""
+    told = understood.strange(s) if not s.ended else ()
+    if told:
+        cause = Cause(
+            f"not known here what this means: {wording.listed(list(told), 4)}",
+            "look at who writes it, and at the objects with kubectl describe",
+        )
+        yield fault(
+            "not-understood", Stage.RUN, cause, "in the status of the job's own objects", POSSIBLE,
+            where=(s.title,), look=wording.repeat(s.gang) if s.gang else (),
+        )  # fmt: skip
+
+
 def preempted(s: Situation) -> Iterator[Suspect]:
     """Members were preempted or reclaimed."""
     if s.gang is None or s.whole or s.ended:
@@ -155,6 +184,37 @@ def preempted(s: Situation) -> Iterator[Suspect]:
                     "preempted", Stage.NODE, cause, seen, LIKELY, where=(pod.where,), evidence=(said.key,)
                 )
                 return
+
+
+def disrupted(s: Situation) -> Iterator[Suspect]:
+    """Members are being taken away: their condition DisruptionTarget says by whom."""
+    for pod in s.pods:
+        told = fields.condition(pod.last, "DisruptionTarget")
+        if told.get("status") != "True" or s.ended or pod.phase in FINISHED:
+            continue
+        why = ": ".join(words.short(str(told[key])) for key in ("reason", "message") if told.get(key))
+        cause = Cause(
+            f"{pod.name} is being taken away (DisruptionTarget, {why or 'no reason'})",
+            "wait until the gang is made whole again; " + _against(str(told.get("reason") or "")),
+        )
+        yield fault(
+            "disrupted", Stage.NODE, cause, f"{pod.where}: condition DisruptionTarget is True", where=(pod.where,),
+            evidence=(pod.keys["created"],), look=(f"kubectl describe pod{s.space} {pod.name}",),
+        )  # fmt: skip
+        return
+
+
+def _against(reason: str) -> str:
+    """Return what keeps members from being taken away for a reason."""
+    if reason.startswith("Preemption"):
+        return "give the job a priorityClassName that others do not outrank"
+    if reason in ("DeletionByTaintManager", "DeletionByPodGC"):
+        return "look at the node and its taints (kubectl describe node)"
+    if reason == "EvictionByEvictionAPI":
+        return "find who drains the node, and use a PodDisruptionBudget"
+    if reason == "TerminationByKubelet":
+        return "look at what the node is short of (kubectl describe node)"
+    return "find out who does so"
 
 
 def scattered(s: Situation) -> Iterator[Suspect]:

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose import machines
+from pytest_gpucluster.diagnose import machines, reckoning
+from pytest_gpucluster.diagnose.detect.limits import amount
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
 from pytest_gpucluster.diagnose.machines import Machine
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -13,18 +14,12 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.judge import wording
-from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause
-
-
-def amount(value: Fraction) -> str:
-    """Return an amount as people write it."""
-    return quantities.format_quantity(value)
 
 
 def waits(s: Situation) -> bool:
     """Report whether a gang waits for places, for longer than a scheduler may take."""
-    if s.gang is None or s.ended or s.whole or s.minimum <= 0:
+    if (s.gang is None and len(s.loose) != 1) or s.ended or s.whole or s.minimum <= 0:
         return False
     if s.unbound:
         return s.now - min(p.created for p in s.unbound) > s.patience
@@ -45,7 +40,12 @@ def shut(s: Situation) -> tuple[str, tuple[Machine, ...], bool] | None:
         open_ = [n for n in nodes if not n.shut]
         if out and not (needed and machines.fits(open_, needed, resource)):
             return resource, out, bool(needed) and machines.fits(nodes, needed, resource)
-    return None
+    found = reckoning.reckon(s)
+    if found is None or found.fits or found.opened <= found.now:
+        return None
+    # Members without devices: a closed node has the cpu that they, or one of their roles, need.
+    out = tuple(n for n in machines.machines(s, "cpu") if n.fits_selector and n.shut and n.free)
+    return ("cpu", out, found.opened >= len(found.members)) if out else None
 
 
 def closed_nodes(s: Situation) -> Iterator[Suspect]:
@@ -62,14 +62,15 @@ def closed_nodes(s: Situation) -> Iterator[Suspect]:
         wording.listed(parts, 4),
         "; ".join(dict.fromkeys(_opening(same[0], resource) for same in alike.values())),
     )
-    needs = sum((fields.requested(spec, resource) for spec in machines.lacking(s)), Fraction(0))
+    needs = sum((fields.demands(one).get(resource, Fraction(0)) for one in machines.lacking(s)), Fraction(0))
     open_ = [n for n in machines.machines(s, resource) if not n.shut]
     seen = (
-        f"the gang lacks {amount(needs)} {resource}; suitable nodes have "
-        if needs
-        else "suitable nodes have "
+        f"{s.who} lacks {amount(needs)} {resource}; suitable nodes have " if needs else "suitable nodes have "
     )
     seen += f"{amount(sum((n.free for n in open_), Fraction(0)))} free"
+    if resource == "cpu" and (found_ := reckoning.reckon(s)) is not None:
+        members = wording.count(len(found_.members), "member")
+        seen = f"{found_.now} of {members} without a place would find one on open nodes"
     seen += "" if enough else "; these nodes alone would not suffice"
     stage = Stage.PLACE if s.unbound else Stage.ENQUEUE
     code = "no-node-taint" if all("the taint" in n.shut for n in out) else "node-closed"
@@ -164,7 +165,7 @@ def _waited_for(
         + (f"; {wording.listed(told, 4)}" if told else ""),
         f"look {machines.check(resource, lost[0].name)}; reset or replace the device, or the node",
     )
-    seen = f"the gang waits for {resource}"
+    seen = f"{s.who} waits for {resource}"
     seen += (
         "; with these devices it would fit" if enough else "; with these devices alone it would still not fit"
     )

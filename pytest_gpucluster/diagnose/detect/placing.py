@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
-from pytest_gpucluster.diagnose import machines, words
-from pytest_gpucluster.diagnose.detect import nodes
+from pytest_gpucluster.diagnose import machines, reckoning, words
+from pytest_gpucluster.diagnose.detect import gated, never, nodes
 from pytest_gpucluster.diagnose.detect.limits import Refused, amount
-from pytest_gpucluster.diagnose.detect.room import SHORT, open_nodes, why_short
+from pytest_gpucluster.diagnose.detect.room import SHORT, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -23,22 +22,32 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
         "nodes carry a taint that the pods do not tolerate {0}", "add the toleration to every task template",
     ),
     (
-        "selector", re.compile(r"(?:node affinity|node selector|NodeAffinity|NodeSelector)(?:/selector)?"),
+        "selector", re.compile(r"(?<!volume )(?:node affinity|node selector|NodeAffinity|NodeSelector)(?:/selector)?"),
         "no node matches the nodeSelector or node affinity of the pods",
         "compare it with the labels of the GPU nodes (kubectl get nodes --show-labels)",
     ),
     (
-        "cordoned", re.compile(r"(\d+) node\(s\) were unschedulable"), "{0} node(s) are cordoned",
+        "cordoned", re.compile(r"\b(\d{1,6}) node\(s\) were unschedulable"), "{0} node(s) are cordoned",
         "uncordon them once they are healthy (kubectl uncordon), or add nodes",
     ),
     (
         "volume", re.compile(r"(?:unbound immediate PersistentVolumeClaims|persistentvolumeclaim \S+ not found|"
-                             r"volume node affinity conflict)", re.IGNORECASE),
+                             r"volume node affinity conflict|didn't find available persistent volumes|volume limits)",
+                             re.IGNORECASE),
         "a volume claim of the pods is not bound, or is bound elsewhere", "check the claims (kubectl get pvc)",
+    ),
+    (
+        "claim", re.compile(r"cannot allocate all claims|resource ?claims?\b|ResourceClaim", re.IGNORECASE),
+        "the devices that the pods claim (resourceClaims) are not available, or the claims are not there",
+        "check the claims and what the drivers offer (kubectl get resourceclaims,deviceclasses,resourceslices)",
     ),
     (
         "ports", re.compile(r"didn't have free ports"), "a host port of the pods is taken on every node",
         "do not use hostNetwork or hostPort: the pytorch and mpi plugins add their port to every container",
+    ),
+    (
+        "pods", re.compile(r"Too many pods", re.IGNORECASE), "nodes run as many pods as they may (allocatable pods)",
+        "free pods there, raise maxPods of the kubelets, or add nodes",
     ),
     (
         "apart", re.compile(r"anti-affinity|topology spread", re.IGNORECASE),
@@ -48,35 +57,51 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
 """(class, text of the scheduler, cause, fix): why no node takes a pod, other than for want of a resource."""
 
 
+MOST_PODS = 12
+"""Pods without a gang that are looked at one by one."""
+
 IN_SIGHT = re.compile(r"can possibly be assigned to \S+, once")
 """What Volcano says of a pod that has its node as soon as others of the gang have theirs, or a pod there is gone."""
 
 
 def refused_at_placement(s: Situation) -> Iterator[Suspect]:
     """Pods exist and wait: the scheduler says which of them has no node, and why."""
-    if s.gang is None or s.whole or s.ended or not s.unbound:
+    for one in _apart(s):
+        yield from _refused(one)
+
+
+def _apart(s: Situation) -> tuple[Situation, ...]:
+    """Return the situation of a gang, and of pods without one each by itself: they do not wait for each other."""
+    if s.gang is not None:
+        return (s,)
+    return tuple(Situation(s.evidence, None, (pod,)) for pod in s.unbound[:MOST_PODS])
+
+
+def _refused(s: Situation) -> Iterator[Suspect]:
+    if s.whole or s.ended or not s.unbound or any(map(gated.gates_of, s.unbound)):
         return
     if s.now - min(p.created for p in s.unbound) <= s.patience:
         return
-    said = _placement_words(s)
-    if not said:
+    text, keys = _placement_words(s) or ("", ())
+    if not text and (not s.objects("Node") or len(s.pods) < s.minimum):
         return
-    text, keys = said
-    base = (
-        f"{wording.part(s.held, s.minimum)} members placed; {_numbers(s)}the scheduler says: "
-        f"{words.short(text, 600)}"
+    base = f"{wording.part(s.held, s.minimum)} members placed; " if s.gang else ""
+    base += f"{_numbers(s)}the scheduler says" + (
+        f": {words.short(text, 600)}" if text else " nothing about the pods"
     )
     stage = Stage.PLACE
-    if s.was_whole and s.held:
+    if s.was_whole and s.held and text:
         yield _lost_member(s, base, text, keys)
         return
     classes = [
         (name, found, cause, fix) for name, pattern, cause, fix in REASONS if (found := pattern.search(text))
     ]
-    short = list(dict.fromkeys(SHORT.findall(text)))
+    short = list(dict.fromkeys(r.removesuffix(".") for r in SHORT.findall(text)))
     too_large = _too_large(s, short)
     if too_large is not None:
-        yield refusal("member-too-large", stage, too_large, base, evidence=keys, rows=("REF-001",))
+        yield refusal(
+            "member-too-large", stage, too_large, base, evidence=keys, rows=("REF-001",), forever=True
+        )
         return
     nowhere = _no_node_matches(s)
     if nowhere is not None:
@@ -85,22 +110,44 @@ def refused_at_placement(s: Situation) -> Iterator[Suspect]:
             look=("kubectl get nodes --show-labels",),
         )  # fmt: skip
         return
+    yield from _told(s, classes, short, Refused(stage, base, keys, text))
+
+
+def _told(
+    s: Situation, classes: list[tuple[str, re.Match[str], str, str]], short: list[str], said: Refused
+) -> Iterator[Suspect]:
+    """Yield what the scheduler's words say, or, where they name nothing, what nodes, queues and pods say."""
     shut = nodes.shut(s)
-    lacks_alone = short and all(_only_nodes_without(s, text, r) for r in short)
+    lacks_alone = bool(short) and all(_only_nodes_without(s, said.words, r) for r in short)
+    if _some_node_matches(s):
+        classes = [one for one in classes if one[0] != "selector"]  # what the nodes that match lack decides
+    if any(name == "apart" for name, *_ in classes):
+        too_many = never.larger_than_the_cluster(s, short, said)
+        if too_many is not None:
+            yield too_many
+            return
     for name, found, cause, fix in classes:
         if shut is not None and name in ("cordoned", "taint"):
             continue  # told with names and numbers by another detector
         told = next((g for g in found.groups() if g), "") if found.groups() else ""
-        filled = " ".join(cause.format(told).split())
+        alone = lacks_alone and name not in ("cordoned", "taint")
         yield fault(
-            f"no-node-{name}", stage, Cause(filled, fix), base,
-            SURE if lacks_alone and name not in ("cordoned", "taint") else _weight(s, name, told, short), evidence=keys,
-            where=wording.places(s.unbound), look=wording.repeat(s.gang),
+            f"no-node-{name}", Stage.PLACE, Cause(" ".join(cause.format(told).split()), fix), said.text,
+            SURE if alone else _weight(s, name, told, short), evidence=said.keys,
+            where=wording.places(s.unbound), look=wording.repeat(s.gang) if s.gang else (),
         )  # fmt: skip
     if lacks_alone and any(name not in ("cordoned", "taint") for name, *_ in classes):
         return  # the nodes that lack it have none of it at all: they are not those that the gang could use
     if short or not classes:
-        yield from why_short(s, short, Refused(stage, base, keys, text))
+        yield from why_short(s, short, said)
+
+
+def _some_node_matches(s: Situation) -> bool:
+    """Report whether each waiting pod finds a node with the labels that it asks for."""
+    every = s.objects("Node")
+    return bool(every) and all(
+        any(machines.selects(p.last, line.object) for line in every) for p in s.unbound if _choosy(p.last)
+    )
 
 
 def _no_node_matches(s: Situation) -> Cause | None:
@@ -115,6 +162,11 @@ def _no_node_matches(s: Situation) -> Cause | None:
     values = sorted({
         str(v) for line in every if (v := fields.sub(line.object, "metadata", "labels").get(key)) is not None
     })  # fmt: skip
+    if key == "metadata.name":
+        return Cause(
+            f"the pods may only run on a node that does not exist: they ask for {wording.listed(missing, 3)}",
+            "see whether the node was removed or renamed (kubectl get nodes); pods of a DaemonSet go with their node",
+        )
     has = f"nodes have {key}={wording.listed(values, 4)}" if values else f"no node has the label {key}"
     return Cause(
         "no node matches the nodeSelector or node affinity of the pods: they ask for "
@@ -132,7 +184,7 @@ def _choosy(spec: fields.Object) -> bool:
 
 def _only_nodes_without(s: Situation, text: str, resource: str) -> bool:
     """Report whether all nodes that are told to lack a resource never had any, such as the control plane."""
-    told = [int(n) for n in re.findall(rf"(\d+) Insufficient {re.escape(resource)}(?![\w/-])", text)]
+    told = [int(n) for n in re.findall(rf"\b(\d{{1,6}}) Insufficient {re.escape(resource)}(?![\w/-])", text)]
     if not told or not s.objects("Node"):
         return False
     without = sum(
@@ -187,7 +239,12 @@ def _numbers(s: Situation) -> str:
         if fitting
         else ""
     )
-    return text + (f"{soon} of the {len(s.unbound)} have a candidate node; " if soon else "")
+    text += f"{soon} of the {len(s.unbound)} have a candidate node; " if soon else ""
+    promised = {
+        p.name: node for p in s.unbound if (node := fields.text(p.last, "status", "nominatedNodeName"))
+    }
+    told = wording.listed([f"{name} on {node}" for name, node in promised.items()], 3)
+    return text + (f"nominated, once preempted pods there have ended: {told}; " if told else "")
 
 
 def _has_place(one: Waiting) -> bool:
@@ -225,13 +282,19 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
-    """Return that one pod asks for more than any node has."""
-    for resource in short:
-        most = max((node.allocatable for node in open_nodes(s, resource)), default=None)
-        asked = max((fields.requested(p.last, resource) for p in s.unbound), default=Fraction(0))
-        if most is not None and s.advertised.get(resource) and asked > most:
+    """Return that one pod asks for more than any node has that takes it."""
+    for pod in s.unbound:
+        asked = fields.demands(pod.last)
+        taking = [line for line in s.objects("Node") if reckoning.takes(pod.last, line, closed_too=True)]
+        for resource in (*(r for r in short if r in asked), *asked):
+            rooms = [reckoning.has(line, resource, healed=True) for line in taking]
+            most = max((room for room in rooms if room is not None), default=None)
+            if most is None or None in rooms or not s.advertised.get(resource) or asked[resource] <= most:
+                continue
+            takes = "" if len(taking) == len(s.objects("Node")) else " that takes it"
             return Cause(
-                f"one pod asks for {amount(asked)} {resource}, but no node has more than {amount(most)}",
+                f"{'one pod' if s.gang else s.who} asks for {amount(asked[resource])} {resource}, but no node{takes} "
+                f"has more than {amount(most)}",
                 "ask for fewer per pod and use more pods",
             )
     return None
@@ -285,7 +348,7 @@ def _takers(s: Situation) -> list[str]:
             or pod.phase in FINISHED
         ):
             continue
-        held = [f"{amount(n)} {r}" for r in resources if (n := fields.requested(pod.last, r))]
+        held = [f"{amount(n)} {r}" for r in resources if (n := fields.demands(pod.last).get(r))]
         if held:
             found.append(
                 (pod.node not in nodes_, pod.bound, f"Pod/{pod.name} ({', '.join(held)} on {pod.node})")

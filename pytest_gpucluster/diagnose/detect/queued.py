@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
-from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose import quotas, words
+from pytest_gpucluster.diagnose.detect.limits import amount
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.owning import workloads_of
+from pytest_gpucluster.diagnose.quotas import Quota
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects import owners
@@ -19,7 +22,8 @@ from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause
 
 ROOM = re.compile(
-    r"insufficient (?:unused )?quota|exceeds|maximum capacity|no quota|waiting for|preempt|borrow",
+    r"insufficient (?:unused )?quota|maximum capacity|no quota|more needed|exceeds (?:max|quota)|borrowing limit|"
+    r"allows to fit only|pending the preemption|requires? preemption|waiting for (?:quota|all admitted|\w+ ?preempt)",
     re.IGNORECASE,
 )
 """How Kueue says that its quota does not suffice now, or ever; anything else is a mistake in what was declared."""
@@ -186,12 +190,13 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
             f"find out why {keepers[0]} keeps its quota: run gpucluster diagnose on its job",
         )
         yield fault("quota-kept", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-005",), **more)
+        return
+    room = quotas.quota(s, workload)
+    closed = _inactive(s, workload, room)
+    if closed is not None:
+        yield fault("quota-queue", Stage.QUEUE, closed, f"{seen}; {message}", rows=("KUE-001",), **more)
     elif ROOM.search(message):
-        cause = Cause(
-            f"Kueue holds {workload.name}: {message}",
-            "wait for the holders of the quota, ask for less, or raise the quota",
-        )
-        yield refusal("quota-refused", Stage.QUEUE, cause, seen, rows=("KUE-002",), **more)
+        yield _refused(workload, room, message, seen, more)
     else:
         cause = Cause(
             f"Kueue does not admit {workload.name}: {message or 'no message'}",
@@ -199,6 +204,90 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
             "otherwise check whether Kueue runs (kubectl -n kueue-system get pods)",
         )
         yield fault("quota-refused", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-001",), **more)
+
+
+def _inactive(s: Situation, workload: Workload, room: Quota) -> Cause | None:
+    """Return that the queue of a Workload is not there, or admits nothing."""
+    name = fields.text(workload.last, "spec", "queueName")
+    known = [line.name for line in s.objects(kueue.LOCAL_QUEUE, workload.namespace)]
+    if room.local is None and (known or s.looked_at(kueue.LOCAL_QUEUE)):
+        near = names.nearest(name, known)
+        return Cause(
+            f"{workload.name} asks for the LocalQueue {name}, which namespace {workload.namespace} does not have",
+            f"name one that exists in the label {names.LABEL_KUEUE_QUEUE} ({wording.listed(known, 4) or 'none does'})"
+            + (f"; did you mean {near!r}?" if near else ""),
+        )
+    for line in (room.local, room.queue):
+        told = fields.condition(line.object, "Active") if line is not None else {}
+        if line is not None and told.get("status") == "False":
+            why = ": ".join(fields.text(told, key) for key in ("reason", "message") if told.get(key))
+            return Cause(
+                f"the {line.kind} {line.name} of {workload.name} is not active ({words.short(why)}): it admits nothing",
+                "correct what it says, and look at spec.stopPolicy (kubectl describe "
+                f"{line.kind.lower()}s.{kueue.GROUP}{s.space if line.kind == kueue.LOCAL_QUEUE else ''} {line.name})",
+            )
+    return None
+
+
+def _refused(workload: Workload, room: Quota, message: str, seen: str, more: dict[str, Any]) -> Suspect:
+    """Return that quota is refused: for now, for ever, or against what the queue itself shows."""
+    if room.free and room.queue is not None:
+        parts = [
+            f"{amount(room.reserved.get(r, Fraction(0)))} of {amount(room.most[r])} {r} are reserved, "
+            f"{amount(n)} are asked for"
+            for r, n in room.asked.items()
+        ]  # fmt: skip
+        cause = Cause(
+            f"Kueue holds {workload.name} for want of quota, but ClusterQueue {room.queue.name} has it: "
+            f"{wording.listed(parts, 3)}; Kueue says: {message}",
+            "check whether Kueue still runs, and what its log says now (kubectl -n kueue-system get pods): its message "
+            "may be old",
+        )
+        return fault("quota-contradicts", Stage.QUEUE, cause, seen, LIKELY, rows=("KUE-001",), **more)
+    for resource in room.above:
+        cause = Cause(
+            f"{workload.name} will never be admitted: it asks for "
+            f"{amount(room.asked[resource])} {resource}, and its ClusterQueue may have "
+            f"{amount(room.most[resource])}; Kueue says: {message}",
+            "ask for less, or raise the quota",
+        )
+        return refusal("quota-refused", Stage.QUEUE, cause, seen, rows=("KUE-002",), forever=True, **more)
+    cause = Cause(
+        f"Kueue holds {workload.name}: {message}",
+        "ask for less, or raise the quota"
+        if "maximum capacity" in message
+        else "wait for the holders of the quota, ask for less, or raise the quota",
+    )
+    return refusal(
+        "quota-refused",
+        Stage.QUEUE,
+        cause,
+        seen,
+        rows=("KUE-002",),
+        forever="maximum capacity" in message,
+        **more,
+    )
+
+
+def suspended(s: Situation) -> Iterator[Suspect]:
+    """The job is suspended, and nothing that lifts a suspension knows it."""
+    if s.gang is None or s.ended or s.pods or not _suspended(s) or s.age <= s.patience or s.job is None:
+        return
+    if workloads_of(s.evidence, s.gang) or names.LABEL_KUEUE_QUEUE in fields.sub(
+        s.job.last, "metadata", "labels"
+    ):
+        return
+    managed = fields.text(s.job.last, "spec", "managedBy")
+    patch = f'kubectl patch {resource_of(s)}{s.space} {s.gang.name} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+    cause = Cause(
+        f"{s.title} is suspended (spec.suspend is true), and no queue is named that would lift it"
+        + (f"; {managed} manages it" if managed else ""),
+        f"name a queue (label {names.LABEL_KUEUE_QUEUE}), or lift it ({patch})",
+    )
+    yield refusal(
+        "suspended-by-hand", Stage.CONTROLLER, cause, f"spec.suspend is true, 0 pods, {s.age:.0f} s old", LIKELY,
+        where=(s.title,), forever=True,
+    )  # fmt: skip
 
 
 def _checks(workload: Workload) -> Iterator[Suspect]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from pytest_gpucluster.diagnose.detect import policies, shells
 from pytest_gpucluster.diagnose.detect.complaining import (
     UNREACHED,
     UNRESOLVED,
@@ -19,10 +20,13 @@ from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.judge.plugins import pytorch_plan
-from pytest_gpucluster.plain import selectors
 from pytest_gpucluster.requirement import Cause
 
-MESH = re.compile(r"istio|envoy|linkerd|consul|kuma|mesh|osm|cilium-proxy|aws-proxy", re.IGNORECASE)
+MESH = re.compile(
+    r"(?<![a-z])(?:istio|envoy|linkerd|consul|kuma|osm|nsm|cilium|aws|traefik-mesh|[a-z]+-mesh)-?"
+    r"(?:proxy|sidecar|dataplane|connect|init)(?![a-z])|(?<![a-z])(?:envoy|linkerd2?)(?![a-z])",
+    re.IGNORECASE,
+)
 """Names of containers that a service mesh puts into pods."""
 
 
@@ -31,6 +35,7 @@ def port_unreached(s: Situation) -> Iterator[Suspect]:
     found = complaints(s, UNREACHED)
     found += _probed(s)
     nameless = {(c.pod, c.host) for c in complaints(s, UNRESOLVED, anywhere=True) if c.host}
+    found = [c for c in found if not shells.mine(s, c.text)]
     found = [c for c in found if c.what not in ("timeout", "failed") or (c.pod, c.host) not in nameless]
     if not found or not is_bad(s, found) or any(own(c) for c in found):
         return
@@ -39,7 +44,7 @@ def port_unreached(s: Situation) -> Iterator[Suspect]:
     clients = sorted({c.pod for c in found})
     target = f"{one.host or 'the master'}:{one.port}" if one.port else one.host or "the master"
     seen = f"{wording.listed(clients, 4)} cannot reach {target}: " + "; ".join(
-        dict.fromkeys(repr(c.text) for c in found[:2])
+        dict.fromkeys(repr(c.said) for c in found[:2])
     )
     master = host_pod(s, one.host)
     if master is not None and master.ip:
@@ -75,25 +80,18 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
         sidecar, where = mesh
         return (
             Cause(
-                f"a service mesh takes the traffic between the members: the pods carry the container {sidecar}{where}; "
-                f"{on} is not let through",
+                f"a service mesh takes the traffic between the members: the pods carry the container {sidecar}{where}, "
+                f"and {on} is not let through",
                 'switch injection off for training pods (label or annotation sidecar.istio.io/inject: "false", '
-                f"linkerd.io/inject: disabled) or exclude {on} in both directions",
+                f"linkerd.io/inject: disabled) or exclude {on} in both directions; if that does not help, nothing may "
+                "listen there: read the master's log",
             ),
             "mesh",
-            SURE,
+            LIKELY,
         )
-    policy = _isolating(s, master)
-    name = master.name if master else "the master"
-    if policy:
-        return (
-            Cause(
-                f"NetworkPolicy {policy} isolates {name} and lets no other member in",
-                f"allow ingress from the pods of the same job to {on}, or remove the policy",
-            ),
-            "network-policy",
-            SURE,
-        )
+    closed = _policy(s, c, master, on)
+    if closed is not None:
+        return closed, "network-policy", SURE
     if master is not None and master.phase != "Running":
         return (
             Cause(
@@ -124,14 +122,30 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
             "loopback",
             LIKELY,
         )
+    who = master.name if master is not None else ""
+    told = f"kubectl exec{s.space} {who or 'MASTER'} -- ss -ltn"
     if c.what == "refused":
         return (
             Cause(
-                f"nothing listens on {on} of {c.host or 'the master'} (connection refused)",
-                "check that the master's program runs and listens there before the others give up; read its log",
+                f"nothing listens on {on} of {c.host or 'the master'} (connection refused), by one of: its program has "
+                "not come to that point or has ended, it listens on 127.0.0.1 or another port only, or the name is a "
+                "Service's that has no ready pod",
+                f"to tell which: {told} (what listens there), the master's log, and kubectl get "
+                f"endpointslices{s.space}; the others must wait until it listens",
             ),
             "port-refused",
             LIKELY,
+        )
+    if c.what == "reset":
+        return (
+            Cause(
+                f"{on} of {c.host or 'the master'} took the connection and closed it (reset): its program "
+                "ended or does "
+                "not speak this protocol, or a proxy stands between",
+                f"read the master's log at that time; {told}",
+            ),
+            "port-reset",
+            LIKELY if c.port else POSSIBLE,
         )
     return (
         Cause(
@@ -144,12 +158,41 @@ def _why_unreached(s: Situation, c: Complaint, master: PodStory | None) -> tuple
     )
 
 
+def _policy(s: Situation, c: Complaint, master: PodStory | None, on: str) -> Cause | None:
+    """Return the NetworkPolicy that stops a connection; one drops what it does not let in, and refuses nothing."""
+    if c.what == "refused":
+        return None
+    if policy := policies.shut_in(s, master, c.port):
+        return Cause(
+            f"NetworkPolicy {policy} isolates {master.name if master else 'the master'} and lets no other member in",
+            f"allow ingress from the pods of the same job to {on}, or remove the policy",
+        )
+    client = next((p for p in s.pods if p.name == c.pod), None)
+    if master is not None and (policy := policies.shut_out(s, client, master, c.port)):
+        return Cause(
+            f"NetworkPolicy {policy} lets {c.pod} out to no other member on {on}",
+            f"allow egress to the pods of the same job on {on}, or remove the policy",
+        )
+    return None
+
+
+def _of_author(s: Situation, pod: PodStory) -> set[str]:
+    """Return the names of the containers in the template that a pod was made from, where that is known."""
+    template: fields.Object = {}
+    if s.vcjob is not None:
+        task = next((t for t in s.vcjob.tasks if t.get("name") == pod.task), {})
+        template = fields.sub(task, "template")
+    elif s.job is not None:
+        template = fields.sub(s.job.last, "spec", "template")
+    every = (*fields.containers(template), *fields.items(template, "spec", "initContainers"))
+    return {str(c.get("name")) for c in every}
+
+
 def _meshes(s: Situation) -> tuple[str, str] | None:
     """Return (sidecar, where it comes from) if pods carry a container that a mesh injected."""
     carried: dict[str, int] = {}
     for pod in s.pods:
-        task = next((t for t in (s.vcjob.tasks if s.vcjob else []) if t.get("name") == pod.task), None)
-        own = {str(c.get("name")) for c in fields.containers(fields.sub(task, "template"))} if task else set()
+        own = _of_author(s, pod)
         for container in (*fields.containers(pod.last), *fields.items(pod.last, "spec", "initContainers")):
             name = str(container.get("name"))
             if name not in own and (MESH.search(name) or MESH.search(fields.text(container, "image"))):
@@ -170,40 +213,6 @@ def _meshes(s: Situation) -> tuple[str, str] | None:
             mode = fields.text(line.object, "spec", "mtls", "mode")
             parts.append(f"{kind} {line.name}" + (f" demands {mode} mTLS" if mode else ""))
     return name, f" ({'; '.join(parts)})" if parts else f" (in namespace {s.namespace})"
-
-
-def _isolating(s: Situation, master: PodStory | None) -> str:
-    """Return a NetworkPolicy that selects the master and admits none of the other members, or ""."""
-    if master is None:
-        return ""
-    peers = [p for p in s.pods if p.name != master.name]
-    selecting = []
-    for line in s.objects("NetworkPolicy", s.namespace):
-        spec = fields.sub(line.object, "spec")
-        types = str(spec.get("policyTypes") or "Ingress")
-        if "Ingress" in types and _matches(fields.sub(spec, "podSelector"), master):
-            selecting.append(line)
-    if not selecting or not peers:
-        return ""
-    for line in selecting:
-        for rule in fields.items(line.object, "spec", "ingress"):
-            sources = fields.items(rule, "from")
-            if not sources or any(_lets_in(source, peers) for source in sources):
-                return ""
-    return selecting[0].name
-
-
-def _lets_in(source: fields.Object, peers: list[PodStory]) -> bool:
-    if "ipBlock" in source or "namespaceSelector" in source:
-        return True  # cannot be told from here: do not accuse
-    return any(_matches(fields.sub(source, "podSelector"), p) for p in peers)
-
-
-def _matches(selector: fields.Object, pod: PodStory) -> bool:
-    try:
-        return selectors.matches_labels(selector, {str(k): str(v) for k, v in pod.labels.items()})
-    except (selectors.SelectorError, KeyError, TypeError, AttributeError):
-        return False
 
 
 IN_USE = re.compile(r"[Aa]ddress already in use|EADDRINUSE")
@@ -231,7 +240,7 @@ def address_in_use(s: Situation) -> Iterator[Suspect]:
         "make only one member listen there: give every job its own --port, start one launcher per pod, and use "
         "hostNetwork with one pod per node only",
     )
-    seen = f"{pods[0]}: {found[0].text!r}"
+    seen = f"{pods[0]}: {found[0].said!r}"
     where, keys = tuple(f"Pod/{p}" for p in pods[:8]), tuple(c.key for c in found[:4])
     yield fault(
         "address-in-use", Stage.CONNECT, cause, seen, LIKELY, where=where, evidence=keys, rows=("RDZV-004",)

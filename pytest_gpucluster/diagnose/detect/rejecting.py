@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose import machines, vendors, words
+from pytest_gpucluster.diagnose.detect import evicted, restarting
 from pytest_gpucluster.diagnose.detect.suspecting import fault
 from pytest_gpucluster.diagnose.history import when
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -17,27 +18,43 @@ from pytest_gpucluster.requirement import Cause
 
 NUMA_ROWS = ("NUMA-002", "NUMA-008")
 
-FIXES: dict[str, str] = {
-    "TopologyAffinityError": "ask for no more GPUs (and whole CPUs) per pod than one NUMA node has, spread them over "
-    "more pods, or run the node with another topologyManagerPolicy",
-    "Evicted": (
-        "the node ran short of the resource in the message: give the pods requests, and find what fills the "
-        "node"
+FIXES: dict[str, tuple[str, str]] = {
+    "TopologyAffinityError": (
+        ("the devices and CPUs that it asks for are not free on one NUMA node: it asks for more than one NUMA "
+         "node has, "
+        "or the free devices are split over several"),
+        ("ask for no more GPUs (and whole CPUs) per pod than one NUMA node has, spread them over "
+        "more pods, or run the node with another topologyManagerPolicy; compare with what one NUMA node of it has "
+        "({topology})"),
     ),
-    "DeadlineExceeded": "activeDeadlineSeconds is too short for this job: raise it or leave it out",
-    "NodeShutdown": "the node was shut down: restart the gang, and drain nodes before shutting them down",
-    "Terminated": "the node was shut down: restart the gang, and drain nodes before shutting them down",
-    "NodeLost": "the node is gone: delete the pod with --force if its node does not come back",
-    "Preempting": "a critical pod took its place on the node: find it, and keep GPU nodes free of such pods",
-    "SMTAlignmentError": "ask for CPUs in multiples of the threads of a core (full-pcpus-only is set on the node)",
-}
-"""Reason in the status of a pod that its kubelet ended or never started -> fix."""
+    "DeadlineExceeded": ("", "activeDeadlineSeconds is too short for this job: raise it or leave it out"),
+    "NodeShutdown": (evicted.DOWN[0], evicted.DOWN[1]),
+    "NodeLost": ("", "the node is gone: delete the pod with --force if its node does not come back"),
+    "Preempting": ("", "a critical pod took its place on the node: find it, and keep GPU nodes free of such pods"),
+    "SMTAlignmentError": (
+        "", "ask for CPUs in multiples of the threads of a core (full-pcpus-only is set on the node)"
+    ),
+    "NodePorts": ("a port of the node that it asks for (hostPort, or hostNetwork) is taken on {node}",
+                  "leave hostPort out, or let only one such pod be on a node (podAntiAffinity)"),
+    "TaintToleration": ("{node} was given a taint that it does not tolerate", "tolerate it, or remove the taint"),
+}  # fmt: skip
+"""Reason in the status of a pod that its kubelet ended or never started -> (what it means, fix)."""
+
+SPOKEN = frozenset({"Evicted", "Terminated", "Shutdown", "NodeShutdown"})
+"""Reasons under which kubelets end pods for several causes: the message tells which."""
 
 ADMISSION: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"GPU is lost|fallen off the bus|[Xx]id \d+|NVML.*(?:Unknown Error|GPU)|uncorrectable ECC"),
      "a GPU of {node} is lost",
      ("cordon it (kubectl cordon {node}), reset or replace the GPU ({check}), then uncordon it; a pod that is "
       "only deleted may be placed there again")),
+    (re.compile(r"unregistered device"),
+     "the device plugin of {node} had not registered with its kubelet when the pod came",
+     ("look at the device plugin's pod on {node} (kubectl get pods -A -o wide --field-selector "
+      "spec.nodeName={node}); after a restart of the kubelet it registers again: then delete the pod")),
+    (re.compile(r"maximum request size|too large"),
+     "the devices of {node} are shared, and a pod may ask for one share only",
+     ("ask for one, or change the sharing section of the device plugin (failRequestsGreaterThanOne)")),
     (re.compile(r"no healthy devices|[Uu]nhealthy devices?|device is unhealthy"),
      "the device plugin on {node} has no healthy device for the pod", ("look {check}; cordon the node until the "
                                                                        "devices are healthy")),
@@ -47,9 +64,11 @@ ADMISSION: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "spec.nodeName={node}) and "
      "restart it; then delete the rejected pod")),
     (re.compile(r"Requested: \d+, Available: \d+"),
-     "{node} had fewer free devices than the scheduler counted",
-     ("two schedulers fill the node, or its device plugin was restarted: leave the GPU nodes to one scheduler; look "
-     "{check}, then delete the pod")),
+     ("{node} had fewer free devices than the scheduler counted: two schedulers fill the node, or its device "
+      "plugin was "
+     "restarted, or a device was lost"),
+     ("to tell which: compare capacity with allocatable (kubectl describe node {node}), and schedulerName of the pods "
+      "on it; leave the GPU nodes to one scheduler; look {check}, then delete the pod")),
     (re.compile(r"not enough (?:cpus|memory)|cpu manager|memory manager", re.IGNORECASE),
      "{node} cannot give the whole CPUs or the memory", "leave reserved CPUs out of the request, or use another node"),
 )  # fmt: skip
@@ -105,17 +124,45 @@ def _meaning(s: Situation, pod: PodStory, reason: str, message: str) -> Rejectio
     if reason == "UnexpectedAdmissionError":
         return _admission(s, pod, message)
     rows = NUMA_ROWS if reason == "TopologyAffinityError" else ()
-    fix = FIXES.get(reason, "")
     if reason.startswith("OutOf"):
-        fix = "two schedulers fill the same node, or devices were lost: leave the GPU nodes to one scheduler"
-        return Rejection(f"{plain}{_lost(s, pod)}", fix, rows)
-    fix = fix or "read status.reason and status.message of the pod, and the kubelet's log on that node"
-    return Rejection(plain, fix, rows)
+        return _out_of(s, pod, reason.removeprefix("OutOf"), message)
+    told = evicted.why(message, pod.node) if reason in SPOKEN else None
+    means, fix = told or FIXES.get(reason, ("", ""))
+    means = means.format(node=pod.node) if told is None else means
+    said = means or words.short(message)
+    text = f"{plain}: {said}" if said else plain
+    topology = vendors.of(vendors.resource_of(pod.last)).topology
+    known = fix or "read status.reason and status.message of the pod, and the kubelet's log on that node"
+    return Rejection(text, known.format(node=pod.node, topology=topology) if told is None else known, rows)
+
+
+COUNTED = re.compile(r"requested: (?P<asked>\d+), used: (?P<used>\d+), capacity: (?P<has>\d+)")
+
+
+def _out_of(s: Situation, pod: PodStory, resource: str, message: str) -> Rejection:
+    """Say why a node had less than its scheduler counted."""
+    found = COUNTED.search(message)
+    counts = (
+        f" (requested: {found['asked']}, used: {found['used']}, capacity: {found['has']})" if found else ""
+    )
+    text = f"the kubelet of {pod.node} rejects the pod: OutOf{resource}{counts}{_lost(s, pod)}"
+    if resource == "pods":
+        return Rejection(
+            text, "the node has as many pods as its kubelet allows: raise maxPods, or spread the pods"
+        )
+    which = "two schedulers fill the same node, or static pods and DaemonSets came in between"
+    if "/" in resource:
+        which = "two schedulers fill the same node, its device plugin was restarted, or devices were lost"
+    fix = (
+        f"{which}: leave the nodes to one scheduler (compare schedulerName of the pods there), and compare "
+        "capacity with "
+        f"allocatable (kubectl describe node {pod.node}); then delete the pod"
+    )
+    return Rejection(text, fix, (), (f"kubectl describe node {pod.node}",))
 
 
 def _admission(s: Situation, pod: PodStory, message: str) -> Rejection:
-    resource = next(iter(fields.scarce_resources(pod.last)), "")
-    named = {"node": pod.node, "check": machines.check(resource, pod.node)}
+    named = {"node": pod.node, "check": vendors.check(vendors.resource_of(pod.last), pod.node, message)}
     for pattern, text, fix in ADMISSION:
         if pattern.search(message):
             said = f"{text.format(**named)}: UnexpectedAdmissionError, {_deciding(message, pattern)}{_lost(s, pod)}"
@@ -173,20 +220,30 @@ def _node_affinity(s: Situation, pod: PodStory) -> Rejection:
         return Rejection(text, f"find out what happened to the node; {again}", (), look)
     made, bound = when(fields.text(line.object, "metadata", "creationTimestamp")), _bound_at(pod)
     labels = fields.sub(line.object, "metadata", "labels")
+    missing = machines.unmet(pod.last, line.object)
     if made is not None and bound is not None and made > bound:
         spot = next((f" (label {word})" for key, word in SPOT_LABELS if _is_spot(labels.get(key))), "")
         text = RECREATED.format(node=pod.node, spot=spot)
         age = (made - bound).total_seconds()
-        text += f" by {age:.0f} s, and its kubelet did not have the labels yet when it checked the pod"
-        fix = f"{again}: a pod is bound only once; on reclaimed nodes use PodFailed -> RestartJob for this"
-        return Rejection(text, fix, (), look)
-    missing = machines.unmet(pod.last, line.object)
+        text += f" by {age:.0f} s, and "
+        text += (
+            f"it does not have {missing}, which the pod asks for"
+            if missing
+            else "its kubelet did not have the labels yet when it checked the pod"
+        )
+        fix = f"{again}: a pod is bound only once" + (
+            ", and give the node that label again" if missing else ""
+        )
+        return Rejection(text, restarting.then(s, fix), (), look)
     if missing:
         text = f"{plain}: the pod asks for {missing}, and the node does not have it"
         return Rejection(
             text, f"restore the label, or make the pod ask for labels that nodes have; then {again}", (), look
         )
-    text = f"{plain}, although the node's labels match now: its kubelet started, or was relabelled, after the bind"
+    text = (
+        f"{plain}, although the node's labels match now: its kubelet was restarted and did not know them yet, or the "
+        "node was relabelled after the bind"
+    )
     return Rejection(text, f"check when the kubelet of {pod.node} started (its log); {again}", (), look)
 
 

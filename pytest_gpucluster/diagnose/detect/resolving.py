@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from pytest_gpucluster.diagnose.detect import policies, restarting
 from pytest_gpucluster.diagnose.detect.complaining import (
     UNREACHED,
     UNRESOLVED,
@@ -13,6 +14,7 @@ from pytest_gpucluster.diagnose.detect.complaining import (
     is_bad,
     own,
     ready_at,
+    written,
 )
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
@@ -47,10 +49,11 @@ def name_unresolved(s: Situation) -> Iterator[Suspect]:
     first = host.partition(".")[0]
     ready = ready_at(s, first) if first else None
     pods = sorted({c.pod for c in found})
-    seen = f"{wording.listed(pods, 4)}: {last.text!r}"
+    seen = f"{wording.listed(pods, 4)}: {last.said!r}"
     if ready is not None:
-        failed = min(c.t for c in found)
-        seen += f"; {first} became resolvable at t={ready:.0f} s, the first failure was at t={failed:.0f} s"
+        failed = written(s, found)
+        seen += f"; {first} became resolvable at t={ready:.0f} s"
+        seen += f", the first failure was at t={min(failed):.0f} s" if failed else ""
     rows = ("PLG-003", "RDZV-003", "RDZV-004")
     more = {
         "where": tuple(f"Pod/{p}" for p in pods[:8]),
@@ -61,19 +64,18 @@ def name_unresolved(s: Situation) -> Iterator[Suspect]:
         cause = Cause(
             f"the name {host or 'of a member'} did not resolve at first"
             + (f"; it became known at t={ready:.0f} s, when {first} was ready" if ready is not None else ""),
-            "wait for the name before the launcher starts (an init container, or svc with "
-            "--publish-not-ready-addresses=true)",
+            f"wait for the name before the launcher starts (an init container), or {_publish(s)}",
         )
         yield note("name-late", Stage.CONNECT, cause, seen, **more)
         return
-    cause, certainty = _why_unresolved(s, host, ready)
+    cause, certainty = _why_unresolved(s, host, ready, found)
     if _missing_service(s, host) or not any(own(c) for c in complaints(s, UNREACHED, anywhere=True)):
         yield fault("name-unresolved", Stage.CONNECT, cause, seen, certainty, **more)
 
 
 def _succeeded_after(s: Situation, found: list[Complaint]) -> bool:
     """Report whether a later attempt of the same work ended well."""
-    last = max(c.t for c in found)
+    last = max(written(s, found) or [c.t for c in found])
     return any(p.phase == "Succeeded" and p.finished is not None and p.finished > last for p in s.pods)
 
 
@@ -88,15 +90,61 @@ def _domain(s: Situation, host: str) -> str | None:
     return labels[1] if like_ours and inside else None
 
 
-def _resolver(s: Situation) -> str:
-    """Return what in the pods' own specification keeps them from the cluster's DNS, or ""."""
+def _resolver(s: Situation, asking: frozenset[str]) -> tuple[str, Certainty] | None:
+    """Return what in the specification of pods that ask keeps them from the cluster's DNS, None where nothing does."""
     for pod in s.pods:
+        if asking and pod.name not in asking:
+            continue
         policy = fields.text(pod.last, "spec", "dnsPolicy") or "ClusterFirst"
-        if fields.sub(pod.last, "spec").get("hostNetwork") and policy != "ClusterFirstWithHostNet":
-            return f"{pod.name} has hostNetwork and dnsPolicy {policy}"
-        if policy in ("Default", "None"):
-            return f"{pod.name} has dnsPolicy {policy}"
-    return ""
+        if fields.sub(pod.last, "spec").get("hostNetwork") and policy not in (
+            "ClusterFirstWithHostNet",
+            "None",
+        ):
+            return f"{pod.name} has hostNetwork and dnsPolicy {policy}", SURE
+        if policy == "Default":
+            return f"{pod.name} has dnsPolicy Default", SURE
+        if policy == "None":
+            servers = fields.sub(pod.last, "spec", "dnsConfig").get("nameservers")
+            told = (
+                wording.listed([str(one) for one in servers], 3)
+                if isinstance(servers, list | tuple)
+                else "nobody"
+            )
+            return f"{pod.name} has dnsPolicy None and asks {told or 'nobody'}", LIKELY
+    return None
+
+
+AGAIN = re.compile(
+    r"Temporary failure in name resolution|gai error: -3\b|EAI_AGAIN|SERVFAIL|server misbehaving|"
+    r"no servers could be reached|[Tt]ry again|lookup .*(?:i/o timeout|timed out)"
+)
+"""How resolvers say that no server answered: whether the name exists was not learnt."""
+
+
+def _unanswered(s: Situation, host: str, found: list[Complaint]) -> tuple[Cause, Certainty] | None:
+    """Return that the name server itself was not reached; None where it answered that the name is not known."""
+    if not any(AGAIN.search(c.text) for c in found):
+        return None
+    asking = [p for p in s.pods if p.name in {c.pod for c in found}]
+    closed = next((name for p in asking if (name := policies.shut_out(s, p, None, policies.DNS))), "")
+    if closed:
+        return Cause(
+            f"NetworkPolicy {closed} lets {asking[0].name} ask no name server: none of its egress rules allows port 53",
+            "allow egress to UDP and TCP port 53 of the cluster's DNS (kube-system), or remove the policy",
+        ), SURE
+    return Cause(
+        f"the name server does not answer for {host or 'a name'} (a temporary failure: it is not said that the name "
+        "does not exist): CoreDNS is down or overloaded, or a NetworkPolicy or firewall stops port 53",
+        "to tell which: kubectl -n kube-system get pods,endpointslices -l k8s-app=kube-dns (the name may differ), and "
+        f"kubectl get networkpolicies{s.space}",
+    ), LIKELY
+
+
+def _publish(s: Situation) -> str:
+    """Return how addresses of members that are not ready yet are made known."""
+    if restarting.of_volcano(s):
+        return "give the svc plugin --publish-not-ready-addresses=true"
+    return "set publishNotReadyAddresses on the headless Service"
 
 
 LOCAL_MASTER = re.compile(r"master_addr[=: ]+(?P<host>[\w.-]+)", re.IGNORECASE)
@@ -132,9 +180,12 @@ def _bare_name(s: Situation, host: str) -> tuple[Cause, Certainty] | None:
         why = "the Job has no svc plugin that publishes it to other pods"
     return Cause(
         f"{who}, {host},{how} to the others: {why}".replace(",,", ","),
-        "add `svc: []` to spec.plugins (then the pods have full names), or start the launcher with --local-addr "
-        "and the "
-        "pod's address (status.podIP by the downward API)",
+        (
+            "add `svc: []` to spec.plugins (then the pods have full names)"
+            if restarting.of_volcano(s)
+            else "give the pods a headless Service (hostname and subdomain)"
+        )
+        + ", or start the launcher with --local-addr and the pod's address (status.podIP by the downward API)",
     ), SURE if given or (listed and not known) else LIKELY
 
 
@@ -152,24 +203,32 @@ def _missing_service(s: Situation, host: str) -> Cause | None:
     return Cause(text, f"use the name of the headless Service ({own_name}), which is the pods' subdomain")
 
 
-def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause, Certainty]:
+def _why_unresolved(
+    s: Situation, host: str, ready: float | None, found: list[Complaint]
+) -> tuple[Cause, Certainty]:
     pod = host_pod(s, host)
     domain = _domain(s, host) if host else ""
-    resolver = _resolver(s)
+    silent = _unanswered(s, host, found)
+    if domain is None:
+        return silent or (
+            Cause(
+                f"{host}, a name outside the cluster, does not resolve",
+                "check the cluster's DNS and whether pods may leave the cluster (egress, proxy); or put the fetched "
+                "files into the image",
+            ),
+            LIKELY,
+        )
+    resolver = _resolver(s, frozenset(c.pod for c in found))
     bare = _bare_name(s, host) if not resolver else None
     if bare is not None and ready is None:
         return bare
     if resolver:
         return Cause(
-            f"the pods do not use the cluster's DNS: {resolver}",
-            "set dnsPolicy ClusterFirst in the task templates, with hostNetwork ClusterFirstWithHostNet",
-        ), SURE
-    if domain is None:
-        return Cause(
-            f"{host}, a name outside the cluster, does not resolve",
-            "check the cluster's DNS and whether pods may leave the cluster (egress, proxy); or put the fetched "
-            "files into the image",
-        ), LIKELY
+            f"the pods do not use the cluster's DNS: {resolver[0]}",
+            "set dnsPolicy ClusterFirst in the pod templates, with hostNetwork ClusterFirstWithHostNet",
+        ), resolver[1] if host else LIKELY
+    if silent is not None and silent[1] is SURE:
+        return silent
     missing = _missing_service(s, host)
     if missing is not None:
         return missing, SURE
@@ -177,7 +236,7 @@ def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause
         had = fields.text(pod.last, "spec", "subdomain") or "none"
         return Cause(
             f"{host} can never resolve: the subdomain of {pod.name} is {had}, not {domain}",
-            "leave hostname and subdomain out of the task template, or make them those of the Service",
+            "leave hostname and subdomain out of the pod template, or make them those of the Service",
         ), SURE
     if (
         pod is not None
@@ -186,14 +245,16 @@ def _why_unresolved(s: Situation, host: str, ready: float | None) -> tuple[Cause
     ):
         return Cause(
             f"{host} does not resolve while {pod.name} is not ready ({pod.blocked() or pod.phase})",
-            "find out why that pod does not start; wait for the name before the launcher starts, or give the svc "
-            "plugin --publish-not-ready-addresses=true",
+            "find out why that pod does not start; wait for the name before the launcher starts, or "
+            f"{_publish(s)}",
         ), SURE
     if ready is not None:
         return Cause(
             f"{host} became resolvable only at t={ready:.0f} s, after the members had looked it up",
-            "wait for the name before the launcher starts, or give the svc plugin --publish-not-ready-addresses=true",
+            f"wait for the name before the launcher starts, or {_publish(s)}",
         ), SURE
+    if silent is not None:
+        return silent
     return Cause(
         f"the name {host or 'of a member'} does not resolve",
         f"check the headless Service and its endpoints (kubectl get service,endpointslices{s.space}), and from a "
@@ -221,11 +282,11 @@ def nobody_hosts(s: Situation) -> Iterator[Suspect]:
     cause = Cause(
         f"no pod hosts the store: the endpoint {host}:{port} names {mine[0].pod}, which connects as a "
         f"client{why}{late}",
-        "start the launcher once the name resolves (an init container that waits for it, or svc "
-        f"--publish-not-ready-addresses=true), or give {mine[0].pod} --rdzv_conf is_host=true",
+        f"start the launcher once the name resolves (an init container that waits for it), or {_publish(s)}, or give "
+        f"{mine[0].pod} --rdzv_conf is_host=true",
     )
     clients = sorted({c.pod for c in found})
-    seen = f"{wording.listed(clients, 6)} wait for {host}:{port} in vain: {mine[0].text!r}"
+    seen = f"{wording.listed(clients, 6)} wait for {host}:{port} in vain: {mine[0].said!r}"
     yield fault(
         "nobody-hosts", Stage.CONNECT, cause, seen, where=tuple(f"Pod/{p}" for p in clients[:8]),
         evidence=tuple(c.key for c in (*mine, *names_)[:4]), rows=("RDZV-003", "RDZV-004"),
@@ -245,7 +306,7 @@ def rendezvous_timeout(s: Situation) -> Iterator[Suspect]:
         f"the rendezvous timed out: fewer members joined than its minimum ({len(there)} pods ran)",
         "find out which members are missing; join_timeout of --rdzv_conf limits the wait",
     )
-    seen = f"{wording.listed(sorted({c.pod for c in found}), 4)}: {found[0].text!r}"
+    seen = f"{wording.listed(sorted({c.pod for c in found}), 4)}: {found[0].said!r}"
     yield fault(
         "rendezvous-timeout", Stage.CONNECT, cause, seen, LIKELY, evidence=tuple(c.key for c in found[:4]),
         rows=("ELA-003", "RDZV-004"),
@@ -271,7 +332,7 @@ def rendezvous_closed(s: Situation) -> Iterator[Suspect]:
     )
     last = found[-1]
     yield fault(
-        "rendezvous-closed", Stage.CONNECT, cause, f"{wording.listed(pods, 4)}: {last.text!r}",
+        "rendezvous-closed", Stage.CONNECT, cause, f"{wording.listed(pods, 4)}: {last.said!r}",
         rows=("RDZV-004", "ELA-003"),
         evidence=tuple(c.key for c in found[:4]), where=tuple(f"Pod/{pod}" for pod in pods[:8]),
     )  # fmt: skip
@@ -304,7 +365,8 @@ def rank_zero_elsewhere(s: Situation) -> Iterator[Suspect]:
 
 
 JOINED = re.compile(
-    r"(?P<came>\d+)/(?P<all>\d+) (?:clients|workers|nodes|ranks|members) (?:have )?joined", re.IGNORECASE
+    r"(?<!\d)(?P<came>\d{1,6})/(?P<all>\d{1,6}) (?:clients|workers|nodes|ranks|members) (?:have )?joined",
+    re.IGNORECASE,
 )
 
 
@@ -329,7 +391,7 @@ def members_missing(s: Situation) -> Iterator[Suspect]:
         + (f"; missing: {wording.listed(who, 4)}" if who else ""),
         "find out why the missing ones do not start or do not reach it; compare --nnodes and WORLD_SIZE with the pods",
     )
-    seen = f"{wording.listed(sorted(spoke), 4)}: {found[-1].text!r}"
+    seen = f"{wording.listed(sorted(spoke), 4)}: {found[-1].said!r}"
     yield fault(
         "members-missing", Stage.CONNECT, cause, seen, LIKELY, evidence=tuple(c.key for c in found[:4]),
         where=tuple(f"Pod/{pod}" for pod in sorted(spoke)[:8]), rows=("RDZV-004", "ELA-003"),

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose import machines, words
-from pytest_gpucluster.diagnose.detect import nodes
+from pytest_gpucluster.diagnose import machines, reckoning, words
+from pytest_gpucluster.diagnose.detect import contradiction, never
 from pytest_gpucluster.diagnose.detect.limits import (
     Refused,
     amount,
@@ -17,11 +17,12 @@ from pytest_gpucluster.diagnose.detect.limits import (
     reserving,
 )
 from pytest_gpucluster.diagnose.detect.scheduling import room_words
-from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, refusal
+from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.owners import Said
+from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.evidence.scheduling import capacity
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
@@ -66,17 +67,19 @@ def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Sus
     """
     named = list(short)
     short = named or sorted(s.wanted, key=lambda one: "/" not in one)
-    nowhere = [r for r in short if "/" in r and s.advertised and not s.advertised.get(r)]
+    nowhere = [r for r in short if "/" in r and s.advertised and not _somewhere(s, r)]
     if nowhere:
         yield _nowhere(s, nowhere, said)
         return
-    # A gang that can never fit is called so first, whatever else the scheduler is short of at the moment.
-    for question, resources in ((_own_size, (*short, *s.wanted)), (queue_full, short)):
-        for resource in dict.fromkeys(resources):
-            found = question(s, resource, said)
-            if found is not None:
-                yield found
-                return
+    # What can never fit is called so first, whatever else the scheduler is short of at the moment.
+    found = next(
+        (one for r in dict.fromkeys((*short, *s.wanted)) if (one := over_capability(s, r, said))), None
+    )
+    found = found or never.larger_than_the_cluster(s, short, said)
+    found = found or next((one for r in dict.fromkeys(short) if (one := queue_full(s, r, said))), None)
+    if found is not None:
+        yield found
+        return
     over = queue_over(s, named)
     if over is not None and said.stage is Stage.ENQUEUE:
         yield promised(s, over, said)
@@ -88,39 +91,46 @@ def why_short(s: Situation, short: Sequence[str], said: Refused) -> Iterator[Sus
     yield from _others_in_the_way(s, named, short, said)
 
 
+def _somewhere(s: Situation, resource: str) -> bool:
+    """Report whether a node has a resource, or would if its devices were healthy."""
+    capacity = (fields.sub(line.object, "status", "capacity").get(resource, 0) for line in s.objects("Node"))
+    return bool(s.advertised.get(resource)) or any(fields.quantity(one) for one in capacity)
+
+
 def _nowhere(s: Situation, resources: Sequence[str], said: Refused) -> Suspect:
     known = [r for r in s.advertised if "/" in r]
-    near = names.nearest(resources[0], known)
+    near = names.nearest(resources[0], known, 0.8)
     hint = f"; did you mean {near!r}?" if near else ""
     cause = Cause(
         f"no node advertises {wording.listed(resources)}",
-        "check the GPU Operator or device plugin (kubectl get pods -A | grep -e gpu-operator -e device-plugin), and "
-        f"the resource's name: nodes advertise {wording.listed(sorted(known), 6) or 'no such resource'}{hint}",
+        f"{_maker(resources[0])}, and check the resource's name: nodes advertise "
+        f"{wording.listed(sorted(known), 6) or 'no such resource'}{hint}",
     )
     seen = f"{said.text}; {len(s.objects('Node'))} nodes, but none has {resources[0]} in status.allocatable"
     look = ("kubectl get nodes -o custom-columns=NAME:.metadata.name,ALLOCATABLE:.status.allocatable",)
     return fault(
-        "resource-nowhere", said.stage, cause, seen, evidence=said.keys, rows=("INV-002",), look=look
+        "resource-nowhere",
+        said.stage,
+        cause,
+        seen,
+        evidence=said.keys,
+        rows=("INV-002",),
+        look=look,
+        forever=True,
     )
 
 
-def _own_size(s: Situation, resource: str, said: Refused) -> Suspect | None:
-    """Return why the gang can never fit: above its queue's capability, or above all nodes together."""
-    where = (s.title, *((f"Queue/{s.queue_name}",) if s.queue_name else ()))
-    asked = s.wanted.get(resource, Fraction(0))
-    over = over_capability(s, resource, said)
-    if over is not None:
-        return over
-    total = sum((node.allocatable for node in open_nodes(s, resource)), Fraction(0))
-    if resource in s.advertised and asked > total and not nodes.shut(s):
-        cause = Cause(
-            f"the gang asks for {amount(asked)} {resource}, but all usable nodes together have {amount(total)}",
-            "reduce replicas or minAvailable, or add nodes; the gang scheduler is right to hold it",
+def _maker(resource: str) -> str:
+    """Return where to look for who should advertise a resource, in the words of its vendor."""
+    domain, _, name = resource.partition("/")
+    if domain == "nvidia.com" and name.startswith("mig-"):
+        return (
+            "check the MIG strategy of the device plugin (`mixed` names each profile) and the profiles of the nodes "
+            "(labels nvidia.com/mig.config and nvidia.com/mig.config.state)"
         )
-        return refusal(
-            "over-cluster", said.stage, cause, said.text, where=where, evidence=said.keys, rows=("REF-001",)
-        )
-    return None
+    if domain == "nvidia.com":
+        return "check the GPU Operator or device plugin (kubectl get pods -A | grep -e gpu-operator -e device-plugin)"
+    return f"check the device plugin that advertises {domain}/* (kubectl get daemonsets -A)"
 
 
 def _miscounted(s: Situation, said: Refused) -> Suspect | None:
@@ -154,7 +164,7 @@ def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
             or pod.phase in ("Succeeded", "Failed")
         ):
             continue
-        held = fields.requested(pod.last, resource)
+        held = fields.demands(pod.last).get(resource, Fraction(0))
         if held:
             title = titles.get(pod.uid, f"Pod/{pod.name}")
             found[title] = found.get(title, Fraction(0)) + held
@@ -192,51 +202,84 @@ def _others_in_the_way(
         return
     held = wording.listed([f"{title} {amount(value)}" for title, value in holding], 5)
     want = f"{amount(asked)} {resource}" if asked and resource else resource or "room"
-    room, fits = room_words(s) if said.stage is Stage.PLACE and not named else ("", False)
+    room, fits = room_words(s)
+    if fits and not named and contradiction.beyond(said.words):
+        yield contradiction.unknown_refusal(s, room, said)
+        return
     if fits:
-        yield over_deserved(s, said) or _fits(s, room, said)
+        yield over_deserved(s, said) or contradiction.fits_and_waits(s, room, said, named)
         return
+    found = reckoning.reckon(s)
+    if found is not None and found.opened >= len(found.members):
+        return  # with nodes that are closed, or devices that are ill, it would fit: other detectors name them
     if holding and (named or (rooms and asked > free)):
-        cause = Cause(
-            f"the room is taken: the gang asks for {want}, and others hold {held}",
-            "wait for them, add nodes, or reduce replicas or minAvailable; the gang scheduler is right to hold it",
-        )
-        yield refusal("room-taken", said.stage, cause, said.text, evidence=said.keys, rows=("REF-001",))
+        yield _taken(s, resource, f"{s.who} asks for {want}, and others hold {held}", said)
         return
-    if not named and not NO_PLACE.search(said.words):
-        cause = Cause(
-            "the scheduler does not place the gang, and its message does not name the missing resource",
-            "check its log, the quotas and the nodes: kubectl describe the PodGroup and the pods; the scheduler "
-            "may also have stopped",
-        )
-        yield fault(
-            "no-reason",
-            said.stage,
-            cause,
-            said.text,
-            POSSIBLE,
-            evidence=said.keys,
-            look=wording.repeat(s.gang) if s.gang else (),
-        )
+    if not named and (not NO_PLACE.search(said.words) or contradiction.beyond(said.words)):
+        yield contradiction.unknown_refusal(s, room, said)
         return
-    closed = nodes.shut(s)
-    if closed is not None and closed[2]:
-        return  # with nodes that are closed it would fit: another detector names them
     if said.stage is Stage.PLACE and free >= asked > 0 and not _divides(s, resource):
         cause = Cause(
-            f"the gang asks for {want}, and {amount(free)} are free, but spread so that not every member finds a node",
+            f"{s.who} asks for {want}, and {amount(free)} are free, but spread so that not every member finds a node",
             f"choose {resource} per member so that a node holds whole members, free a node, or add one; the "
-            "gang scheduler is right to hold it",
+            "scheduler is right to hold it",
         )
+    elif not s.objects("Node"):
+        cause = Cause(
+            f"{s.who} asks for {want}, and the scheduler has no room for it; without nodes in the evidence it is not "
+            "known whether others hold the room, or there will never be enough",
+            "look at the nodes and the pods on them: kubectl get nodes,pods -A -o wide",
+        )
+        yield refusal(
+            "no-room", said.stage, cause, said.text, LIKELY, evidence=said.keys, rows=("REF-001", "REF-002")
+        )
+        return
     else:
         cause = Cause(
-            f"the gang asks for {want}, more than its queue or the cluster has for it",
-            "reduce replicas or minAvailable, add nodes, or raise the queue's capability; the gang scheduler is right "
-            "to hold it",
+            f"{s.who} asks for {want}, more than its queue or the cluster has for it",
+            f"{s.fewer}, add nodes, or raise the queue's capability; the scheduler is right to hold it",
         )
     yield refusal(
         "no-room", said.stage, cause, said.text, LIKELY, evidence=said.keys, rows=("REF-001", "REF-002")
     )
+
+
+def _taken(s: Situation, resource: str, taken: str, said: Refused) -> Suspect:
+    """Return that others hold the room; those that should have gone long ago are named."""
+    late = _overdue(s, resource)
+    if late:
+        names_ = wording.listed([f"Pod/{pod.name} on {pod.node}" for pod, _ in late], 4)
+        pod, since = max(late, key=lambda one: one[1])
+        cause = Cause(
+            f"the room is taken: {taken}; {names_} should have ended {since:.0f} s ago, and still "
+            f"hold{'s' if len(late) == 1 else ''} it",
+            f"look at the kubelet of {pod.node} and at the finalizers of the pods (kubectl get pod -n {pod.namespace} "
+            f"{pod.name} -o yaml): their deletion was requested, and they do not go",
+        )
+        return fault(
+            "room-held-by-ending", said.stage, cause, said.text, LIKELY, evidence=said.keys,
+            where=wording.places([p for p, _ in late]),
+        )  # fmt: skip
+    cause = Cause(
+        f"the room is taken: {taken}",
+        f"wait for them, add nodes, or {s.fewer}; the scheduler is right to hold it",
+    )
+    return refusal("room-taken", said.stage, cause, said.text, evidence=said.keys, rows=("REF-001",))
+
+
+def _overdue(s: Situation, resource: str) -> list[tuple[PodStory, float]]:
+    """Return pods of others that hold a resource and whose grace period is over, with the seconds since."""
+    mine = {p.uid for p in s.pods}
+    found = []
+    for pod in every_pod(s.evidence):
+        if pod.uid in mine or pod.bound is None or pod.deleted is not None or pod.deleting is None:
+            continue
+        if pod.phase in FINISHED or not fields.demands(pod.last).get(resource):
+            continue
+        since = s.now - pod.deleting - pod.grace
+        if since > s.silent:
+            found.append((pod, since))
+    return found
 
 
 def _divides(s: Situation, resource: str) -> bool:
@@ -246,21 +289,9 @@ def _divides(s: Situation, resource: str) -> bool:
 
 
 NO_PLACE = re.compile(
-    r"[1-9]\d* Unschedulable\b|nodes are (?:un)?available|insufficient|overused", re.IGNORECASE
+    r"\b[1-9]\d{0,6} Unschedulable\b|nodes are (?:un)?available|insufficient|overused", re.IGNORECASE
 )
 """How a scheduler says that at least one member has no place."""
-
-
-def _fits(s: Situation, room: str, said: Refused) -> Suspect:
-    """Return that the gang would fit by what nodes and pods show, and is not placed."""
-    sure = machines.everywhere(s)
-    cause = Cause(
-        f"the gang would fit but is not placed: {room}",
-        "check whether the scheduler still runs and what it reports now (kubectl -n volcano-system get pods; its "
-        "log): its last message may be old; then check pods of other namespaces and the pods' other requests",
-    )
-    more = {"evidence": said.keys, "rows": ("GANG-001",), "look": wording.repeat(s.gang) if s.gang else ()}
-    return fault("fits-and-waits", said.stage, cause, said.text, LIKELY if sure else POSSIBLE, **more)
 
 
 def _placed(gang: Gang) -> int:

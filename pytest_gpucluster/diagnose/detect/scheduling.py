@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose import machines, reckoning, words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault
 from pytest_gpucluster.diagnose.history import when
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -152,25 +152,48 @@ def stopped(s: Situation) -> Iterator[Suspect]:
 def room_words(s: Situation) -> tuple[str, bool]:
     """Return what is free of what the gang asks for, in words, and whether its members fit by that."""
     needed = machines.lacking(s) or [p.last for p in s.unbound]
-    parts, fit = [], bool(needed)
-    asked = machines.scarce(s)
-    for resource in asked:
+    found = reckoning.reckon(s)
+    parts = []
+    for resource in machines.scarce(s):
         nodes = [n for n in machines.machines(s, resource) if n.fits_selector and not n.shut]
         if not nodes:
-            fit = False
             continue
         free, all_ = sum(n.free for n in nodes), sum(n.allocatable for n in nodes)
         wants = (
-            sum(fields.requested(spec, resource) for spec in needed) if needed else s.wanted.get(resource, 0)
+            sum(fields.demands(one).get(resource, 0) for one in needed)
+            if needed
+            else s.wanted.get(resource, 0)
         )
         parts.append(
             f"{float(free):g} of {float(all_):g} {resource} are free, {float(wants):g} are asked for"
         )
-        fit = fit and machines.fits(nodes, needed, resource)
-    if not asked or not machines.everywhere(s):
-        limit = "as far as the pods in the evidence show"
-        return (f"{'; '.join(parts)} ({limit})" if parts else ""), fit and bool(asked)
-    return "; ".join(parts), fit
+    if found is not None and not parts:
+        members = wording.count(len(found.members), "member")
+        parts.append(f"{found.now} of {members} would find cpu and memory on a node")
+    if parts and not machines.everywhere(s):
+        parts[-1] += " (as far as the pods in the evidence show)"
+    return "; ".join(parts), found is not None and found.fits
+
+
+def last_word(s: Situation) -> str:
+    """Return how old the scheduler's last word about the waiting pods is, "" where it is fresh or not known."""
+    told = [w.t for p in s.unbound for w in p.waiting[-1:]]
+    told += [x.t for p in s.unbound for x in s.said_of_pod(p) if x.reason == "FailedScheduling"]
+    if s.group is not None:
+        told += [c.t for c in s.group.conditions]
+        told += [x.t for x in s.said("PodGroup", s.group.namespace, s.group.name, s.group.uid)]
+    age = s.proven - max(told, default=s.proven)
+    return f"; the scheduler's last word about it is {age:.0f} s old" if age > LEAST else ""
+
+
+def log_of(s: Situation) -> str:
+    """Return how to look at the scheduler that the pods ask for."""
+    asked = {p.scheduler for p in s.unbound} or ({s.gang.scheduler} if s.gang else set())
+    if any(name.startswith("volcano") for name in asked):
+        return f"{VOLCANO[0]}; its log"
+    if asked <= {schedulers.DEFAULT_NAME}:
+        return "kubectl -n kube-system get pods -l component=kube-scheduler; its log"
+    return f"the pods and the log of the scheduler {wording.listed(sorted(asked))}"
 
 
 def may_not(s: Situation) -> Iterator[Suspect]:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from pytest_gpucluster.diagnose import machines, words
+from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose.detect import pulling, runtime
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, SURE, fault
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
@@ -13,51 +14,11 @@ from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
+OF_SCHEDULERS = ("FailedScheduling", "Unschedulable", "FailedBinding", "NotTriggerScaleUp")
+"""Warnings about a pod from before it had a node."""
+
 SLOW_START = 60.0
 """Seconds after which a bound pod without a started container is worth a word; a volume's first mount may fail once."""
-
-
-START_ERRORS = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
-"""Reasons by which kubelets say that a runtime did not start a container: it never ran, and has no log."""
-
-RUNTIME: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"driver/library version mismatch|[Dd]river and library version"),
-     "the GPU driver and its libraries on {node} do not match (the libraries were updated under a loaded driver)",
-     "drain {node} and reboot it, or reload the driver's kernel modules; pin the driver's packages against updates"),
-    (re.compile(r"nvml error: driver not loaded|driver is not loaded|NVIDIA driver .*not|libnvidia-ml\.so|"
-                r"load library failed: libnvidia"),
-     "the GPU driver of {node} is not loaded", "look at the driver's pod or package on {node} ({check}), or drain it"),
-    (re.compile(r"unresolvable CDI devices|failed to inject CDI|could not select device driver|CDI device"),
-     "the runtime of {node} does not know the device that the plugin allocated (CDI)",
-     "check the CDI specifications (/var/run/cdi, /etc/cdi) and the container toolkit on {node}; restart its plugin"),
-    (re.compile(r"nvidia-container-cli|nvidia-container-runtime|prestart hook|rocm|GPU is lost|unknown device"),
-     "the container runtime of {node} could not give the container its GPU", ("look {check}, and at its "
-                                                                             "container toolkit")),
-    (re.compile(r"exec format error"),
-     "the image is built for another processor architecture than {node} has", "use an image for its architecture"),
-    (re.compile(r"executable file not found|exec: .*(?:no such file or directory|permission denied)"),
-     "the command is not in the image, or is not executable", "correct the command, or its mode in the image"),
-    (re.compile(r"mount|not a directory|bind source path"),
-     "a mount of the container fails", "correct the volume or subPath that the message names"),
-    (re.compile(r"cgroup|memory limit too low|oom"),
-     "its limits are too small to start a process", "raise resources.limits.memory"),
-    (re.compile(r"seccomp|apparmor|selinux|operation not permitted", re.IGNORECASE),
-     "the security profile of {node} or of the pod forbids it", "look at the security context and the node's profiles"),
-)  # fmt: skip
-"""(what a container runtime says, what it means, what to do); {node}, {check}: how its devices are looked at."""
-
-
-def runtime_says(pod: PodStory, message: str) -> tuple[str, str]:
-    """Return (what a container runtime's message means, what to do)."""
-    resource = next(iter(fields.scarce_resources(pod.last)), "")
-    named = {"node": pod.node or "its node", "check": machines.check(resource, pod.node or "its node")}
-    for pattern, text, fix in RUNTIME:
-        if pattern.search(message):
-            return text.format(**named), fix.format(**named)
-    return (
-        "the container runtime could not start it",
-        f"follow the message; look at the runtime's log on {named['node']}",
-    )
 
 
 def failed_starts(s: Situation) -> Iterator[Suspect]:
@@ -69,10 +30,10 @@ def failed_starts(s: Situation) -> Iterator[Suspect]:
         for part in ("initContainerStatuses", "containerStatuses"):
             for status in fields.items(pod.last, "status", part):
                 ended = containers.end_of(status, "state") or containers.end_of(status, "lastState")
-                if fields.text(ended, "reason") not in START_ERRORS:
+                if fields.text(ended, "reason") not in runtime.START_ERRORS:
                     continue
                 message = fields.text(ended, "message") or _said(s, pod, "Failed")
-                meaning, fix = runtime_says(pod, message)
+                meaning, fix = runtime.says(pod, message)
                 groups.setdefault(f"{meaning}\0{fix}", []).append((pod, str(status.get("name")), message))
     for key, found in groups.items():
         meaning, fix = key.split("\0")
@@ -92,23 +53,6 @@ def failed_starts(s: Situation) -> Iterator[Suspect]:
         )  # fmt: skip
 
 
-IMAGE_REASONS = frozenset({
-    "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
-    "RegistryUnavailable", "SignatureValidationFailed",
-})  # fmt: skip
-
-IMAGE_FIXES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"unauthorized|denied|authentication|forbidden|401|403", re.IGNORECASE),
-     "give the task template imagePullSecrets with access to the registry"),
-    (re.compile(r"not found|manifest unknown|404|does not exist", re.IGNORECASE),
-     "correct the image's name, tag or digest: the registry does not have it"),
-    (re.compile(r"timeout|timed out|no such host|connection|i/o|TLS|certificate", re.IGNORECASE),
-     "the node cannot reach the registry: check its proxy, DNS and certificates"),
-    (re.compile(r"pull policy of Never|ErrImageNeverPull"),
-     "put the image on the node, or use imagePullPolicy IfNotPresent"),
-)  # fmt: skip
-
-
 def waiting_containers(s: Situation) -> Iterator[Suspect]:
     """Containers of bound pods wait: for an image, for a volume or Secret, or because they cannot be started."""
     groups: dict[tuple[str, str], list[tuple[PodStory, fields.Object]]] = {}
@@ -116,7 +60,7 @@ def waiting_containers(s: Situation) -> Iterator[Suspect]:
         for part in ("initContainerStatuses", "containerStatuses"):
             for status in fields.items(pod.last, "status", part):
                 reason = fields.text(status, "state", "waiting", "reason")
-                if reason in IMAGE_REASONS:
+                if reason in pulling.REASONS:
                     groups.setdefault(
                         ("image", fields.text(status, "image") or _image(pod, status)), []
                     ).append((pod, status))
@@ -143,16 +87,17 @@ def _said(s: Situation, pod: PodStory, reason: str) -> str:
 
 
 def _image_suspect(s: Situation, image: str, pods: list[PodStory], message: str) -> Suspect:
-    fix = next((fix for pattern, fix in IMAGE_FIXES if pattern.search(message)), "")
-    cause = Cause(
-        f"the image {image or 'of a container'} cannot be pulled",
-        fix or "check the image's name, the pull secrets, and whether the node reaches the registry",
+    look = f"kubectl describe pod{s.space} {pods[0].name}"
+    told = _said(s, pods[0], "Failed") if "Back-off" in message else ""
+    said = f"{message}: {told}" if told else message
+    why, fix = pulling.why(said, image, pods[0].node or "its node", look)
+    cause = Cause(f"the image {image or 'of a container'} cannot be pulled: {why}", fix)
+    seen = (
+        f"{len(pods)} of {wording.count(len(s.pods), 'pod')} wait for it: {words.short(said) or 'no message'}"
     )
-    seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')} wait for it: {words.short(message) or 'no message'}"
     return fault(
         "image", Stage.START, cause, seen, where=wording.places(pods), rows=("INV-007",),
-        evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]),
-        look=(f"kubectl describe pod{s.space} {pods[0].name}",),
+        evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]), look=(look,),
     )  # fmt: skip
 
 
@@ -173,22 +118,27 @@ def _start_suspect(s: Situation, reason: str, pods: list[PodStory], message: str
     if absent is not None:
         text = f"the {_kind(absent)} {absent['name']!r} that a container needs does not exist"
         text += f" in namespace {s.namespace}" if s.namespace else ""
-        cause = Cause(f"{text}: {reason}", "create it, or correct its name in the task template")
-    elif reason in START_ERRORS and message:
-        meaning, fix = runtime_says(pods[0], message)
+        cause = Cause(f"{text}: {reason}", "create it, or correct its name in the pod template")
+    elif reason in runtime.START_ERRORS and message:
+        meaning, fix = runtime.says(pods[0], message)
         cause = Cause(f"a container cannot be started: {meaning}; {words.short(message)}", fix)
     else:
-        cause = Cause(
-            f"a container cannot be started: {reason}",
-            "correct what the message names: a ConfigMap or Secret that does not exist, a command that the image "
-            "lacks, or a volume path",
+        found = runtime.of(runtime.CONFIGURATION, pods[0], message)
+        told = (
+            f"{found[0]} ({reason})" if found else f"{reason}: {words.short(message)}" if message else reason
         )
+        fix = found[1] if found else "follow the message" if message else _ask(s, pods[0])
+        cause = Cause(f"a container cannot be started: {told}", fix)
     seen = f"{len(pods)} of {wording.count(len(s.pods), 'pod')}: {words.short(message) or reason}"
     return fault(
         "start", Stage.START, cause, seen, where=wording.places(pods),
         look=(f"kubectl describe pod{s.space} {pods[0].name}",),
         evidence=tuple(p.keys.get("bound") or p.keys["created"] for p in pods[:4]),
     )  # fmt: skip
+
+
+def _ask(s: Situation, pod: PodStory) -> str:
+    return f"kubectl describe pod{s.space} {pod.name} says why: a ConfigMap, a Secret, a command or a mount"
 
 
 def slow_start(s: Situation) -> Iterator[Suspect]:
@@ -205,7 +155,7 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
         reasons = {fields.text(st, "state", "waiting", "reason") for st in statuses}
         if not reasons <= {"", "ContainerCreating", "PodInitializing"}:
             continue
-        said = [x for x in s.said_of_pod(pod) if x.type == "Warning"]
+        said = [x for x in s.said_of_pod(pod) if x.type == "Warning" and x.reason not in OF_SCHEDULERS]
         why = f"{said[-1].reason}: {words.short(said[-1].message)}" if said else "no event gives a reason"
         init = _init_running(pod)
         certainty = LIKELY
@@ -224,18 +174,10 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
             cause = Cause(
                 f"the {_kind(absent)} {absent['name']!r} that {pod.name} mounts does not exist in namespace "
                 f"{s.namespace}",
-                "create it, or correct its name in the task template; the kubelet tries again by itself",
+                "create it, or correct its name in the pod template; the kubelet tries again by itself",
             )
         else:
-            told = (
-                f": {words.short(said[-1].message)}"
-                if said
-                else " (volume, network, device), and no event gives a reason"
-            )
-            cause = Cause(
-                f"a container of {pod.name} cannot be created{told}",
-                f"correct the fault that the event names; see the log of the kubelet of {pod.node}",
-            )
+            cause = _not_created(s, pod, said[-1].message if said else "")
         seen = f"{pod.name} has been on {pod.node} for {s.now - pod.bound:.0f} s and did not start; {why}"
         yield fault(
             "slow-start", Stage.START, cause, seen, certainty, where=(pod.where,), evidence=(pod.keys["bound"],),
@@ -244,8 +186,30 @@ def slow_start(s: Situation) -> Iterator[Suspect]:
         return
 
 
+def _not_created(s: Situation, pod: PodStory, message: str) -> Cause:
+    """Return why no container of a bound pod was made, by the last warning about it."""
+    if not message:
+        return Cause(
+            f"a container of {pod.name} cannot be created (volume, network, device), and no event gives a reason",
+            f"kubectl describe pod{s.space} {pod.name}; then the log of the kubelet of {pod.node}: its events are kept "
+            "for an hour only",
+        )
+    found = runtime.of((*runtime.CONFIGURATION, *runtime.SANDBOX), pod, message)
+    if found is None:
+        return Cause(
+            f"a container of {pod.name} cannot be created: {words.short(message)}",
+            f"correct the fault that the event names; see the log of the kubelet of {pod.node}",
+        )
+    return Cause(f"a container of {pod.name} cannot be created: {found[0]}; {words.short(message)}", found[1])
+
+
 def _init_running(pod: PodStory) -> str:
+    aside = {
+        str(c.get("name"))
+        for c in fields.items(pod.last, "spec", "initContainers")
+        if containers.is_sidecar(c)
+    }
     for status in fields.items(pod.last, "status", "initContainerStatuses"):
-        if fields.sub(status, "state").get("running") is not None:
+        if status.get("name") not in aside and fields.sub(status, "state").get("running") is not None:
             return fields.text(status, "name")
     return ""

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.diagnose import words
+from pytest_gpucluster.diagnose import vendors, words
+from pytest_gpucluster.diagnose.detect import shells
 from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -31,7 +32,8 @@ UNSET = re.compile(
 NO_HOSTS = re.compile(r"MPI_HOST\b.*(?:unbound variable|parameter not set)|KeyError: 'MPI_HOST'")
 
 NO_GPU = re.compile(
-    r"no NVIDIA (?:GPU|driver)|Found no NVIDIA|No CUDA GPUs are available|no GPUs? found|no CUDA-capable device|"
+    r"no NVIDIA (?:GPU|driver)|Found no NVIDIA|No CUDA GPUs are available|no GPUs? found|No HIP GPUs|no "
+    r"CUDA-capable device|"
     r"Torch not compiled with CUDA|CUDA_ERROR_NO_DEVICE|nvidia-smi: (?:command )?not found|libcuda\.so\S* .*not found",
     re.IGNORECASE,
 )
@@ -50,7 +52,7 @@ def _log_hits(s: Situation, pattern: re.Pattern[str]) -> dict[str, tuple[str, st
         for line in reversed(lines):
             text = str(line.data.get("line") or "")
             if pattern.search(text):
-                found[pod] = (words.short(text), line.key)
+                found[pod] = (text.strip(), line.key)
                 break
     return found
 
@@ -75,7 +77,7 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
         seen += "; " + wording.listed([f"task {t} uses {', '.join(used)}" for t, used in users.items()], 3)
     if unset:
         pod, (line, _) = next(iter(unset.items()))
-        seen += f"; {pod} prints: {line!r}"
+        seen += f"; {pod} prints: {words.short(line)!r}"
     lacking = _lacking(s)
     if lacking:
         seen += f"; {wording.listed(lacking, 4)}"
@@ -166,22 +168,15 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
         f"task {wording.listed(users, 3)} runs mpirun; plugins: "
         f"{wording.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
     )
-    ssh = _log_hits(s, SSH) or _log_hits(s, NO_HOSTS)
+    ssh = _log_hits(s, shells.SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))
-        seen += f"; {pod} prints: {line!r}"
+        seen += f"; {pod} prints: {words.short(line)!r}"
     yield fault(
         "mpi-plugin", Stage.WIRE, cause, seen, SURE, where=wording.places(s.pods) or (s.title,),
         rows=("PLG-009", "PLG-008"),
         evidence=(job.key, *(key for _, key in ssh.values()))[:4],
     )  # fmt: skip
-
-
-SSH = re.compile(
-    r"ssh: connect to host|Permission denied \(publickey|Host key verification failed|ssh: command not found|"
-    r"unable to (?:reliably )?start (?:one or more )?daemons|no ssh|sshd: no hostkeys",
-    re.IGNORECASE,
-)
 
 
 def _no_ssh(s: Situation, text: str) -> Suspect:
@@ -194,39 +189,6 @@ def _no_ssh(s: Situation, text: str) -> Suspect:
     )
 
 
-def ssh_refused(s: Situation) -> Iterator[Suspect]:
-    """The master cannot log in to its workers although the plugins are there."""
-    hits = _log_hits(s, SSH)
-    job = s.vcjob
-    if not hits or job is None or not ({"mpi", "ssh"} & set(job.plugins)):
-        return
-    if s.phase == "Completed" or any(_later_success(s, pod) for pod in hits):
-        return
-    pod, (line, key) = next(iter(hits.items()))
-    workers = [task for task, spec in s.specs.items() if "sshd" in command_line(spec)]
-    others = [p for p in s.pods if p.name != pod and p.phase != "Running"]
-    if others:
-        text = f"ssh to the workers fails while {wording.listed([p.name for p in others], 4)} do not run"
-        fix = "start mpirun once the workers run (minAvailable of all tasks, a wait in the command)"
-    elif not workers:
-        text = "ssh to the workers fails: no task starts sshd"
-        fix = "make the worker's command start /usr/sbin/sshd -D (mkdir -p /var/run/sshd first)"
-    else:
-        text = "ssh to the workers fails although they run"
-        fix = (
-            "use an image with sshd, read the worker's log, and leave /root/.ssh from the plugin unchanged "
-            "(mode 0600)"
-        )
-    seen = f"{pod} says: {line!r}"
-    yield fault(
-        "ssh-refused", Stage.CONNECT, Cause(text, fix), seen, LIKELY, evidence=(key,), rows=("PLG-008",)
-    )
-
-
-def _later_success(s: Situation, pod: str) -> bool:
-    return any(p.name == pod and p.phase == "Succeeded" for p in s.pods)
-
-
 def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     """The pods of a GPU program ask for no GPU, so that they land where there is none."""
     specs = s.specs
@@ -234,7 +196,7 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
         return
     asks = {task: any(_is_gpu(r) for r in fields.scarce_resources(spec)) for task, spec in specs.items()}
     blind = _log_hits(s, NO_GPU)
-    without = [task for task, has in asks.items() if not has]
+    without = [task for task, has in asks.items() if not has and not vendors.claims(specs[task])]
     if not without:
         return
     hit_tasks = {p.task or p.name for p in s.pods if p.name in blind}
@@ -248,9 +210,7 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     tasks = sorted(hit_tasks & set(without)) or twins or [t for t in launched if t in images]
     if not tasks or (not hit_tasks and not twins and any(asks.values())):
         return
-    resource = next((r for spec in specs.values() for r in fields.scarce_resources(spec) if _is_gpu(r)), "")
-    known = sorted(r for r in s.advertised if _is_gpu(r))
-    resource = resource or (known[0] if known else "nvidia.com/gpu")
+    resource = _resource(s, blind, tasks)
     indexes = {str(t.get("name")): n for n, t in enumerate(s.vcjob.tasks)} if s.vcjob else {}
     places = [f"spec.tasks[{indexes[t]}].template.spec.containers[*]" if t in indexes else t for t in tasks]
     cause = Cause(
@@ -259,12 +219,29 @@ def gpus_not_asked_for(s: Situation) -> Iterator[Suspect]:
     )
     seen = "; ".join(
         [f"task {t}: limits {dict(_limits(specs[t])) or 'none'}" for t in tasks[:3]]
-        + [f"{pod} says: {line!r}" for pod, (line, _) in list(blind.items())[:1]]
+        + [f"{pod} says: {words.short(line)!r}" for pod, (line, _) in list(blind.items())[:1]]
     )
     certainty = SURE if hit_tasks else LIKELY if twins else POSSIBLE
     keys = tuple(key for _, key in blind.values())[:4]
     make = fault if certainty > POSSIBLE else _as_note
     yield make("gpu-limit", Stage.WIRE, cause, seen, certainty, evidence=keys, rows=("HLT-004",))
+
+
+def _resource(s: Situation, blind: Mapping[str, tuple[str, str]], tasks: list[str]) -> str:
+    """Return the GPU resource that is meant: of the other tasks, of the nodes, or of what logs and images name."""
+    asked = [r for spec in s.specs.values() for r in fields.scarce_resources(spec) if _is_gpu(r)]
+    known = asked or sorted(r for r in s.advertised if _is_gpu(r))
+    if known:
+        return known[0]
+    images = [fields.text(c, "image") for t in tasks for c in fields.containers(s.specs[t])]
+    said = " ".join((*images, *(line for line, _ in blind.values())))
+    if re.search(r"rocm|\bHIP\b|amd", said, re.IGNORECASE):
+        return "amd.com/gpu"
+    return (
+        "nvidia.com/gpu"
+        if re.search(r"cuda|nvidia", said, re.IGNORECASE)
+        else "the GPU resource of its nodes"
+    )
 
 
 def _as_note(code: str, stage: Stage, cause: Cause, seen: str, _certainty: object, **more: object) -> Suspect:
@@ -275,7 +252,8 @@ def _is_gpu(resource: str) -> bool:
     """Report whether a resource is GPUs, whole, shared or in parts."""
     vendor, _, name = resource.partition("/")
     return bool(name) and (
-        name.startswith(("gpu", "mig-", "vgpu")) or (vendor.startswith("gpu.") and name != "")
+        name.startswith(("gpu", "mig-", "vgpu", "gaudi", "tpu", "neuron"))
+        or (vendor.startswith("gpu.") and name != "")
     )
 
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from pytest_gpucluster.embedded.objects import Obj, clone, labels_of, name_of
+from pytest_gpucluster.embedded.objects import Obj, labels_of, name_of
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.store import Store
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.plain.selectors import SelectorError, matches_labels
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from pytest_gpucluster.embedded.api.patch import merge_key
 from pytest_gpucluster.embedded.errors import ApiError
-from pytest_gpucluster.embedded.objects import Obj, clone
+from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.plain.copies import clone
 
 Path = tuple[str, ...]
 """Steps to a leaf: `f:field`, or `k:KEY=VALUE` for an item of a list that is merged by key."""

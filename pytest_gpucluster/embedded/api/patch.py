@@ -3,7 +3,8 @@
 from typing import Any
 
 from pytest_gpucluster.embedded.errors import ApiError, bad_request
-from pytest_gpucluster.embedded.objects import Obj, clone
+from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.plain.copies import clone
 
 MERGE_KEYS = {
     "containers": "name", "initContainers": "name", "ephemeralContainers": "name", "env": "name",

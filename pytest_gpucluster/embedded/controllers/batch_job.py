@@ -25,7 +25,6 @@ from pytest_gpucluster.embedded.native.job_groups import JobGroups
 from pytest_gpucluster.embedded.objects import (
     Key,
     Obj,
-    clone,
     controller_of,
     get_condition,
     is_deleting,
@@ -36,6 +35,7 @@ from pytest_gpucluster.embedded.objects import (
 )
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.worklist import Worklist
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.plain.times import parse_time
 
 NAME = "job-controller"

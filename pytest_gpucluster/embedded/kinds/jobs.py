@@ -4,7 +4,8 @@ from pytest_gpucluster.embedded import errors
 from pytest_gpucluster.embedded.errors import Cause
 from pytest_gpucluster.embedded.kinds.pod_rules import validate_pod_spec
 from pytest_gpucluster.embedded.kinds.pods import default_pod_spec
-from pytest_gpucluster.embedded.objects import Obj, clone
+from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.plain.copies import clone
 
 BACKOFF_LIMIT = 6
 """Failures after which a Job that states no limit is failed."""

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from pytest_gpucluster.embedded.objects import Obj, clone
+from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.plain.quantities import QuantityError, parse_quantity
 
 NOT_READY_SECONDS = 300

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pytest_gpucluster.embedded.kueue import names
 from pytest_gpucluster.embedded.kueue.workloads import OWN_LABELS
 from pytest_gpucluster.embedded.names import is_label
-from pytest_gpucluster.embedded.objects import Obj, clone, name_of
+from pytest_gpucluster.embedded.objects import Obj, name_of
 from pytest_gpucluster.embedded.store import Store
+from pytest_gpucluster.plain.copies import clone
 
 
 @dataclass

@@ -10,8 +10,9 @@ from pytest_gpucluster.embedded.kueue.quota import Limit, Queue, Usage
 from pytest_gpucluster.embedded.kueue.schema import normalize
 from pytest_gpucluster.embedded.kueue.settings import Settings
 from pytest_gpucluster.embedded.kueue.workloads import usage_of
-from pytest_gpucluster.embedded.objects import Obj, clone, is_deleting, name_of, namespace_of, set_condition
+from pytest_gpucluster.embedded.objects import Obj, is_deleting, name_of, namespace_of, set_condition
 from pytest_gpucluster.embedded.runtime import Runtime
+from pytest_gpucluster.plain.copies import clone
 
 if TYPE_CHECKING:
     from pytest_gpucluster.embedded.feed import Subscription

@@ -9,13 +9,13 @@ from pytest_gpucluster.embedded.kueue.amounts import Amounts, pod_requests
 from pytest_gpucluster.embedded.objects import (
     Obj,
     annotations_of,
-    clone,
     labels_of,
     name_of,
     namespace_of,
     owner_reference,
     uid_of,
 )
+from pytest_gpucluster.plain.copies import clone
 
 LONGEST_NAME = 253
 HASH_LENGTH = 5

@@ -6,7 +6,6 @@ from pytest_gpucluster.embedded.native import names
 from pytest_gpucluster.embedded.native.gates import Gates
 from pytest_gpucluster.embedded.objects import (
     Obj,
-    clone,
     controller_of,
     get_condition,
     name_of,
@@ -16,6 +15,7 @@ from pytest_gpucluster.embedded.objects import (
 )
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.store import NAME_ALPHABET, Store
+from pytest_gpucluster.plain.copies import clone
 
 LONGEST_NAME = 253
 

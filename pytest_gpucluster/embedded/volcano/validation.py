@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from pytest_gpucluster.embedded.errors import ApiError, denied
 from pytest_gpucluster.embedded.kinds.pod_rules import validate_pod_spec
 from pytest_gpucluster.embedded.kinds.pods import default_pod_spec
-from pytest_gpucluster.embedded.objects import Obj, clone, name_of
+from pytest_gpucluster.embedded.objects import Obj, name_of
 from pytest_gpucluster.embedded.store import Store
 from pytest_gpucluster.embedded.volcano import names
 from pytest_gpucluster.embedded.volcano.admission import task_minimum
 from pytest_gpucluster.embedded.volcano.plugins import mpi
+from pytest_gpucluster.plain.copies import clone
 
 WEBHOOK = "validatejob.volcano.sh"
 LONGEST_NAME = 63

@@ -11,8 +11,10 @@ _STRAY = re.compile(
     r"NCCL (?:INFO|WARN|ABORT|ERROR)\b|(?:Channel|Ring) \d{1,6}(?:/\d{1,6})? : .* via (?:NET|P2P|SHM)/"
 )
 """A line of NCCL that no rank's log holds: a process wrote it past the file."""
-_OWN = re.compile(r"^(?:\[[\w.-]+\]:\s?)?\[rank(?P<rank>\d+)\]:\s?(?P<text>.*)$", re.DOTALL)
-"""A launcher may put its own tag before ours."""
+_OWN = re.compile(
+    r"^(?:\d{4}-\d\d-\d\dT\S+ )?(?:\[[\w.-]+\]:\s?)?\[rank(?P<rank>\d+)\]:\s?(?P<text>.*?)\r?$", re.DOTALL
+)
+"""A launcher may put its own tag before ours, and what collects the logs a time before that."""
 
 
 @dataclasses.dataclass

@@ -114,14 +114,31 @@ def resource_of(given: Mapping[str, Any]) -> str:
 
 def trials(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Trial, ...]:
     """Return the pods that ask for devices, in order of first appearance."""
-    resource = resource_of(given)
     layout = fields.sub(given, "numa", "layout")
-    holding = pod_devices.held(evidence, {str(k): v for k, v in layout.items() if isinstance(v, int)})
-    return tuple(
-        _trial(evidence, given, pod, holding.get(pod.uid, ()))
-        for pod in pods(evidence)
-        if wanted(pod.last, resource)[0] > 0
-    )
+    declared = {str(device): numa for device, numa in layout.items() if isinstance(numa, int)}
+    return evidence.derived(_Reading(resource_of(given), frozenset(declared.items())))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reading:
+    """What the trials of an evidence depend on beside it; each judge of the area asks for them.
+
+    Attributes:
+        resource: the GPU resource.
+        layout: devices with their NUMA nodes, as declared.
+    """
+
+    resource: str
+    layout: frozenset[tuple[str, int]]
+
+    def __call__(self, evidence: Evidence) -> tuple[Trial, ...]:
+        """Read them."""
+        holding = pod_devices.held(evidence, dict(self.layout))
+        return tuple(
+            _trial(evidence, self.resource, pod, holding.get(pod.uid, ()))
+            for pod in pods(evidence)
+            if wanted(pod.last, self.resource)[0] > 0
+        )
 
 
 def wanted(pod: fields.Object, resource: str) -> tuple[int, tuple[int, ...]]:
@@ -186,12 +203,10 @@ def _quality(pod: fields.Object) -> str:
     return "Guaranteed"
 
 
-def _trial(
-    evidence: Evidence, given: Mapping[str, Any], pod: PodStory, holds: tuple[pod_devices.Held, ...]
-) -> Trial:
-    asked, each = wanted(pod.last, resource_of(given))
+def _trial(evidence: Evidence, resource: str, pod: PodStory, holds: tuple[pod_devices.Held, ...]) -> Trial:
+    asked, each = wanted(pod.last, resource)
     outcome, reason, line = _outcome(evidence, pod)
-    free, beside = _free(evidence, given, pod)
+    free, beside = _free(evidence, resource, pod)
     fitted = None if free is None else free >= asked
     if fitted is None and _scheduled(evidence, pod):
         fitted = True
@@ -250,11 +265,10 @@ def _scheduled(evidence: Evidence, pod: PodStory) -> bool:
     return pod.bound is not None and (unbound or said)
 
 
-def _free(evidence: Evidence, given: Mapping[str, Any], pod: PodStory) -> tuple[int | None, int]:
+def _free(evidence: Evidence, resource: str, pod: PodStory) -> tuple[int | None, int]:
     """Return (devices free on the node when a pod was bound, None where nobody says; what others held there)."""
     if pod.bound is None:
         return None, 0
-    resource = resource_of(given)
     taken = 0
     for other in pods(evidence):
         if other.uid == pod.uid or other.node != pod.node or other.bound is None or other.bound > pod.bound:
@@ -262,13 +276,16 @@ def _free(evidence: Evidence, given: Mapping[str, Any], pod: PodStory) -> tuple[
         ends = [when for when in (other.finished, other.deleted) if when is not None]
         if not ends or min(ends) > pod.bound:
             taken += wanted(other.last, resource)[0]
-    offered = offers(evidence, given, pod.node, pod.bound)
+    offered = _offered(evidence, resource, pod.node, pod.bound)
     return (None if offered is None else offered - taken), taken
 
 
 def offers(evidence: Evidence, given: Mapping[str, Any], node: str, t: float) -> int | None:
     """Return how many devices a node offered at a time, None where nobody says."""
-    resource = resource_of(given)
+    return _offered(evidence, resource_of(given), node, t)
+
+
+def _offered(evidence: Evidence, resource: str, node: str, t: float) -> int | None:
     lines = [line for line in evidence.of_kind("Node") if line.name == node]
     before = [line for line in lines if line.t <= t] or lines[:1]
     if before:

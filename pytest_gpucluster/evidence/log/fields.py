@@ -1,5 +1,6 @@
 """Reading of Kubernetes objects that may lack any field: absent, null and of another type all read as empty."""
 
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 from pytest_gpucluster.plain import quantities
 
 Object = Mapping[str, Any]
+
+_DIGITS = re.compile(r"[0-9]{1,19}")
+"""A whole number as the API writes it: 64 bits at most."""
 
 
 def sub(obj: object, *path: str) -> Object:
@@ -40,7 +44,7 @@ def number(obj: object, *path: str) -> int | None:
         return None
     if isinstance(value, int):
         return value
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         return int(value)
     return None
 
@@ -76,6 +80,47 @@ def requested(pod: Object, resource: str) -> Fraction:
         if wanted is not None:
             total += quantity(wanted)
     return total
+
+
+def demands(pod: Object) -> dict[str, Fraction]:
+    """Return all that a node must have free for a pod, by resource, as schedulers count it.
+
+    That is the sum of its containers and sidecars, or what one of its init containers asks for if that is more, and
+    the overhead of its runtime class; what is stated for the pod as a whole replaces the sum.
+    """
+    total: dict[str, Fraction] = {}
+    for container in containers(pod):
+        _add(total, _asked(container))
+    beside: dict[str, Fraction] = {}
+    peak: dict[str, Fraction] = {}
+    for container in items(pod, "spec", "initContainers"):
+        asked = _asked(container)
+        if container.get("restartPolicy") == "Always":
+            _add(beside, asked)
+            asked = {}
+        for resource in {*beside, *asked}:
+            here = beside.get(resource, Fraction(0)) + asked.get(resource, Fraction(0))
+            peak[resource] = max(peak.get(resource, Fraction(0)), here)
+    _add(total, beside)
+    for resource, most in peak.items():
+        total[resource] = max(total.get(resource, Fraction(0)), most)
+    total |= _asked(sub(pod, "spec"))
+    _add(total, {str(key): quantity(value) for key, value in sub(pod, "spec", "overhead").items()})
+    return {resource: value for resource, value in total.items() if value > 0}
+
+
+def _asked(container: Object) -> dict[str, Fraction]:
+    """Return what a container asks for: requests, and limits where there is no request."""
+    resources = sub(container, "resources")
+    return {
+        str(key): quantity(value)
+        for key, value in {**sub(resources, "limits"), **sub(resources, "requests")}.items()
+    }
+
+
+def _add(total: dict[str, Fraction], more: dict[str, Fraction]) -> None:
+    for resource, value in more.items():
+        total[resource] = total.get(resource, Fraction(0)) + value
 
 
 def amount(value: object) -> Fraction | None:

@@ -119,12 +119,15 @@ def _with_siblings(paths: Sequence[Path]) -> list[Path]:
 def _opened(path: Path) -> Iterator[IO[str]]:
     """Open a file for reading; what goes wrong meanwhile is said in one line."""
     try:
-        with path.open(encoding="utf-8", newline="\n") as file:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
             yield file
     except OSError as error:
         raise EvidenceError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise EvidenceError(f"{path}: not UTF-8 text (byte {error.start}); expected JSON lines") from None
+        raise EvidenceError(
+            f"{path}: not UTF-8 text (byte {error.start}); expected JSON lines or kubectl output"
+            + (" (PowerShell writes UTF-16: add `| Out-File -Encoding utf8`)" if error.start == 0 else "")
+        ) from None
 
 
 def _is_line(first: str) -> bool:
@@ -134,7 +137,9 @@ def _is_line(first: str) -> bool:
     except RecursionError:
         return True
     except json.JSONDecodeError:
-        return not re.match(r"\{\s*$", first)
+        return not re.match(r"\{\s*$", first) and kubectl.YAML.match(first) is None
+    except ValueError:
+        return True  # a number of thousands of digits: said where the line is read
     if not isinstance(obj, dict):
         return True
     return not (
@@ -154,7 +159,9 @@ def _read_lines(path: Path, lines: Iterator[tuple[int, str]], into: _Read) -> No
             obj = json.loads(one)
         except RecursionError:
             raise EvidenceError(f"{path}:{number}: brackets are nested too deep") from None
-        except json.JSONDecodeError as error:
+        except ValueError as error:
+            if not isinstance(error, json.JSONDecodeError):
+                raise EvidenceError(f"{path}:{number}: a number has too many digits") from None
             if number > 1 and not any(rest.strip() for _, rest in lines):
                 into.notes.append(f"{path.name}: the last line ({number}) is cut off and was left out")
                 return
@@ -183,7 +190,12 @@ def _take(path: Path, number: int, obj: dict[str, Any], into: _Read, case_times:
     kind = obj.get("type")
     if kind is None and "code" in obj and ("request" in obj or "case" in obj):
         kind = "RESPONSE"
-    if kind not in TYPES:
+    if kind is None:
+        raise EvidenceError(
+            f"{path}:{number}: a JSON object that is neither a Kubernetes object (apiVersion, kind) nor a line of "
+            f"evidence (type: {', '.join(sorted(TYPES))})"
+        )
+    if not isinstance(kind, str) or kind not in TYPES:
         raise EvidenceError(
             f"{path}:{number}: unknown line type {kind!r}{names.did_you_mean(str(kind), TYPES)}"
         )
@@ -200,6 +212,8 @@ def _take(path: Path, number: int, obj: dict[str, Any], into: _Read, case_times:
         t = case_times.get(str(obj.get("case")))
     elif isinstance(t, bool) or not isinstance(t, int | float) or not math.isfinite(t):
         raise EvidenceError(f"{path}:{number}: `t` is {t!r}; expected seconds as a number")
+    if kind == "NOTE" and not isinstance(obj.get("note", ""), str):
+        obj = {**obj, "note": str(obj["note"])}
     into.ours = into.ours or "scenario" in obj
     if t is not None:
         if t < into.last - soundness.BACKWARDS and not into.order:

@@ -16,9 +16,12 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.errors import EvidenceError
 from pytest_gpucluster.evidence.log.model import WATCH_TYPES, Evidence, Line, Span, with_uid
+from pytest_gpucluster.evidence.log.shaping import shaped
 from pytest_gpucluster.plain import names, times
 
 _SPACE = re.compile(r"\s*")
+YAML = re.compile(r"\s*(?:---\s|#|[A-Za-z][\w.-]*:(?:\s|$)|- \w+:)")
+"""How a text begins that kubectl printed with `-o yaml`."""
 _DECODER = json.JSONDecoder()
 EXPECTED = (
     "expected the output of `kubectl get KIND -w --output-watch-events -o json` or `kubectl get -o json`"
@@ -53,17 +56,30 @@ def parse(path: Path, text: str) -> Printed:
             raise EvidenceError(
                 f"{path}:{_line(text, at)}: brackets are nested too deep; {EXPECTED}"
             ) from None
-        except json.JSONDecodeError as error:
+        except ValueError as error:
+            if not isinstance(error, json.JSONDecodeError):
+                raise EvidenceError(
+                    f"{path}:{_line(text, at)}: a number has too many digits; {EXPECTED}"
+                ) from None
             if events and "\n{" not in text[at + 1 :]:
                 note = f"{path.name}: the last object (line {_line(text, at)}) is cut off and was left out"
                 break
             raise EvidenceError(
-                f"{path}:{_line(text, error.pos)}: not JSON ({error.msg}); {EXPECTED}"
+                f"{path}:{_line(text, error.pos)}: {_wrong(text, error)}; {EXPECTED}"
             ) from None
         watched |= isinstance(obj, dict) and "object" in obj
         events += _unfold(path, text, at, obj, seen)
         at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
     return Printed(path, tuple(events), watched, note)
+
+
+def _wrong(text: str, error: json.JSONDecodeError) -> str:
+    """Return what is wrong with a text that is not JSON: cut off, YAML, or another mistake."""
+    if YAML.match(text):
+        return "this is YAML, not JSON"
+    if not text[error.pos :].strip() or error.msg.startswith("Unterminated"):
+        return "cut off: the file ends in the middle of an object"
+    return f"not JSON ({error.msg})"
 
 
 def _line(text: str, at: int) -> int:
@@ -75,19 +91,19 @@ def _unfold(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (type, object) of one printed JSON value: a watch event, a list, or an object."""
     if isinstance(obj, dict) and "object" in obj and "type" in obj:
-        if obj["type"] in WATCH_TYPES and isinstance(obj["object"], dict):
-            yield str(obj["type"]), obj["object"]
-        elif obj["type"] not in ("BOOKMARK", "ERROR"):
+        if str(obj["type"]) in WATCH_TYPES and isinstance(obj["object"], dict):
+            yield str(obj["type"]), shaped(obj["object"])
+        elif str(obj["type"]) not in ("BOOKMARK", "ERROR"):
             raise EvidenceError(
                 f"{path}:{_line(text, at)}: unknown watch event type {obj['type']!r}; {EXPECTED}"
             )
     elif isinstance(obj, dict) and isinstance(obj.get("items"), list) and "kind" in obj:
         for item in obj["items"]:
             if isinstance(item, dict):
-                yield "ADDED", item
+                yield "ADDED", shaped(item)
     elif isinstance(obj, dict) and "kind" in obj and "apiVersion" in obj:
         uid = fields.text(obj, "metadata", "uid")
-        yield ("MODIFIED" if uid and uid in seen else "ADDED"), obj
+        yield ("MODIFIED" if uid and uid in seen else "ADDED"), shaped(obj)
         seen.add(uid)
     else:
         raise EvidenceError(f"{path}:{_line(text, at)}: no Kubernetes object; {EXPECTED}")

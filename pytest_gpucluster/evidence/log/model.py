@@ -17,6 +17,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, cast
 
+from pytest_gpucluster.evidence.log.shaping import shaped
+
 SCHEMA = 2
 """What this version writes. In evidence of schema 1 spans are what they say; from 2 on one counts to its last proof."""
 PROVEN = 2
@@ -217,7 +219,8 @@ class Evidence:
 
 
 def with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object that has a uid; one that came without gets `Kind/namespace/name` for one."""
+    """Return an object of the form that the API gives it, with a uid: `Kind/namespace/name` if it came without."""
+    obj = shaped(obj)
     metadata = obj.get("metadata")
     if isinstance(metadata, Mapping) and metadata.get("uid"):
         return obj

@@ -5,6 +5,7 @@ events are kept in one store, which counts its changes through.
 """
 
 import bisect
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -55,6 +56,44 @@ def before(one: Versions | None, other: Versions | None) -> bool | None:
 def versions(evidence: Evidence) -> Mapping[str, Versions]:
     """Return key of a line -> the versions told under it, for all kinds but events; empty if versions order nothing."""
     return evidence.derived(_versions)
+
+
+def no_later(evidence: Evidence, version: int | None, t: float) -> float:
+    """Return by when a change had happened, in seconds: when it was seen, or when a later one was seen before it.
+
+    Args:
+        evidence: where both were seen.
+        version: of the change, None if it tells none.
+        t: when it was seen; a watch may be late.
+    """
+    if version is None:
+        return t
+    numbers, times = evidence.derived(_told)
+    place = bisect.bisect_left(numbers, version)
+    return min(t, times[place]) if place < len(times) else t
+
+
+def seen_by(evidence: Evidence, key: str, t: float) -> float:
+    """Return by when the first change under a key had happened, in seconds; see `no_later`."""
+    found = versions(evidence).get(key)
+    return no_later(evidence, None if found is None else found.lowest, t)
+
+
+def _told(evidence: Evidence) -> tuple[list[int], list[float]]:
+    """Return the versions in order, and for each when it or a later one was first seen; empty if they order nothing."""
+    if not versions(evidence):
+        return [], []
+    told = sorted(
+        (number, line.t)
+        for line in evidence.lines
+        if line.kind and line.kind != "Event" and line.uid and (number := version(line)) is not None
+    )
+    times: list[float] = []
+    first = math.inf
+    for _, t in reversed(told):
+        first = min(first, t)
+        times.append(first)
+    return [number for number, _ in told], times[::-1]
 
 
 def _versions(evidence: Evidence) -> Mapping[str, Versions]:

@@ -88,7 +88,7 @@ def _disguised(header: Mapping[str, Any], lines: Iterable[Line]) -> str:
     """Return what evidence has that its schema has not: its header was changed, and its spans need their proofs."""
     if proven(header):
         return ""
-    notes = {line.data.get("note") for line in lines if line.type == "NOTE"}
+    notes = {str(line.data.get("note")) for line in lines if line.type == "NOTE"}
     if header.get("horizon") is None and header.get("lines") is None and notes.isdisjoint(_OF_PROOFS):
         return ""
     return f"its header says schema {header.get('schema')}, and it has what schema {PROVEN} began with"

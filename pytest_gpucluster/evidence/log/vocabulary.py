@@ -47,7 +47,8 @@ LINES: Mapping[str, Form] = {
             "source": "where it comes from, see below",
             "horizon": "until when the watches are proven, in seconds; what comes after is told by chance",
             "lines": "how many lines follow: a file with fewer was cut",
-            "problem": "what kept the scenario from its end: `verdict` and `text`, and `trace` for an error of its own",
+            "problem": "what kept the scenario from its end: `verdict` and `text`, `fix` if one is known, `trace` for "
+            "an error of its own",
             "constructed": "that no run made it, and how it was made",
         },
     ),

@@ -12,6 +12,8 @@ PROXY = re.compile(
 MARK = "GPUCLUSTER_CONTAINER"
 """Variable by which each container of ours that speaks knows its name."""
 PARTS = ("initContainers", "containers")
+OF_PLUGINS = frozenset({"wait-for-master"})
+"""Containers that plugins of Volcano add for the Job: what they print is of the Job."""
 
 UNKNOWN = "ContainerStatusUnknown"
 """Reason of an end that a kubelet did not see."""
@@ -57,6 +59,13 @@ def own(pod: fields.Object, part: str = "containers") -> list[fields.Object]:
 def own_names(pod: fields.Object) -> frozenset[str]:
     """Return the names of the regular containers that a pod's author asked for."""
     return frozenset(str(one.get("name")) for one in own(pod))
+
+
+def foreign(pod: fields.Object) -> frozenset[str]:
+    """Return the names of the containers that neither a pod's author nor a plugin of its Job asked for."""
+    own_ones = {str(one.get("name")) for part in PARTS for one in own(pod, part)}
+    every = {str(one.get("name")) for part in PARTS for one in fields.items(pod, "spec", part)}
+    return frozenset(every - own_ones - OF_PLUGINS)
 
 
 def is_proxy(container: fields.Object) -> bool:

@@ -147,7 +147,8 @@ _MINIMUM: Mapping[str, tuple[str, ...]] = {
 def _stated(lines: tuple[Line, ...]) -> tuple[Stated, ...]:
     found: list[Stated] = []
     for line in lines:
-        value = fields.number(line.object, *_MINIMUM[line.kind]) or 0
+        place = _MINIMUM.get(line.kind)
+        value = (fields.number(line.object, *place) or 0) if place else 0
         if not found or found[-1].value != value:
             found.append(Stated(line.t, value, line.key))
     return tuple(found)

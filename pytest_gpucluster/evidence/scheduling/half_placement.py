@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, Step
+from pytest_gpucluster.evidence.scheduling.lost_members import ENDING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +40,15 @@ class Half:
 def halves(evidence: Evidence, gang: Gang) -> tuple[Half, ...]:
     """Return the spans in which an attempt of a gang was half placed, before it was whole for the first time.
 
+    Of a gang that was over when it was first seen nobody knows how it was placed: `was_over`.
+
     What happens to a gang after it was whole is another matter: the gang rule admits, it does not keep whole.
     An attempt that starts with bound members left over from the attempt before is not judged for the same reason,
     unless these are on their way out: then what is made anew is.
     """
-    found = []
+    found: list[Half] = []
+    if was_over(gang):
+        return ()
     for gen in map(afresh, gang.generations):
         if gen is None or gen.minimum <= 1:
             continue
@@ -61,6 +66,21 @@ def halves(evidence: Evidence, gang: Gang) -> tuple[Half, ...]:
             end = gen.whole if gen.whole is not None else min(gen.end, evidence.end)
             found.append(_half(evidence, (gang, gen), (begin, end), most))
     return tuple(found)
+
+
+def was_over(gang: Gang) -> bool:
+    """Report whether a gang had come to its end before it was first seen: its Job was over, else all that is left is.
+
+    Members that ended were placed some day, and those that were cleared away since are not missing.
+    """
+    if gang.job is not None:
+        phases = gang.job.phases[:1]
+        return any(t <= gang.job.created and phase in ENDING - {"Restarting"} for t, phase, _ in phases)
+    groups = [group for group in gang.groups if group.phases]
+    if groups and all(group.phases[0][1] == "Completed" for group in groups):
+        return True
+    ended = [pod.finished is not None and pod.finished <= pod.created for pod in gang.pods]
+    return bool(ended) and all(ended)
 
 
 def afresh(gen: Generation) -> Generation | None:
@@ -97,7 +117,9 @@ def short_role(evidence: Evidence, gang: Gang, minimums: Mapping[str, int]) -> t
     It ends when every role had its minimum for the first time. What happens afterwards, and an attempt that starts
     with members of the one before, is another matter, as in `halves`.
     """
-    found = []
+    found: list[Half] = []
+    if was_over(gang):
+        return ()
     for gen in map(afresh, gang.generations):
         if gen is None or not gen.steps:
             continue

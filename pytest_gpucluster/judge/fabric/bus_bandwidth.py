@@ -45,16 +45,10 @@ IMPOSSIBLE = Cause(
 @subjects.judge
 def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-006."""
-    gang = shared.subject(evidence, given)
-    told = shared.told(evidence, gang)
-    nothing = shared.nobody(evidence, told, gang, REQUIRED)
-    if nothing is not None:
-        return nothing
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("evidence", shared.keys(told))
-        return wording.finding(verdict, REQUIRED, text, gang, **more)
-
+    heard = shared.heard(evidence, given, REQUIRED)
+    if isinstance(heard, Finding):
+        return heard
+    gang, told, found = heard
     wrong = [
         (rank, one) for rank in told.ranks for one in (*rank.results, *rank.pairs) if (one.wrong or 0) > 0
     ]
@@ -63,7 +57,7 @@ def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
             [f"{rank.where}: {plausibility.what(one)}, {one.wrong} elements" for rank, one in wrong], 4
         )
         where = shared.places([rank for rank, _ in wrong])
-        return found(Verdict.FAIL, f"wrong data: {listed}", violation=True, causes=(WRONG,), where=where)
+        return found.fail(f"wrong data: {listed}", WRONG, violation=True, where=where)
     unfinished = incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished
@@ -72,14 +66,14 @@ def reaches_floor(evidence: Evidence, given: subjects.Given) -> Finding:
         (plausibility.partly(told), plausibility.PARTLY),
     ):
         if odd:
-            return found(Verdict.INCONCLUSIVE, odd, causes=(cause,))
+            return found.inconclusive(odd, cause)
     figures = slowest(told)
     if told.cpu:
         text = f"{shared.CPU}; the data is right, but the figures say nothing about the fabric"
-        return found(Verdict.NOT_APPLICABLE, text, numbers=(*_starts(told), *_numbers(figures, [])))
+        return found.not_applicable(text, numbers=(*_starts(told), *_numbers(figures, [])))
     odd = plausibility.impossible(told)
     if odd:
-        return found(Verdict.INCONCLUSIVE, odd, causes=(plausibility.CONTRADICTS,))
+        return found.inconclusive(odd, plausibility.CONTRADICTS)
     return _compared(given, told, figures, gang)
 
 
@@ -141,33 +135,31 @@ def _compared(
     shape = shared.shape(given, told)
     keys = shared.keys(told)
 
-    def found(verdict: Verdict, text: str, floors: Iterable[Floor], **more: object) -> Finding:
+    def found(floors: Iterable[Floor] = ()) -> wording.Findings:
         numbers = (*_starts(told), *_numbers(figures, list(floors)))
         facts = _facts(shape, told, figures)
-        return wording.finding(
-            verdict, REQUIRED, text, gang, evidence=keys, numbers=numbers, facts=facts, **more
-        )
+        return wording.Findings(REQUIRED, gang, evidence=keys, numbers=numbers, facts=facts)
 
     if shape is None:
-        return found(Verdict.INCONCLUSIVE, "the nodes hold different numbers of ranks: no floor applies", ())
+        return found().inconclusive("the nodes hold different numbers of ranks: no floor applies")
     device = told.ranks[0].says("device_name")
     floors = [floor for floor, _ in shared.floors(given) if _fits(floor, shape, device)]
     impossible = _impossible(shape, figures, floors)
     if impossible:
-        return found(Verdict.INCONCLUSIVE, impossible, (), causes=(IMPOSSIBLE,))
+        return found().inconclusive(impossible, IMPOSSIBLE)
     expected = subjects.count(given, "nodes")
     if expected is not None and expected != shape.nodes:
         text = f"{wording.count(expected, 'node')} expected, but the figures are for {shape.text()}"
-        return found(Verdict.INCONCLUSIVE, text, ())
+        return found().inconclusive(text)
     unlike = plausibility.unlike(told, floors)
     if not floors:
         if unlike:
-            return found(Verdict.INCONCLUSIVE, unlike, (), causes=(plausibility.CONTRADICTS,))
+            return found().inconclusive(unlike, plausibility.CONTRADICTS)
         text = f"no floor is declared for {shape.text()} with {device or 'an unknown GPU'}"
-        return found(Verdict.NOT_APPLICABLE, f"{text}; the data is right, figures as measured", ())
+        return found().not_applicable(f"{text}; the data is right, figures as measured")
     bad = [(floor, why) for floor in floors if (why := floor.implausible())]
     if bad:
-        return found(Verdict.INCONCLUSIVE, f"{bad[0][0].text()}: {bad[0][1]} (FAB-015)", floors)
+        return found(floors).inconclusive(f"{bad[0][0].text()}: {bad[0][1]} (FAB-015)")
     below, unmeasured, few = [], [], []
     for floor in floors:
         sizes = [size for name, size in figures if name == floor.collective and size >= floor.size]
@@ -184,18 +176,18 @@ def _compared(
             [f"{f.collective} of {size_text(s)} {r:.4g} of {f.busbw:g} GB/s" for f, s, r, _ in below], 4
         )
         where = shared.places([rank for *_, rank in below])
-        return found(Verdict.FAIL, f"below the floor: {listed}", floors, causes=(SLOW, LINK), where=where)
+        return found(floors).fail(f"below the floor: {listed}", SLOW, LINK, where=where)
     if unmeasured or few:
         text = (
             f"not measured: {wording.listed(unmeasured)}"
             if unmeasured
             else f"too few times: {wording.listed(few)}"
         )
-        return found(Verdict.INCONCLUSIVE, text, floors)
+        return found(floors).inconclusive(text)
     if unlike:
-        return found(Verdict.INCONCLUSIVE, unlike, floors, causes=(plausibility.CONTRADICTS,))
+        return found(floors).inconclusive(unlike, plausibility.CONTRADICTS)
     text = f"{wording.count(len(floors), 'floor')} of {shape.text()} reached, all data right on {len(told.ranks)} ranks"
-    return found(Verdict.PASS, text, floors)
+    return found(floors).passed(text)
 
 
 def _facts(

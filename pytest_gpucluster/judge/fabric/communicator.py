@@ -4,8 +4,9 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import connections, shared
 from pytest_gpucluster.judge.fabric.connections import cause
-from pytest_gpucluster.measure.nccl import Facts, advice, verdict
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.measure import transports
+from pytest_gpucluster.measure.nccl import Facts, advice, networks, verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 ONE = "one communicator holds every rank of the world"
 ADAPTERS = "every rank uses the declared adapters, all of them and no others"
@@ -17,6 +18,11 @@ PREFIX = Cause(
 UNSEEN = Cause(
     "the pod does not see a declared adapter, or may not open it",
     "request all adapters of the node in the pod; open each device of /dev/infiniband in it",
+)
+
+ON_TCP = Cause(
+    "traffic between nodes goes over sockets, so which adapters it would use was not seen",
+    "see the rows on the transport first (FAB-001, FAB-003); declare transport: NET/Socket if sockets are meant",
 )
 
 
@@ -40,15 +46,15 @@ def holds_all(evidence: Evidence, given: subjects.Given) -> Finding:
         return lacking
     if facts.nranks is None:
         text = "the logs show no communicator"
-        return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,))
+        return ground.found.inconclusive(text, numbers=(number,))
     if facts.nranks < world:
         text = f"the largest communicator has {facts.nranks} of {world} ranks"
         return ground.fail(text, facts.ranks, cause(advice.SMALL_WORLD))
     absent = [rank for rank in range(world) if rank not in facts.ranks]
     if absent:
         text = f"rank {wording.listed([str(rank) for rank in absent])} of {world} is in no communicator of that size"
-        return ground.found(Verdict.INCONCLUSIVE, text, numbers=(number,), where=ground.where(absent))
-    return ground.found(Verdict.PASS, f"one communicator of {world} ranks", numbers=(number,))
+        return ground.found.inconclusive(text, numbers=(number,), where=ground.where(absent))
+    return ground.found.passed(f"one communicator of {world} ranks", numbers=(number,))
 
 
 def _one_holds(facts: Facts, world: int) -> bool:
@@ -71,7 +77,9 @@ def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
     used = wording.listed(list(facts.hcas_used)) or "none known"
     if not declared:
         text = f"no adapters are declared (fabric.hcas); in use: {used}"
-        return ground.found(Verdict.NOT_APPLICABLE, text)
+        return ground.found.not_applicable(text)
+    if shared.fabric(given).get("transport") == transports.SOCKETS:
+        return ground.found.not_applicable("sockets are declared (fabric.transport): they use no adapters")
     strange = sorted(set(facts.hcas_used) - set(declared))
     if strange:
         ranks = sorted({path.rank for path in ground.between if set(path.hcas) & set(strange)})
@@ -88,9 +96,13 @@ def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
         )
         ranks = [rank.rank for rank in ground.told.ranks if rank.word.pod in lacks]
         return ground.fail(f"declared are {', '.join(declared)}: {listed or used}", ranks, UNSEEN, PREFIX)
+    on_tcp = sorted({path.rank for path in ground.between if path.carrier == networks.TCP})
+    if on_tcp and not facts.hcas_used:
+        text = f"ranks {wording.listed([str(rank) for rank in on_tcp])} are on TCP, which uses no adapters"
+        return ground.found.inconclusive(text, ON_TCP, where=ground.where(on_tcp))
     gap = ground.gap(path for path in ground.between if path.hcas)
     if gap is not None:
         return gap
     idle = sorted(set(declared) - set(facts.hcas_used))
     beside = f"; {', '.join(idle)} carried nothing" if idle else ""
-    return ground.found(Verdict.PASS, f"in use: {used}, all declared{beside}")
+    return ground.found.passed(f"in use: {used}, all declared{beside}")

@@ -39,16 +39,15 @@ class Ground:
     world: int
     logs: tuple[nccl_logs.Log, ...]
 
-    def found(self, verdict: Verdict, text: str, **more: object) -> Finding:
-        """Return a finding with the keys of the logs that it was read from."""
+    @property
+    def found(self) -> wording.Findings:
+        """Return what builds the findings, with the keys of the logs that they were read from."""
         keys = tuple(log.key for log in self.logs)[:12]
-        more.setdefault("evidence", keys or shared.keys(self.told))
-        return wording.finding(verdict, self.required, text, self.gang, **more)
+        return wording.Findings(self.required, self.gang, evidence=keys or shared.keys(self.told))
 
     def fail(self, text: str, ranks: Iterable[int], *causes: Cause) -> Finding:
         """Return the finding of a violation, with the ranks that it was seen on and their nodes."""
-        where = self.where(ranks)
-        return self.found(Verdict.FAIL, text, violation=True, causes=causes, where=where)
+        return self.found.fail(text, violation=True, causes=causes, where=self.where(ranks))
 
     def where(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """Return ranks with pods and nodes."""
@@ -84,7 +83,7 @@ class Ground:
         mute = [node for node in self.nodes if node not in seen]
         if mute:
             text = f"no rank on {wording.listed(mute)} printed such a connection"
-            return self.found(Verdict.INCONCLUSIVE, text, causes=(cause(advice.LAZY),))
+            return self.found.inconclusive(text, cause(advice.LAZY))
         return None
 
     def lacking(self) -> Finding | None:
@@ -93,12 +92,12 @@ class Ground:
         silent = payload_lines.absent(self.world, heard)
         if not silent:
             doubt = rank_logs.doubt(self.facts)
-            return None if doubt is None else self.found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
+            return None if doubt is None else self.found.inconclusive(doubt[0], *doubt[1])
         text = (
             f"the NCCL log of rank {wording.listed([str(n) for n in silent])} of {self.world} is missing or "
             "incomplete"
         )
-        return self.found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,), where=self.where(silent))
+        return self.found.inconclusive(text, rank_logs.SILENT, where=self.where(silent))
 
 
 def of(evidence: Evidence, given: subjects.Given, required: str, *, between: bool) -> Ground | Finding:
@@ -110,11 +109,10 @@ def of(evidence: Evidence, given: subjects.Given, required: str, *, between: boo
         required: what must hold.
         between: whether the row is about traffic between nodes, and so does not apply to one.
     """
-    gang = shared.subject(evidence, given)
-    told = shared.told(evidence, gang)
-    nothing = shared.nobody(evidence, told, gang, required)
-    if nothing is not None:
-        return nothing
+    heard = shared.heard(evidence, given, required)
+    if isinstance(heard, Finding):
+        return heard
+    gang, told, _ = heard
     if told.cpu:
         return wording.finding(Verdict.NOT_APPLICABLE, required, shared.CPU, gang)
     world = shared.expected(given, told) or len(told.ranks)

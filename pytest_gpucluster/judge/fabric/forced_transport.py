@@ -61,38 +61,36 @@ def _decided(
     """Judge by the log what was formed, and over what."""
     told, facts = seen
     forced, world = str(given.get("forced")), shared.expected(given, told)
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return wording.finding(verdict, REQUIRED, text, gang, evidence=rank_logs.keys(evidence, gang), **more)
+    found = wording.Findings(REQUIRED, gang, evidence=rank_logs.keys(evidence, gang))
 
     if facts.nranks is None:
         text = "the ranks' logs show no communicator"
-        return found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,))
+        return found.inconclusive(text, rank_logs.SILENT)
     if world is not None and facts.nranks != world:
         text = f"the largest communicator has {facts.nranks} of {world} ranks"
-        return found(Verdict.FAIL, text, violation=True, causes=(ABSENT,))
+        return found.fail(text, ABSENT, violation=True)
     others = sorted({path.name for path in facts.paths if path.carrier and not _same(path.name, forced)})
     if others:
         ranks = sorted({path.rank for path in facts.paths if path.name in others})
         who = wording.listed([str(rank) for rank in ranks])
         text = f"{VARIABLE}={forced}, and ranks {who} are connected over {wording.listed(others)}"
-        return found(Verdict.FAIL, text, violation=True, causes=(OVERRIDDEN,))
+        return found.fail(text, OVERRIDDEN, violation=True)
     values = facts.settings.get(VARIABLE, {})
     if not values:
         text = f"no rank's log says that {VARIABLE} is in effect"
-        return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN, rank_logs.SILENT))
+        return found.inconclusive(text, OVERRIDDEN, rank_logs.SILENT)
     strange = [value for value in values if not _same(value, forced)]
     if strange:
         text = f"{VARIABLE}={forced} was set, but in effect is {wording.listed(strange)}"
-        return found(Verdict.INCONCLUSIVE, text, causes=(OVERRIDDEN,))
+        return found.inconclusive(text, OVERRIDDEN)
     if not any(path.carrier for path in facts.paths):
         text = f"no rank printed a connection over {forced}"
-        return found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,))
+        return found.inconclusive(text, rank_logs.SILENT)
     doubt = rank_logs.doubt(facts)
     if doubt is not None:
-        return found(Verdict.INCONCLUSIVE, doubt[0], causes=doubt[1])
+        return found.inconclusive(doubt[0], causes=doubt[1])
     text = f"{VARIABLE}={forced}: one communicator of {facts.nranks} ranks over {wording.listed(list(facts.net))}"
-    return found(Verdict.PASS, text, where=shared.places(list(told.ranks)))
+    return found.passed(text, where=shared.places(list(told.ranks)))
 
 
 def _same(name: str, forced: str) -> bool:

@@ -39,22 +39,19 @@ def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
     said = [w for w in payload_lines.words(evidence).of("reduced") if uids is None or w.uid in uids]
     told = list({word.uid: word for word in said}.values())
     keys = tuple(word.key for word in told)[:12]
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("evidence", keys)
-        return wording.finding(verdict, REQUIRED, text, gang, **more)
+    found = wording.Findings(REQUIRED, gang, evidence=keys)
 
     wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
     if wrong:
         text = ", ".join(f"{w.pod} got {w.data.get('got')}, expected {w.data.get('expected')}" for w in wrong)
-        return found(Verdict.FAIL, f"all-reduce: {text}", violation=True, causes=(COLLECTIVE,))
+        return found.fail(f"all-reduce: {text}", COLLECTIVE, violation=True)
     absent = _absent(evidence)
     if absent is not None:
         pod, text, key = absent
         verdict = Verdict.FAIL if declared else Verdict.INCONCLUSIVE
-        return found(verdict, f"{pod}: {text}", causes=(ABSENT,), evidence=(key,))
+        return found.of(verdict, f"{pod}: {text}", ABSENT, evidence=(key,))
     if not told:
-        return found(Verdict.INCONCLUSIVE, "no member reported its sum and its interface")
+        return found.inconclusive("no member reported its sum and its interface")
     used = {word.uid: sorted(fields.sub(word.data, "interfaces")) for word in told}
     measured = ", ".join(dict.fromkeys(name for names_ in used.values() for name in names_)) or "none"
     if not declared:
@@ -62,16 +59,19 @@ def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
             f"no interface is declared; {wording.count(len(told), 'member')} connected over {measured}, "
             "with the right sum"
         )
-        return found(Verdict.NOT_APPLICABLE, text)
+        return found.not_applicable(text)
     number = _number(declared, used)
     strays = [word for word in told if set(used[word.uid]) - {declared}]
     if strays:
         text = ", ".join(_stray(word, used[word.uid]) for word in strays)
         absent_here = declared not in fields.sub(strays[0].data, "has").values()
-        return found(
-            Verdict.FAIL, f"{declared} is declared: {text}", violation=True, numbers=(number,),
-            causes=(ABSENT if absent_here else UNSET,), where=tuple(f"Pod/{word.pod}" for word in strays),
-        )  # fmt: skip
+        return found.fail(
+            f"{declared} is declared: {text}",
+            ABSENT if absent_here else UNSET,
+            violation=True,
+            numbers=(number,),
+            where=tuple(f"Pod/{word.pod}" for word in strays),
+        )
     mute = [word.pod for word in told if not used[word.uid]]
     expected = subjects.count(given, "world") or len(told)
     if mute or len(told) < expected:
@@ -80,10 +80,10 @@ def on_declared_interface(evidence: Evidence, given: subjects.Given) -> Finding:
             if mute
             else f"{len(told)} of {expected} members reported their connections"
         )
-        return found(Verdict.INCONCLUSIVE, text, numbers=(number,))
+        return found.inconclusive(text, numbers=(number,))
     value = told[0].data.get("got")
     text = f"all {len(told)} members are connected over {declared}, sum {value} right on all"
-    return found(Verdict.PASS, text, numbers=(number,))
+    return found.passed(text, numbers=(number,))
 
 
 def _number(declared: str, used: dict[str, list[str]]) -> Number:

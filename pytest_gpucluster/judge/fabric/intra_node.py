@@ -44,9 +44,7 @@ def on_declared_path(evidence: Evidence, given: subjects.Given) -> Finding:
     each = Counter(rank.node for rank in ground.told.ranks)
     shared = sorted(node for node, count in each.items() if count > 1)
     if not shared:
-        return ground.found(
-            Verdict.NOT_APPLICABLE, "every node has one rank: there is no traffic inside a node"
-        )
+        return ground.found.not_applicable("every node has one rank: there is no traffic inside a node")
     declared = str(fabric(given).get("intra_node") or "")
     least = BETTER.index(declared) if declared in BETTER else BETTER.index("P2P")
     inside = [path for path in ground.facts.paths if _inside(ground, path)]
@@ -66,15 +64,15 @@ def on_declared_path(evidence: Evidence, given: subjects.Given) -> Finding:
     mute = [node for node in shared if node not in seen_on]
     if mute:
         text = f"no rank on {wording.listed(mute)} printed a connection inside its node"
-        return ground.found(Verdict.INCONCLUSIVE, text)
+        return ground.found.inconclusive(text)
     if declared == "NVLS" and ground.facts.nvls != "used":
         text = "NVLS is declared; no log shows it in use"
         verdict = Verdict.FAIL if ground.facts.nvls == "available" else Verdict.INCONCLUSIVE
-        return ground.found(verdict, text, causes=(NO_NVLS,))
+        return ground.found.of(verdict, text, NO_NVLS)
     over = wording.listed(sorted({path.name for path in inside}))
     also = ", NVLS in use" if ground.facts.nvls == "used" else ""
     text = f"ranks on {wording.listed(shared)} are connected over {over}{also}"
-    return ground.found(Verdict.PASS, text)
+    return ground.found.passed(text)
 
 
 def _kind(path: Path) -> str:

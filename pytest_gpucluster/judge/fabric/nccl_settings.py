@@ -12,7 +12,7 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import connections, shared
 from pytest_gpucluster.judge.fabric.connections import Ground
 from pytest_gpucluster.measure import nccl
-from pytest_gpucluster.requirement import Cause, Finding, Verdict
+from pytest_gpucluster.requirement import Cause, Finding
 
 REQUIRED = "the declared settings are in effect on every rank, and no other setting disables a transport"
 
@@ -73,7 +73,7 @@ def as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         return ground.fail(text, ranks, IMAGE)
     if not declared:
         text = "no settings are declared (fabric.settings); no setting that disables a transport is in effect"
-        return ground.found(Verdict.NOT_APPLICABLE, text)
+        return ground.found.not_applicable(text)
     return ground.lacking() or _everywhere(ground, declared, in_force)
 
 
@@ -94,9 +94,9 @@ def _everywhere(
             text = f"{name} is in effect on no rank: it is neither in the environment nor in the log"
             return ground.fail(text, mute, UNSET)
         if mute:
-            return ground.found(Verdict.INCONCLUSIVE, f"no rank's log shows {name}", causes=(UNREAD,))
+            return ground.found.inconclusive(f"no rank's log shows {name}", UNREAD)
     listed = wording.listed([f"{name}={value}" for name, value in declared.items()], 4)
-    return ground.found(Verdict.PASS, f"in effect on all {ground.world} ranks: {listed}")
+    return ground.found.passed(f"in effect on all {ground.world} ranks: {listed}")
 
 
 def _told(ground: Ground) -> bool:

@@ -14,7 +14,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import bus_bandwidth, plausibility, shared
 from pytest_gpucluster.measure import collective
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 REQUIRED = "all pairs exchange data at about the same speed; a slower link or node is named"
 
@@ -63,31 +63,23 @@ class Link:
 @subjects.judge
 def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-012."""
-    gang = shared.subject(evidence, given)
-    told = shared.told(evidence, gang)
-    nothing = shared.nobody(evidence, told, gang, REQUIRED)
-    if nothing is not None:
-        return nothing
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("evidence", shared.keys(told))
-        return wording.finding(verdict, REQUIRED, text, gang, **more)
-
+    heard = shared.heard(evidence, given, REQUIRED)
+    if isinstance(heard, Finding):
+        return heard
+    gang, told, found = heard
     if told.cpu:
-        return found(Verdict.NOT_APPLICABLE, shared.CPU)
+        return found.not_applicable(shared.CPU)
     unfinished = bus_bandwidth.incomplete(evidence, given, told, gang, REQUIRED)
     if unfinished is not None:
         return unfinished
     odd = plausibility.unchecked(told, pairs=True) or plausibility.impossible(told, pairs=True)
     if odd:
-        return found(Verdict.INCONCLUSIVE, odd, causes=(plausibility.UNCHECKED, plausibility.CONTRADICTS))
+        return found.inconclusive(odd, plausibility.UNCHECKED, plausibility.CONTRADICTS)
     links, unpaired = _links(told)
     if unpaired:
-        return found(Verdict.INCONCLUSIVE, f"not all pairs were measured: {wording.listed(unpaired, 4)}")
+        return found.inconclusive(f"not all pairs were measured: {wording.listed(unpaired, 4)}")
     if not links:
-        return found(
-            Verdict.INCONCLUSIVE, "no pair exchanged data: there is only one rank, or the sweep was skipped"
-        )
+        return found.inconclusive("no pair exchanged data: there is only one rank, or the sweep was skipped")
     own = shared.fabric(given)
     share = subjects.seconds(own, "slow_share") or SHARE
     rates = [link.rate for link in links]
@@ -96,7 +88,7 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     if len(links) == 1:
         if wire is None:
             text = f"only one link was measured, {links[0].text}, and no declared rate to compare it with"
-            return found(Verdict.INCONCLUSIVE, text, numbers=(Number("link", links[0].rate, "GB/s"),))
+            return found.inconclusive(text, numbers=(Number("link", links[0].rate, "GB/s"),))
         middle, origin = wire, f"{share:g} of the declared rate of its adapter"
     least = middle * share
     numbers = (
@@ -107,10 +99,10 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
     if not slow:
         odd = plausibility.unlike(told, pairs=True) or _too_fast(given, told, links)
         if odd:
-            return found(Verdict.INCONCLUSIVE, odd, numbers=numbers, causes=(plausibility.CONTRADICTS,))
+            return found.inconclusive(odd, plausibility.CONTRADICTS, numbers=numbers)
         between = f"{wording.count(len(links), 'link')} between {wording.count(len(_nodes(links)), 'node')}"
         text = f"{between}, none below {least:.4g} GB/s"
-        return found(Verdict.PASS, text, numbers=numbers)
+        return found.passed(text, numbers=numbers)
     nodes = _slow_nodes(links, slow)
     rails = _slow_rails(links, slow)
     causes = (NODE, LINK) if nodes else (RAIL, LINK) if rails else (LINK, NODE)
@@ -127,8 +119,7 @@ def names_slow(evidence: Evidence, given: subjects.Given) -> Finding:
             [f"Node/{name}" for name in nodes] + [w for ln in slow for w in (ln.a.where, ln.b.where)]
         )
     )
-    return found(
-        Verdict.FAIL, f"{who}{len(slow)} of {len(links)} links below {least:.4g} GB/s: {listed}", numbers=numbers,
+    return found.fail(f"{who}{len(slow)} of {len(links)} links below {least:.4g} GB/s: {listed}", numbers=numbers,
         causes=causes, where=where[: wording.MANY],
     )  # fmt: skip
 

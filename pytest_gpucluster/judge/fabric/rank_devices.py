@@ -35,6 +35,10 @@ UNPLACED = Cause(
     "ask for all GPUs of a node in each member, or spread members over nodes (podAntiAffinity on "
     "kubernetes.io/hostname)",
 )
+LAID_OUT = Cause(
+    "several pods share a node (fabric.pods_per_node), and nothing makes a scheduler put just so many on one",
+    "let one pod have all GPUs of a node (pods_per_node: 1), or leave no GPUs free on other nodes",
+)
 NO_UUID = Cause(
     "neither the driver nor the device plugin reports which device a rank has",
     "use a torch version that reports UUIDs (2.4 and later), or a device plugin that sets NVIDIA_VISIBLE_DEVICES",
@@ -44,39 +48,35 @@ NO_UUID = Cause(
 @subjects.judge
 def own_devices(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge FAB-014."""
-    gang = shared.subject(evidence, given)
-    told = shared.told(evidence, gang)
-    nothing = shared.nobody(evidence, told, gang, REQUIRED)
-    if nothing is not None:
-        return nothing
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("evidence", shared.keys(told))
-        return wording.finding(verdict, REQUIRED, text, gang, **more)
-
+    heard = shared.heard(evidence, given, REQUIRED)
+    if isinstance(heard, Finding):
+        return heard
+    gang, told, found = heard
     world = shared.expected(given, told) or len(told.ranks)
     seen = _seen(told, world)
     if seen is not None:
         text, ranks, cause = seen
         where = shared.places(ranks)
-        return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=where)
+        return found.fail(text, cause, violation=True, where=where)
     absent = shared.missing(told, world)
     if absent:
         return _incomplete(evidence, told, gang, world, absent)
     short = _nodes(given, told)
+    if short is not None and (subjects.count(given, "pods_per_node") or 1) > 1:
+        return found.inconclusive(short, LAID_OUT)
     if short is not None:
-        return found(Verdict.FAIL, short, violation=True, causes=(UNPLACED,))
+        return found.fail(short, UNPLACED, violation=True)
     mute = [rank for rank in told.ranks if not rank.says("uuid")]
     if mute:
         text = f"{wording.count(len(mute), 'rank')} of {world} did not report a device id"
-        return found(Verdict.INCONCLUSIVE, text, causes=(NO_UUID,), where=shared.places(mute))
+        return found.inconclusive(text, NO_UUID, where=shared.places(mute))
     nodes = sorted({rank.node for rank in told.ranks})
     by = "the driver" if all(r.says("uuid_by") == "driver" for r in told.ranks) else "the device plugin"
     text = f"{world} ranks on {wording.listed(nodes)}, each with its own device (ids by {by})"
     number = Number(
         "devices", float(len({_identity(r) for r in told.ranks})), "", float(world), "one per rank"
     )
-    return found(Verdict.PASS, text, numbers=(number,), where=shared.places(list(told.ranks)))
+    return found.passed(text, numbers=(number,), where=shared.places(list(told.ranks)))
 
 
 def _identity(rank: Rank) -> tuple[str, str]:

@@ -5,15 +5,9 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects
-from pytest_gpucluster.measure import nccl
+from pytest_gpucluster.measure import nccl, transports
 from pytest_gpucluster.requirement import Cause
 
-CARRIERS = {
-    **dict.fromkeys(("NET/IB", "NET/OFI", "NET/UCX", "NET/gIB", "NET/SHARP"), nccl.networks.RDMA),
-    **dict.fromkeys(("NET/FasTrak", "NET/TCPX"), nccl.networks.GPUDIRECT_TCP),
-    "NET/Socket": nccl.networks.TCP,
-}
-"""Transport -> class of its network."""
 SILENT = Cause(
     "the ranks' NCCL logs are not in the pods' output",
     "look at the end of a pod's log: the lines `nccl-log` give the number of lines",
@@ -56,8 +50,8 @@ def _declared(given: subjects.Given) -> dict[str, str]:
     fabric = fields.sub(given, "fabric")
     network, transport = str(fabric.get("network") or ""), str(fabric.get("transport") or "")
     known = nccl.networks.of(network) != nccl.networks.UNKNOWN or nccl.networks.is_libfabric(network)
-    kind = CARRIERS.get(transport)
-    return {} if known or not network or kind is None else {network: kind}
+    told = transports.NETWORKS.get(transport)
+    return {} if known or not network or told is None else {network: told.carrier}
 
 
 def keys(evidence: Evidence, gang: Gang | None) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """What the rows about the fabric share: the gang, its ranks, what is declared."""
 
+from typing import NamedTuple
+
 from pytest_gpucluster.evidence.hardware import collectives
 from pytest_gpucluster.evidence.hardware.collectives import Rank, Told
 from pytest_gpucluster.evidence.log import fields, payload_lines
@@ -82,6 +84,28 @@ def nobody(evidence: Evidence, ranks: Told, gang: Gang | None, required: str) ->
     if expired is not None:
         text += f"; waited for {expired[0]}"
     return wording.finding(Verdict.INCONCLUSIVE, required, text, gang, causes=(NO_RANK,))
+
+
+class Heard(NamedTuple):
+    """A gang whose ranks said who they are.
+
+    Attributes:
+        gang: the gang, None where it is not known.
+        told: what its ranks said.
+        found: builds the findings, with the lines by which ranks said who they are.
+    """
+
+    gang: Gang | None
+    told: Told
+    found: wording.Findings
+
+
+def heard(evidence: Evidence, given: subjects.Given, required: str) -> Heard | Finding:
+    """Return the gang under judgement with its ranks, or what an evidence without any rank makes of the row."""
+    gang = subject(evidence, given)
+    ranks = told(evidence, gang)
+    nothing = nobody(evidence, ranks, gang, required)
+    return nothing or Heard(gang, ranks, wording.Findings(required, gang, evidence=keys(ranks)))
 
 
 def missing(ranks: Told, world: int) -> list[int]:

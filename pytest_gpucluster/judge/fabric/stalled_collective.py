@@ -61,53 +61,46 @@ def _decided(
         "longest wait in a collective", longest, "s", bound + SLACK, "fabric.stall_bound and 10 s"
     )
     keys = tuple(rank.stalled.key for rank, _ in waits if rank.stalled is not None)[:12]
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        more.setdefault("numbers", (number,))
-        return wording.finding(verdict, REQUIRED, text, gang, evidence=keys or shared.keys(told), **more)
+    found = wording.Findings(REQUIRED, gang, evidence=keys or shared.keys(told), numbers=(number,))
 
     expired = subjects.timed_out(evidence)
     silent = [rank for rank in told.ranks if rank.stalled is None and rank.failed is None]
     if expired is not None:
         text = f"{silent[0].where if silent else 'a rank'} did not end; waited for {expired[0]}"
         where = shared.places(silent or list(told.ranks))
-        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
+        return found.fail(text, UNBOUNDED, violation=True, where=where)
     missing = shared.missing(told, world)
     if missing:
-        return found(
-            Verdict.INCONCLUSIVE, f"rank {wording.listed([str(n) for n in missing])} of {world} said nothing"
-        )
+        return found.inconclusive(f"rank {wording.listed([str(n) for n in missing])} of {world} said nothing")
     late = [rank for rank, seconds in waits if seconds is not None and seconds > bound + SLACK]
     if late:
         text = f"{late[0].where} waited {_waited(late[0]):g} s; the bound is {bound:g} s"
-        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=shared.places(late))
+        return found.fail(text, UNBOUNDED, violation=True, where=shared.places(late))
     if odd:
-        return found(Verdict.INCONCLUSIVE, odd, causes=(plausibility.CONTRADICTS,))
+        return found.inconclusive(odd, plausibility.CONTRADICTS)
     if not waits:
-        return found(Verdict.INCONCLUSIVE, "no collective hung: nothing was tried")
+        return found.inconclusive("no collective hung: nothing was tried")
     if silent:
         text = f"{silent[0].where} ended without naming the collective"
         verdict = Verdict.INCONCLUSIVE if told.torn else Verdict.FAIL
-        return found(verdict, text, causes=(UNNAMED,), where=shared.places(silent))
+        return found.of(verdict, text, UNNAMED, where=shared.places(silent))
     unended = _unended(told)
     if unended:
         text = f"{unended[0].where} reported a hang and never ended: its pod ran until it was deleted"
         where = shared.places(unended)
         if any(rank.pod is None for rank in unended) or evidence.gaps("Pod", unended[0].word.t, evidence.end):
-            return found(
-                Verdict.INCONCLUSIVE, f"the end of the pod of {unended[0].where} was not seen", where=where
-            )
-        return found(Verdict.FAIL, text, violation=True, causes=(UNBOUNDED,), where=where)
+            return found.inconclusive(f"the end of the pod of {unended[0].where} was not seen", where=where)
+        return found.fail(text, UNBOUNDED, violation=True, where=where)
     unnamed = [(rank, why) for rank, _ in waits if (why := _unnamed(rank, absent))]
     if unnamed:
         where = shared.places([rank for rank, _ in unnamed])
         text = f"{unnamed[0][0].where}: {unnamed[0][1]}"
-        return found(Verdict.FAIL, text, violation=True, causes=(UNNAMED,), where=where)
+        return found.fail(text, UNNAMED, violation=True, where=where)
     culprit = next((rank.where for rank in told.ranks if rank.rank == absent), f"rank {absent}")
     word = waits[0][0].stalled
     what = "" if word is None else f"{word.data.get('collective')} over {word.data.get('transport')}"
     text = f"all {world} ranks ended after at most {longest:g} s (bound {bound:g} s): {what} waited for {culprit}"
-    return found(Verdict.PASS, text, where=(culprit,))
+    return found.passed(text, where=(culprit,))
 
 
 def _unended(told: Told) -> list[Rank]:

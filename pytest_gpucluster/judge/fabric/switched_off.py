@@ -50,31 +50,27 @@ def _decided(
     before, after = rank_logs.facts(evidence, given, good), rank_logs.facts(evidence, given, off)
     keys = rank_logs.keys(evidence, off)
     figures = _figures(shared.told(evidence, good), told)
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return wording.finding(verdict, REQUIRED, text, off, evidence=keys, numbers=_numbers(figures), **more)
+    found = wording.Findings(REQUIRED, off, evidence=keys, numbers=_numbers(figures))
 
     on_sockets = after.ranks_on(nccl.networks.TCP)
     others = sorted({path.name for path in after.paths if path.carrier and path.carrier != nccl.networks.TCP})
     if others:
         text = f"switched off, but still connected over {wording.listed(others)}"
-        return found(Verdict.INCONCLUSIVE, text, causes=(UNHEARD,))
+        return found.inconclusive(text, UNHEARD)
     if not on_sockets:
         text = "the run with the fabric switched off shows no connection between nodes"
-        return found(Verdict.INCONCLUSIVE, text, causes=(rank_logs.SILENT,))
+        return found.inconclusive(text, rank_logs.SILENT)
     fast = sorted({path.name for path in before.paths if path.carrier and path.carrier != nccl.networks.TCP})
     if before.ranks_on(nccl.networks.TCP) or not fast:
         seen = "is on sockets" if before.ranks_on(nccl.networks.TCP) else "shows no connection between nodes"
-        return found(
-            Verdict.INCONCLUSIVE, f"the run with the fabric on {seen}: there is nothing to compare with"
-        )
+        return found.inconclusive(f"the run with the fabric on {seen}: there is nothing to compare with")
     where = tuple(rank.where for rank in told.ranks if rank.rank in on_sockets)
     text = (
         f"with the fabric ({wording.listed(fast)}) switched off, ranks "
         f"{wording.listed([str(r) for r in on_sockets])} are on "
         f"sockets{_beside(figures)}"
     )
-    return found(Verdict.PASS, text, where=where[: wording.MANY])
+    return found.passed(text, where=where[: wording.MANY])
 
 
 def _figures(good: Told, off: Told) -> list[tuple[str, int, float, float]]:

@@ -1,37 +1,22 @@
 """FAB-001, FAB-002, FAB-003: the declared transport between nodes, GPUDirect RDMA on it, and nobody on TCP."""
 
-import re
-
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.fabric import connections, shared
 from pytest_gpucluster.judge.fabric.connections import Ground, cause
+from pytest_gpucluster.measure import transports
 from pytest_gpucluster.measure.nccl import advice, networks
 from pytest_gpucluster.measure.nccl.facts import Path
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 DECLARED = "all connections between nodes use the declared transport, on every node"
 GDR = "every connection to another node uses GPUDirect RDMA, in both directions"
 NO_TCP = "no rank is connected to another node over TCP, and every rank has another network than TCP"
 
-NAMES = {
-    # RCCL's own verbs network is called otherwise in newer releases.
-    "NET/IB": re.compile(r"IB|IBext(_v\d+)?|ROCM-IB|IB-CAST", re.IGNORECASE),
-    "NET/OFI": re.compile(r"(AWS )?Libfabric|OFI", re.IGNORECASE),
-    "NET/UCX": re.compile(r"UCX([-_].*)?", re.IGNORECASE),
-    "NET/gIB": re.compile(r"gIB", re.IGNORECASE),
-    "NET/FasTrak": re.compile(r"FasTrak(_v\d+)?", re.IGNORECASE),
-    "NET/TCPX": re.compile(r"GPUDirectTCPXO?(_v\d+)?", re.IGNORECASE),
-    "NET/SHARP": re.compile(r"IB|IBext(_v\d+)?|SHARP", re.IGNORECASE),
-    "NET/Socket": re.compile(r"(Fast)?Socket", re.IGNORECASE),
-}
-"""Transport -> how its network is called in connection lines."""
 UNNAMED = Cause(
     "the network plugin is unknown to this suite, or libfabric does not report the provider it chose",
     "declare the plugin's network (fabric.network with its transport), or set NCCL_DEBUG_SUBSYS=INIT,NET",
 )
-SOCKETS = "NET/Socket"
-NVLINK = "MNNVL"
 JOINED = "P2P/MNNVL"
 
 
@@ -45,7 +30,7 @@ def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
     if not transport:
         seen = wording.listed(sorted({path.name for path in ground.between})) or "no network"
         text = f"no transport is declared (fabric.transport); connections between nodes use {seen}"
-        return ground.found(Verdict.NOT_APPLICABLE, text)
+        return ground.found.not_applicable(text)
     strays = [path for path in ground.between if not _fits(path, transport, given)]
     if strays:
         ranks = sorted({path.rank for path in strays})
@@ -53,14 +38,14 @@ def on_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         who = wording.listed([str(rank) for rank in ranks])
         text = f"{transport} is declared; ranks {who} are connected over {listed}"
         return ground.fail(text, ranks, *_causes(ground, strays))
-    right = _joined(ground) if transport == NVLINK else list(ground.between)
+    right = _joined(ground) if transport == transports.NVLINK else list(ground.between)
     gap = ground.gap(right)
     if gap is not None:
         return gap
     ranks = sorted({path.rank for path in right})
     over = wording.listed(sorted({_label(path) for path in right}))
     text = f"{len(ranks)} ranks on {wording.count(len(ground.nodes), 'node')} are connected over {over}"
-    return ground.found(Verdict.PASS, text, numbers=(Number("ranks on it", float(len(ranks)), "ranks"),))
+    return ground.found.passed(text, numbers=(Number("ranks on it", float(len(ranks)), "ranks"),))
 
 
 @subjects.judge
@@ -73,7 +58,7 @@ def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
         text = (
             f"GPUDirect RDMA is not declared as required (fabric.gdr); ranks that use it: {ground.facts.gdr}"
         )
-        return ground.found(Verdict.NOT_APPLICABLE, text)
+        return ground.found.not_applicable(text)
     without = [path for path in ground.between if not path.gdr]
     if without:
         ranks = sorted({path.rank for path in without})
@@ -89,7 +74,7 @@ def with_gdr(evidence: Evidence, given: subjects.Given) -> Finding:
             return gap
     ranks = sorted({path.rank for path in ground.between})
     text = f"all connections of {wording.count(len(ranks), 'rank')} to other nodes use it, in both directions"
-    return ground.found(Verdict.PASS, text)
+    return ground.found.passed(text)
 
 
 @subjects.judge
@@ -105,10 +90,10 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
         for name in ground.facts.names
         if ground.facts.carriers.get(name) == networks.TCP and not networks.is_reduction(name)
     ]
-    if not transport or transport == SOCKETS:
+    if not transport or transport == transports.SOCKETS:
         what = "no transport is declared (fabric.transport)" if not transport else "sockets are declared"
         seen = f"; ranks {wording.listed([str(r) for r in on_tcp])} are on TCP" if on_tcp else ""
-        return ground.found(Verdict.NOT_APPLICABLE, what + seen)
+        return ground.found.not_applicable(what + seen)
     if on_tcp:
         nodes = wording.listed(sorted({ground.node(rank) for rank in on_tcp}))
         text = (
@@ -116,7 +101,7 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
         )
         strays = [path for path in ground.between if path.carrier == networks.TCP]
         return ground.fail(text, on_tcp, *_causes(ground, strays))
-    if only and transport != NVLINK:
+    if only and transport != transports.NVLINK:
         hosts = sorted({host for name in only for host in ground.facts.names[name]})
         text = (
             f"ranks in {wording.listed(hosts)} have chosen {wording.listed(only)}: they have no other network"
@@ -126,13 +111,13 @@ def nobody_on_tcp(evidence: Evidence, given: subjects.Given) -> Finding:
     unknown = sorted({path.name for path in ground.between if path.carrier == networks.UNKNOWN})
     if unknown:
         text = f"it is unknown which transport {wording.listed(unknown)} uses"
-        return ground.found(Verdict.INCONCLUSIVE, text, causes=(UNNAMED,))
-    gap = ground.gap(_joined(ground) if transport == NVLINK else ground.between)
+        return ground.found.inconclusive(text, UNNAMED)
+    gap = ground.gap(_joined(ground) if transport == transports.NVLINK else ground.between)
     if gap is not None:
         return gap
     over = wording.listed(sorted({_label(path) for path in ground.between})) or JOINED
     text = f"none of {ground.world} ranks is on TCP; traffic between nodes uses {over}"
-    return ground.found(Verdict.PASS, text)
+    return ground.found.passed(text)
 
 
 def _transport(given: subjects.Given) -> str:
@@ -146,17 +131,18 @@ def _label(path: Path) -> str:
 
 def _fits(path: Path, transport: str, given: subjects.Given) -> bool:
     """Report whether a connection between nodes is over the declared transport."""
-    if transport == NVLINK:
+    if transport == transports.NVLINK:
         return False
     if networks.is_reduction(path.name):
         # Reduction in the network goes beside the network that carries the rest.
-        return transport in ("NET/SHARP", "NET/IB")
+        return transport in (transports.SHARP, "NET/IB")
     named = str(shared.fabric(given).get("network") or "")
     if named:
         return path.name.lower() == named.lower()
-    right = NAMES[transport].fullmatch(path.name) is not None if transport in NAMES else False
+    known = transports.NETWORKS.get(transport)
+    right = known is not None and known.printed.fullmatch(path.name) is not None
     # libfabric may run over TCP: by name it is what was declared, by what carries the bytes it is not.
-    return right and (path.carrier != networks.TCP or transport == SOCKETS)
+    return right and (path.carrier != networks.TCP or transport == transports.SOCKETS)
 
 
 def _joined(ground: Ground) -> list[Path]:

@@ -1,7 +1,7 @@
 """GANG-002: all or nothing, where there is room for a part of the gang only."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
@@ -87,7 +87,7 @@ def all_or_nothing(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-002."""
     limits = subjects.of(evidence, given)
     named = subjects.cast(evidence, given, "subject")
-    gangs = named if named is not None else subjects.everyone(evidence)
+    gangs = named if named is not None else subjects.placed(evidence)
     gangs = tuple(gang for gang in gangs if gang.minimum > 1)
     if not gangs:
         return wording.finding(
@@ -114,35 +114,33 @@ def _tried(evidence: Evidence, given: subjects.Given, limits: subjects.Terms, a:
         "held with nothing bound", held.seconds, "s", limits.window, "three scheduler periods or the window"
     )
     short = watched(evidence, held) < limits.window - EPSILON
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return wording.finding(
-            verdict, REQUIRED, text, a.gang, evidence=(*keys, *(step.key for step in a.gen.steps[:1])),
-            numbers=(number,), currency=subjects.currency(evidence, given, a.gang), **more,
-        )  # fmt: skip
+    found = wording.Findings(
+        REQUIRED, a.gang, evidence=(*keys, *(step.key for step in a.gen.steps[:1])), numbers=(number,),
+        currency=subjects.currency(evidence, given, a.gang),
+    )  # fmt: skip
 
     if short:
         if held.seconds <= limits.period and held.bound_after:
             return None  # One session long: every gang waits so between its pods and its bind.
-        return found(Verdict.INCONCLUSIVE, f"{who}, shorter than the window of {limits.window:.2f} s")
+        return found.inconclusive(f"{who}, shorter than the window of {limits.window:.2f} s")
     gaps = evidence.gaps("Pod", a.gang.created, a.gen.whole if a.gen.whole is not None else held.end)
     if gaps:
         text = f"{who}, but pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
-        return found(Verdict.INCONCLUSIVE, text)
+        return found.inconclusive(text)
     if not part_would_fit(evidence, a):
         text = f"{who}, but nothing shows that a part would have fitted: weak evidence"
-        return found(Verdict.INCONCLUSIVE, text)
+        return found.inconclusive(text)
     if a.gen.whole is None:
         return _never_whole(evidence, given, who, found)
     room = room_before(evidence, a.gen.whole)
     late = 0.0 if room is None else a.gen.whole - room
     if late > subjects.placed_within(given):
         text = f"{who}; room appeared at t={room:.2f} s and the gang was whole only {late:.0f} s later"
-        return found(Verdict.FAIL, text, causes=(NOT_TAKEN_UP,))
+        return found.fail(text, NOT_TAKEN_UP)
     text = (
         f"{who}, then {wording.part(a.gen.most_held, a.gen.minimum)} bound within {a.gen.spread or 0.0:.2f} s"
     )
-    return found(Verdict.PASS, f"{text} from t={a.gen.first_bind or 0.0:.2f} s")
+    return found.passed(f"{text} from t={a.gen.first_bind or 0.0:.2f} s")
 
 
 def room_before(evidence: Evidence, before: float) -> float | None:
@@ -160,18 +158,16 @@ def _more(data: Mapping[str, Any]) -> bool:
     return (fields.number(data, "slots") or 0) > (fields.number(data, "was") or 0)
 
 
-def _never_whole(
-    evidence: Evidence, given: subjects.Given, who: str, found: Callable[..., Finding]
-) -> Finding:
+def _never_whole(evidence: Evidence, given: subjects.Given, who: str, found: wording.Findings) -> Finding:
     """Judge a gang that was held and never bound: whether room appeared decides."""
     room = next(iter(evidence.notes("room-made")), None)
     expired = subjects.timed_out(evidence, room.t) if room is not None else None
     if expired is not None and room is not None:
         text = f"{who}; room appeared at t={room.t:.2f} s and it was never bound (waited for {expired[0]})"
-        return found(Verdict.FAIL, text, causes=(NOT_TAKEN_UP,))
+        return found.fail(text, NOT_TAKEN_UP)
     if "control" in (given.get("attested") or ()):
-        return found(Verdict.PASS, f"{who}; the record attests that it is placed when room appears")
-    return found(Verdict.INCONCLUSIVE, f"{who}; it was never bound later: no room was seen to appear")
+        return found.passed(f"{who}; the record attests that it is placed when room appears")
+    return found.inconclusive(f"{who}; it was never bound later: no room was seen to appear")
 
 
 def _not_tried(evidence: Evidence, given: subjects.Given, gangs: Sequence[Gang]) -> Finding:

@@ -60,9 +60,7 @@ def healed(evidence: Evidence, given: subjects.Given) -> Finding:
 def _judged(evidence: Evidence, given: subjects.Given) -> list[Shortage] | str:
     """Return the shortages of the gangs under judgement, or why there are none."""
     named = subjects.cast(evidence, given, "subject")
-    gangs = [
-        gang for gang in (named if named is not None else subjects.everyone(evidence)) if gang.minimum > 1
-    ]
+    gangs = [gang for gang in (named if named is not None else subjects.placed(evidence)) if gang.minimum > 1]
     if not gangs:
         return subjects.nothing(evidence)
     found = [shortage for gang in gangs for shortage in shortages(evidence, gang)]
@@ -126,11 +124,13 @@ def _reported(evidence: Evidence, given: subjects.Given, shortage: Shortage) -> 
                 evidence,
                 given,
                 shortage,
-                (Verdict.FAIL, REPORTED, text[:600]),
+                (Verdict.FAIL, REPORTED, wording.short(text, 600)),
                 causes=causes,
                 numbers=(number,),
             )
-        return _finding(evidence, given, shortage, (Verdict.PASS, REPORTED, text[:600]), numbers=(number,))
+        return _finding(
+            evidence, given, shortage, (Verdict.PASS, REPORTED, wording.short(text, 600)), numbers=(number,)
+        )
     if group is None:
         text = f"{who}; no PodGroup of it is in the evidence"
     elif not shortage.lost:

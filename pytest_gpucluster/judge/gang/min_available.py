@@ -44,7 +44,7 @@ _ORDER = (Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE)
 
 def _subjects(evidence: Evidence, given: subjects.Given) -> tuple[Gang, ...]:
     named = subjects.cast(evidence, given, "subject")
-    return named if named is not None else subjects.everyone(evidence)
+    return named if named is not None else subjects.placed(evidence)
 
 
 def _first(findings: Sequence[Finding]) -> Finding:
@@ -299,42 +299,36 @@ def _defaulted(gang: Gang, given: subjects.Given, *, omitted: bool) -> Finding:
     wanted = (subjects.count(given, "min_member") or total) if omitted else total
     listed = " + ".join(f"{count} {role}" for role, count in job_faults.role_minimums(spec).items())
     keys = tuple(key for key in (gang.job.key if gang.job else "",) if key)
-
-    def found(verdict: Verdict, text: str, causes: tuple[Cause, ...] = ()) -> Finding:
-        return wording.finding(
-            verdict, DEFAULTED, text, gang, causes=causes, violation=verdict is Verdict.FAIL, where=(gang.title,),
-            evidence=(*keys, *(group.key for group in gang.groups[:1])),
-            numbers=(Number("minAvailable", got, "pods", wanted, "sum over the tasks"),),
-        )  # fmt: skip
+    found = wording.Findings(
+        DEFAULTED, gang, where=(gang.title,), evidence=(*keys, *(group.key for group in gang.groups[:1])),
+        numbers=(Number("minAvailable", got, "pods", wanted, "sum over the tasks"),),
+    )  # fmt: skip
 
     if got == 0:
-        return found(
-            Verdict.FAIL,
+        return found.fail(
             f"{gang.title} was stored with minAvailable 0, its tasks add up to {wanted} ({listed}): the Job "
             "is no gang",
-            (NOT_DEFAULTED,),
+            NOT_DEFAULTED,
+            violation=True,
         )
     if not omitted:
-        return found(
-            Verdict.INCONCLUSIVE, f"{gang.title} has minAvailable {got}; nothing shows that it was left out"
-        )
+        return found.inconclusive(f"{gang.title} has minAvailable {got}; nothing shows that it was left out")
     first = gang.job.minimums[0].value if gang.job is not None and gang.job.minimums else got
     if wanted not in (got, first) or first == 0:
         text = f"{gang.title} left minAvailable out and got {first}, its tasks add up to {wanted} ({listed})"
-        return found(Verdict.FAIL, text, (NOT_DEFAULTED,))
+        return found.fail(text, NOT_DEFAULTED, violation=True)
     if gang.job is not None and len(gang.job.minimums) > 1:
         text = f"{gang.title} got minAvailable {first}, and it was then changed to {got}: it is no longer left out"
-        return found(Verdict.INCONCLUSIVE, text)
+        return found.inconclusive(text)
     if not gang.groups:
         text = f"{gang.title} got minAvailable {got} ({listed}); no PodGroup of it was seen"
-        return found(Verdict.INCONCLUSIVE, text)
+        return found.inconclusive(text)
     left = stated_minimum.departed(gang, wanted)
     if left is not None:
         group, said = left
         verb = "has" if said is group.minimums[-1] else f"had, from t={said.t:.2f} s,"
         text = f"{gang.title} got minAvailable {got}, but its PodGroup {group.name} {verb} minMember {said.value}"
-        return found(Verdict.FAIL, text, (NOT_CARRIED,))
-    return found(
-        Verdict.PASS,
+        return found.fail(text, NOT_CARRIED, violation=True)
+    return found.passed(
         f"{gang.title} left minAvailable out: {got} ({listed}); minMember {wanted} of its PodGroup",
     )

@@ -36,7 +36,7 @@ CONTRAST = "under a scheduler without the gang rule the gang is half placed, and
 def runs_whole(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-001: a gang that fits runs whole."""
     named = subjects.cast(evidence, given, "subject")
-    gangs = named if named is not None else [g for g in subjects.everyone(evidence) if g.minimum > 1]
+    gangs = named if named is not None else [g for g in subjects.placed(evidence) if g.minimum > 1]
     if not gangs:
         return wording.finding(Verdict.INCONCLUSIVE, WHOLE, subjects.nothing(evidence))
     bad = half_placed(evidence, given, gangs, WHOLE)
@@ -168,10 +168,10 @@ def _why_not(reading: gates.Reading, *, unseen: bool) -> str:
         return f"its PodGroup had no phase for {reading.unseen:.1f} s: not seen by the scheduler"
     if reading.held is not None and reading.held.said is not None:
         gate, said = reading.held.gate, reading.held.said
-        return f"held at {gate} by {reading.scheduler.name} ({said.message[:160]})"
+        return f"held at {gate} by {reading.scheduler.name} ({wording.short(said.message)})"
     if reading.enqueue:
         said = reading.enqueue[-1]
-        return f"refused at enqueue by {said.reporter} ({said.message[:160]})"
+        return f"refused at enqueue by {said.reporter} ({wording.short(said.message)})"
     return "no scheduler gave a reason"
 
 

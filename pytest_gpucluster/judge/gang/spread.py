@@ -44,7 +44,7 @@ class _Spread:
 def within(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-007."""
     named = subjects.cast(evidence, given, "subject")
-    gangs = [g for g in (named if named is not None else subjects.everyone(evidence)) if g.minimum > 1]
+    gangs = [g for g in (named if named is not None else subjects.placed(evidence)) if g.minimum > 1]
     attempts = [(gang, gen) for gang in gangs for gen in gang.generations if gen.steps]
     if not attempts:
         why = f"no member of {gangs[0].title} was ever bound" if gangs else subjects.nothing(evidence)

@@ -28,7 +28,7 @@ STARVED = Cause(
 def two_gangs(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge GANG-004."""
     named = subjects.cast(evidence, given, "left", "right")
-    gangs = named if named is not None else subjects.everyone(evidence)
+    gangs = named if named is not None else subjects.placed(evidence)
     gangs = tuple(gang for gang in gangs if gang.minimum > 1)
     if len(gangs) < 2:
         return wording.finding(
@@ -92,49 +92,46 @@ def _after(evidence: Evidence, given: subjects.Given, winner: Attempt, loser: At
         f"{winner.gang.name} was whole at t={whole:.2f} s, {loser.gang.name} held nothing for {held.seconds:.1f} s "
         f"at the gang gate"
     )
-
-    def found(verdict: Verdict, more: str, causes: tuple[Cause, ...] = ()) -> Finding:
-        return wording.finding(
-            verdict, REQUIRED, f"{text}{more}", loser.gang, causes=causes,
-            where=wording.places((*winner.gen.members, *loser.gen.members)),
-            evidence=(held.said.key if held.said else "", *all_or_nothing.part_would_fit(evidence, loser)[:3]),
-            numbers=(Number("loser held", held.seconds, "s", limits.window, "three scheduler periods or the window"),),
-            currency=subjects.currency(evidence, given, loser.gang),
-            repeat=(*wording.repeat(winner.gang), *wording.repeat(loser.gang)),
-        )  # fmt: skip
+    found = wording.Findings(
+        REQUIRED, loser.gang, start=text, where=wording.places((*winner.gen.members, *loser.gen.members)),
+        evidence=(held.said.key, *all_or_nothing.part_would_fit(evidence, loser)[:3]),
+        numbers=(Number("loser held", held.seconds, "s", limits.window, "three scheduler periods or the window"),),
+        currency=subjects.currency(evidence, given, loser.gang),
+        repeat=(*wording.repeat(winner.gang), *wording.repeat(loser.gang)),
+    )  # fmt: skip
 
     gaps = evidence.gaps(
         "Pod", loser.gang.created, loser.gen.whole if loser.gen.whole is not None else held.end
     )
     if gaps:
-        return found(Verdict.INCONCLUSIVE, "; the watch of pods has a gap there")
+        return found.inconclusive("; the watch of pods has a gap there")
     if all_or_nothing.watched(evidence, held) < limits.window - all_or_nothing.EPSILON:
-        return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
+        return found.inconclusive(f"; shorter than the window of {limits.window:.2f} s")
     if not all_or_nothing.part_would_fit(evidence, loser):
         more = (
             "; nothing shows that part of it would have fitted, so a scheduler without the gang rule could "
             "behave alike: weak evidence"
         )
-        return found(Verdict.INCONCLUSIVE, more)
+        return found.inconclusive(more)
     if loser.gen.whole is None:
         expired = subjects.timed_out(evidence, whole)
         if expired is not None:
-            return found(Verdict.FAIL, f"; it was never bound (waited for {expired[0]})", (NOT_TAKEN_UP,))
-        return found(Verdict.INCONCLUSIVE, "; it was not seen to run afterwards")
+            return found.fail(f"; it was never bound (waited for {expired[0]})", NOT_TAKEN_UP)
+        return found.inconclusive("; it was not seen to run afterwards")
     if loser.gen.whole < released:
-        return found(
-            Verdict.INCONCLUSIVE, f"; it was bound at t={loser.gen.whole:.2f} s beside the first: both fitted"
+        return found.inconclusive(
+            f"; it was bound at t={loser.gen.whole:.2f} s beside the first: both fitted"
         )
     for who in (winner, loser):
         if not controls.ran_together(who.gen):
             stuck = next((why for pod in who.gen.members if (why := controls.never_ran(pod))), "")
             more = f"; {who.gang.name} was bound whole, but not seen to run{f' ({stuck})' if stuck else ''}"
-            return found(Verdict.INCONCLUSIVE, more)
+            return found.inconclusive(more)
     late = loser.gen.whole - max(_let_go(winner), released)
     if late > subjects.placed_within(given):
         more = f"; it was bound only {late:.0f} s after the first had released its places"
-        return found(Verdict.FAIL, more, (NOT_TAKEN_UP,))
-    return found(Verdict.PASS, f", and was bound whole at t={loser.gen.whole:.2f} s and ran")
+        return found.fail(more, NOT_TAKEN_UP)
+    return found.passed(f", and was bound whole at t={loser.gen.whole:.2f} s and ran")
 
 
 def _released(winner: Attempt) -> float:

@@ -102,7 +102,7 @@ def gpus_as_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         f"{_remarks(evidence, reported, declared, wanted)}"
         f"{_left(found, reported, declared)}",
         evidence=_keys(reported),
-        numbers=(Number("GPUs a node", wanted, declared, wanted, origin),),
+        numbers=(Number("GPUs per node", wanted, declared, wanted, origin),),
         facts={"gpu_nodes": len(reported), "nodes": len(found)},
     )
 
@@ -212,7 +212,7 @@ def _short(
         ),
         repeat=(
             f"kubectl describe node {worst.name}",
-            f"kubectl get nodes -o custom-columns=NAME:.metadata.name,GPUS:.status.allocatable.{_escaped(declared)}",
+            f"kubectl get nodes -o '{_columns(declared)}'",
         ),
         facts={"short": {m.name: list(m.offers(declared)) for m in short[:100]}},
     )
@@ -352,8 +352,10 @@ def _keys(found: Sequence[Machine]) -> tuple[str, ...]:
     return tuple(m.line.key for m in found[: wording.MANY])
 
 
-def _escaped(resource: str) -> str:
-    return resource.replace(".", "\\.")
+def _columns(resource: str) -> str:
+    """Return columns of kubectl that show a resource of nodes; a shell must not take the backslashes."""
+    escaped = resource.replace(".", "\\.")
+    return f"custom-columns=NAME:.metadata.name,GPUS:.status.allocatable.{escaped}"
 
 
 def nodes_listed(evidence: Evidence, given: subjects.Given) -> Presupposed:

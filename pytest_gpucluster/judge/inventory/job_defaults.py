@@ -194,7 +194,7 @@ def _refused(evidence: Evidence) -> str:
         if str(line.data.get("case") or "") in LEFT_OUT:
             answer = attribution.answer(line)
             if not answer.accepted:
-                return f": HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+                return f": HTTP {answer.code} by {answer.component} ({wording.short(answer.message)})"
     return ""
 
 
@@ -211,6 +211,9 @@ def dry_run_allowed(evidence: Evidence, given: subjects.Given) -> Presupposed:
         return wording.presupposed(name, held=None, observed="no dry-run Job was sent")
     denied = [a for a in asked if a.code in (401, 403) and not a.at_admission]
     if denied:
-        text = f"HTTP {denied[0].code}: {denied[0].message[:200]} (the run needs create on jobs.batch.volcano.sh)"
+        text = (
+            f"HTTP {denied[0].code}: {wording.short(denied[0].message)} (the run needs create on "
+            "jobs.batch.volcano.sh)"
+        )
         return wording.presupposed(name, held=False, observed=text, evidence=(denied[0].line.key,))
     return wording.presupposed(name, held=True, observed=f"{len(asked)} dry runs answered")

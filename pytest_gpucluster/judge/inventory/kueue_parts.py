@@ -5,7 +5,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.judge import attribution, subjects, wording
+from pytest_gpucluster.judge import attribution, creating, subjects, wording
 from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
@@ -44,9 +44,16 @@ def _suspends(evidence: Evidence) -> Finding:
     answer = attribution.answer(line)
     if not answer.accepted:
         text = (
-            f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+            f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} "
+            f"({wording.short(answer.message)})"
         )
-        return _part(Verdict.FAIL, text, line.key, shared.MANAGER_DOWN)
+        # A permission, or a gate of somebody else, says nothing of Kueue.
+        foreign = answer.at_admission and not answer.component.endswith("kueue.x-k8s.io")
+        undecided = foreign or answer.code in (401, 403, 429)
+        verdict = Verdict.INCONCLUSIVE if undecided else Verdict.FAIL
+        silent = "failed calling webhook" in answer.message and "kueue" in answer.message
+        cause = shared.MANAGER_DOWN if silent else creating.why(answer.code, answer.message)
+        return _part(verdict, text, line.key, cause)
     spec = fields.sub(line.data, "object", "spec")
     if not spec:
         return _part(Verdict.INCONCLUSIVE, "the answer to the dry-run Job carries no object", line.key)

@@ -92,7 +92,10 @@ def _kept(evidence: Evidence, case: str, path: tuple[str, ...], cause: Cause) ->
     answer = attribution.answer(line)
     kind = "pod" if case == "dry-run" else "Job"
     if not answer.accepted:
-        text = f"the dry-run {kind} was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+        text = (
+            f"the dry-run {kind} was refused: HTTP {answer.code} by {answer.component} "
+            f"({wording.short(answer.message)})"
+        )
         return _part(Verdict.FAIL, text, line.key)
     spec = fields.sub(line.data, "object", "spec")
     if not spec:

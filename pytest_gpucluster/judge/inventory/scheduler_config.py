@@ -82,7 +82,7 @@ def read(evidence: Evidence) -> Configuration | str:
     try:
         parsed = yaml.safe_load(str(data[key]))
     except yaml.YAMLError as error:
-        return f"{key} is not valid YAML: {' '.join(str(error).split())[:160]}"
+        return f"{key} is not valid YAML: {wording.short(str(error))}"
     if not isinstance(parsed, Mapping) or not isinstance(parsed.get("actions"), str):
         return f"{key} has no line `actions`"
     plugins = {

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import attribution, subjects, wording
+from pytest_gpucluster.judge import attribution, creating, subjects, wording
 from pytest_gpucluster.judge.inventory import kueue_parts, native_parts
 from pytest_gpucluster.judge.refusal import no_scheduler
 from pytest_gpucluster.plain import names, schedulers
@@ -37,10 +37,6 @@ QUEUE = Cause(
 FOREIGN = Cause(
     "something other than the scheduler's admission refuses Jobs: a policy engine or a webhook of the site",
     "read its message; make it accept the suite's namespace and images, and repeat",
-)
-NOT_TAKEN = Cause(
-    "the API server did not take the request: a permission is missing, or the server is in trouble",
-    "grant `create` on jobs.batch.volcano.sh to the run, and look at the API server's health",
 )
 _QUEUE = re.compile(r"\bqueue\b", re.IGNORECASE)
 CONTROLLERS = Cause(
@@ -174,7 +170,7 @@ def _admission(evidence: Evidence) -> Finding:
 
 def _refused(answer: attribution.Answer) -> Finding:
     """Return what a refusal of the dry-run Job says of the admission: only its own silence speaks against it."""
-    text = f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({answer.message[:160]})"
+    text = f"the dry-run Job was refused: HTTP {answer.code} by {answer.component} ({wording.short(answer.message)})"
     own = answer.by_webhook and answer.component.endswith(".volcano.sh")
     verdict, cause = Verdict.FAIL, ADMISSION
     if answer.code == 404:
@@ -186,7 +182,7 @@ def _refused(answer: attribution.Answer) -> Finding:
     elif answer.at_admission and not own and answer.component != "CRD schema":
         verdict, cause = Verdict.INCONCLUSIVE, FOREIGN
     elif answer.code in (401, 403, 429) or answer.code >= 500:
-        verdict, cause = Verdict.INCONCLUSIVE, NOT_TAKEN
+        verdict, cause = Verdict.INCONCLUSIVE, creating.why(answer.code, answer.message)
     return _part(verdict, text, answer.line.key, cause)
 
 
@@ -197,7 +193,7 @@ def queue_takes_jobs(evidence: Evidence, given: subjects.Given) -> Presupposed:
         answer = attribution.answer(line)
         own = answer.by_webhook and answer.component.endswith(".volcano.sh")
         if not answer.accepted and own and _QUEUE.search(answer.message):
-            text = f"{answer.component} refused {line.data.get('request') or 'a Job'}: {answer.message[:200]}"
+            text = f"{answer.component} refused {line.data.get('request') or 'a Job'}: {wording.short(answer.message)}"
             return wording.presupposed(name, held=False, observed=text, causes=(QUEUE,), evidence=(line.key,))
     wanted = str(given.get("queue") or "")
     queues = [line for line in evidence.of_kind("Queue") if line.name == wanted]

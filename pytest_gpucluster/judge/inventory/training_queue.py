@@ -144,14 +144,15 @@ def _absent(evidence: Evidence, given: subjects.Given, wanted: str) -> Finding:
         [str(name) for kind in kinds for name in told.get(kind) or ()] if isinstance(told, Mapping) else []
     )
     there = sorted({*listed, *(line.name for kind in kinds for line in evidence.of_kind(kind))})
-    near = names.did_you_mean(wanted, there) if there else ""
+    near = names.nearest(wanted, there)
+    hint = f"; did you mean {near!r}?" if near else ""
     others = (
         f"; there are: {wording.listed(there)}" if there else "; no queue exists" if told is not None else ""
     )
     return wording.finding(
         Verdict.FAIL,
         REQUIRED,
-        f"there is no queue {wanted!r}{near}{others}",
+        f"there is no queue {wanted!r}{hint}{others}",
         violation=True,
         where=(f"{CLUSTER_QUEUE if declared == 'kueue' else 'Queue'}/{wanted}",),
         causes=(ABSENT,),

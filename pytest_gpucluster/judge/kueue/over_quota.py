@@ -54,12 +54,12 @@ def _judge(evidence: Evidence, given: subjects.Given, job: Held, short: list[str
             watched
             or f"it was watched for {end - since:.1f} s, less than the window of {limits.window:.2f} s"
         )
-        text = f"{job.gang.title} was held ({attributed[-1].message[:120]}), but {why}"
+        text = f"{job.gang.title} was held ({wording.short(attributed[-1].message)}), but {why}"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang, repeat=shared.repeat(job))
     last = attributed[-1]
     text = (
         f"{job.gang.title} stayed suspended for {end - job.created:.1f} s and had no pod; {last.reason}: "
-        f"{' '.join(last.message.split())[:200]}"
+        f"{wording.short(last.message)}"
     )
     return wording.finding(
         Verdict.PASS, REQUIRED, text, job.gang, currency="quota", refusal=_refusal(evidence, job, last),

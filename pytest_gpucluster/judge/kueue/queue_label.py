@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status
-from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling import half_placement, kueue
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.kueue import shared
@@ -58,8 +58,11 @@ def label_decides(evidence: Evidence, given: subjects.Given) -> Finding:
 
 
 def _unknown(evidence: Evidence, job: Held) -> bool:
-    """Report whether a Job names a LocalQueue that is not there, as the list of them shows."""
-    if not node_status.listed(evidence, kueue.LOCAL_QUEUE):
+    """Report whether a Job names a LocalQueue that is not there, as the list of them shows.
+
+    The queue of one that was over when it was first seen may have been deleted since.
+    """
+    if half_placement.was_over(job.gang) or not node_status.listed(evidence, kueue.LOCAL_QUEUE):
         return False
     return not any(
         line.name == job.queue
@@ -144,7 +147,7 @@ def _held(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
         )
     text = (
         f"{job.gang.title} names an unknown LocalQueue: suspended for {end - job.created:.1f} s without a pod; "
-        f"{last.reason}: {' '.join(last.message.split())[:160]}"
+        f"{last.reason}: {wording.short(last.message)}"
     )
     refusal = Refusal("kueue", last.reporter, last.obj, last.reason, "enqueue", last.message)
     return wording.finding(

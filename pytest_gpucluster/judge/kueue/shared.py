@@ -133,7 +133,7 @@ def refusals(job: Held) -> str:
     """Return why quota was not reserved for a Job, as its Workload said last."""
     said = [one for workload in job.workloads for one in workload.refusals]
     if said:
-        return f"{said[-1].reason}: {' '.join(said[-1].message.split())[:200]}"
+        return f"{said[-1].reason}: {wording.short(said[-1].message)}"
     return "its Workload says nothing" if job.workloads else "Kueue made no Workload for it"
 
 

@@ -138,7 +138,7 @@ def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
         worst = [
             (seconds, pod)
             for pod in job.gang.pods
-            if (seconds := _alone(job, pod, shared.story_end(evidence, job))) > tolerance
+            if (seconds := _alone(evidence, job, pod, shared.story_end(evidence, job))) > tolerance
             or _bound_without(job, pod, shared.story_end(evidence, job))
         ]
         if worst:
@@ -151,8 +151,11 @@ def _outside(evidence: Evidence, tolerance: float) -> Iterator[Finding]:
 
 
 def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
-    """Report whether a pod was bound, or stayed, while no quota was held: however short, by the order of versions."""
-    if pod.bound is None or pod.bound >= end:
+    """Report whether a pod was bound, or stayed, while no quota was held: however short, by the order of versions.
+
+    One that had ended when it was first seen holds no place, and its Workload may be cleared away.
+    """
+    if pod.bound is None or pod.bound >= min(end, kueue_quota.leaves(pod)):
         return False
     if job.covered(pod.bound, job.versions.get(pod.keys["bound"])) is False:
         return True
@@ -172,14 +175,15 @@ def _bound_without(job: Held, pod: PodStory, end: float) -> bool:
     return any(order.before(order.exact(one.ended_version, job.versions), gone) for one in released)
 
 
-def _alone(job: Held, pod: PodStory, end: float) -> float:
-    """Return for how long a pod held a place while its Job held no quota."""
+def _alone(evidence: Evidence, job: Held, pod: PodStory, end: float) -> float:
+    """Return for how long a pod held a place while its Job held no quota; a watch of Workloads may be late."""
     if pod.bound is None:
         return 0.0
     begin, stop = pod.bound, min(kueue_quota.leaves(pod), end)
     longest = 0.0
     for one in sorted(job.reserved, key=lambda r: r.start):
-        longest = max(longest, min(one.start, stop) - begin)
+        since = order.no_later(evidence, one.version, one.start)
+        longest = max(longest, min(since, stop) - begin)
         begin = max(begin, one.end)
         if begin >= stop:
             break

@@ -108,7 +108,7 @@ def _judge(evidence: Evidence, given: subjects.Given, one: Held, other: Held, *,
         f"pod and ran whole from t={start:.2f} s"
     )
     if waited:
-        text += f" ({' '.join(waited[-1].message.split())[:160]})"
+        text += f" ({wording.short(waited[-1].message)})"
     within = subjects.placed_within(given, "enqueue", "bind", "start")
     if start - ended > within:
         late = f"{text}: {start - ended:.0f} s after the quota was free"

@@ -1,7 +1,6 @@
 """Judges of the lifecycle family: how a Job ends when its master does."""
 
 import dataclasses
-from collections.abc import Callable
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -191,31 +190,29 @@ def _completed(evidence: Evidence, given: subjects.Given, one: Ended) -> Finding
         pod.name: volcano_jobs.left(pod) for pod in one.others if pod not in alone or pod.finished is None
     }
     keys = (*(pod.keys["finished"] for pod in one.pods[:2]), *_end_keys(one.others))
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        waits = [t - one.t for t in asked.values() if t is not None]
-        number = Number("deletion asked after", max(waits, default=None), "s", budget, "budget to complete")
-        return wording.finding(
-            verdict, COMPLETES, f"{start}; {text}", one.gang, where=wording.places(one.others), evidence=keys,
-            numbers=(number,), **more,
-        )  # fmt: skip
+    times = [t - one.t for t in asked.values() if t is not None]
+    number = Number("deletion asked after", max(times, default=None), "s", budget, "budget to complete")
+    found = wording.Findings(
+        COMPLETES,
+        one.gang,
+        start=f"{start}; ",
+        where=wording.places(one.others),
+        evidence=keys,
+        numbers=(number,),
+    )
 
     ran_on = [pod.name for pod in alone if pod.finished is not None and pod.finished > until]
     idle = [name for name, t in asked.items() if t is None or t > until] + ran_on
     if idle and evidence.end >= until:
         text = f"{wording.listed(idle, 4)} left running {evidence.end - one.t:.1f} s later, no deletion requested"
         cause = _cause(one.gang, CONTROLLERS, JOB_CONTROLLER)
-        return found(Verdict.FAIL, text, violation=True, causes=(cause,))
+        return found.fail(text, cause, violation=True)
     if idle:
-        return found(
-            Verdict.INCONCLUSIVE, f"the evidence ends before deletion of {wording.listed(idle, 4)} was due"
-        )
+        return found.inconclusive(f"the evidence ends before deletion of {wording.listed(idle, 4)} was due")
     if not asked:
         # Ranks of one job often end together; those that did are no test of what ends the others.
         text = f"{wording.listed([pod.name for pod in alone], 4)} ended without a request"
-        return found(
-            Verdict.INCONCLUSIVE, f"{text}: the effect of the master's end on the others was not tested"
-        )
+        return found.inconclusive(f"{text}: the effect of the master's end on the others was not tested")
     return _gone(evidence, (one, until, budget), found)
 
 
@@ -243,7 +240,7 @@ def _end_keys(pods: tuple[PodStory, ...]) -> tuple[str, ...]:
     return tuple(found[:8])
 
 
-def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..., Finding]) -> Finding:
+def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: wording.Findings) -> Finding:
     """Judge whether the members whose deletion was asked for are gone, and the Job Completed, each in its time.
 
     `at` is what ended, by when deletion had to be asked for, and the budget of the controllers.
@@ -253,7 +250,7 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
     if late:
         pod, over = late[0]
         text = f"{pod.name} was there {over:.0f} s after its grace period of {pod.grace:.0f} s"
-        return found(Verdict.FAIL, text)
+        return found.fail(text)
     left = [
         pod
         for pod in one.others
@@ -266,8 +263,7 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
         text += f", gone at t={max(gone):.0f} s (grace period {grace:.0f} s)"
     job = one.gang.job
     if left:
-        return found(
-            Verdict.INCONCLUSIVE,
+        return found.inconclusive(
             f"{text}; {wording.listed([p.name for p in left], 4)} still terminating at the end",
         )
     if job is not None and job.phase in COMPLETED:
@@ -276,15 +272,15 @@ def _gone(evidence: Evidence, at: tuple[Ended, float, float], found: Callable[..
         if (job.completed or 0.0) > ready + budget or expired:
             when = f"only {(job.completed or 0.0) - one.t:.1f} s after the master had ended"
             vain = f" (waited for {expired[0]})" if expired else ""
-            return found(Verdict.FAIL, f"{text}; the Job was {job.phase} {when}{vain}")
-        return found(Verdict.PASS, f"{text}; Job {job.phase} at t={job.completed or 0.0:.2f} s")
+            return found.fail(f"{text}; the Job was {job.phase} {when}{vain}")
+        return found.passed(f"{text}; Job {job.phase} at t={job.completed or 0.0:.2f} s")
     if job is not None and job.phase in ("Failed", "Aborted", "Terminated"):
         cause = _cause(one.gang, CONTROLLERS, JOB_CONTROLLER)
-        return found(Verdict.FAIL, f"{text}; but the Job ended {job.phase}", causes=(cause,))
+        return found.fail(f"{text}; but the Job ended {job.phase}", cause)
     expired = subjects.timed_out(evidence, one.t)
     if expired:
-        return found(Verdict.FAIL, f"{text}; the Job never became Completed (waited for {expired[0]})")
-    return found(Verdict.INCONCLUSIVE, f"{text}; the Job was not seen Completed")
+        return found.fail(f"{text}; the Job never became Completed (waited for {expired[0]})")
+    return found.inconclusive(f"{text}; the Job was not seen Completed")
 
 
 def _longest(one: Ended) -> float:

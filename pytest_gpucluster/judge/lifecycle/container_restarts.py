@@ -66,22 +66,22 @@ def _shown(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding | s
     window = subjects.of(evidence, given).window
     stays = stop - since
     number = Number(f"restarts in place of {one.pod.name}", one.restarts, "", None, "restartCount")
-
-    def found(verdict: Verdict, text: str) -> Finding:
-        return wording.finding(
-            verdict, SHOWN, text, gang, causes=(IN_PLACE,), where=wording.places((one.pod,)),
-            evidence=(one.key,), numbers=(number,),
-        )  # fmt: skip
+    found = wording.Findings(
+        SHOWN,
+        gang,
+        causes=(IN_PLACE,),
+        where=wording.places((one.pod,)),
+        evidence=(one.key,),
+        numbers=(number,),
+    )
 
     told = _told(one)
     if acted or over or retries:
         what = wording.listed([*acted, *over], 4) or f"retryCount {retries}"
-        return found(Verdict.INCONCLUSIVE, f"not shown: {told}, and the Job acted: {what}")
+        return found.inconclusive(f"not shown: {told}, and the Job acted: {what}")
     gaps = evidence.gaps("Pod", since, stop)
     if gaps or stays < window:
         why = "the watch has a gap" if gaps else f"{stays:.2f} s is shorter than the window of {window:.2f} s"
-        return found(Verdict.INCONCLUSIVE, f"{told}; {why}")
+        return found.inconclusive(f"{told}; {why}")
     phase = gang.job.phase
-    return found(
-        Verdict.PASS, f"shown: {told}; Job {phase} with retryCount 0 for {stays:.1f} s, no policy acted"
-    )
+    return found.passed(f"shown: {told}; Job {phase} with retryCount 0 for {stays:.1f} s, no policy acted")

@@ -100,22 +100,18 @@ def _judged(evidence: Evidence, given: subjects.Given, one: Gone) -> Finding:
     number = Number(
         f"runs of {pod.slot}", 1 + len(one.again), "", 1, "a member that succeeded has done its work"
     )
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return wording.finding(
-            verdict, REQUIRED, f"{start}; {text}", one.gang, evidence=keys, numbers=(number,), **more
-        )
+    found = wording.Findings(REQUIRED, one.gang, start=f"{start}; ", evidence=keys, numbers=(number,))
 
     if one.again:
         cause = NO_MEMORY if one.gang.kind == names.VC_JOB else FORGOTTEN
         text = f"it was made again at t={one.again[0].created:.2f} s"
-        return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=wording.places(one.again))
+        return found.fail(text, cause, violation=True, where=wording.places(one.again))
     window = subjects.of(evidence, given).window
     if one.seen < window:
-        return found(Verdict.INCONCLUSIVE, f"watched for {one.seen:.2f} s; the window is {window:.2f} s")
+        return found.inconclusive(f"watched for {one.seen:.2f} s; the window is {window:.2f} s")
     if evidence.gaps("Pod", one.t, one.t + one.seen):
-        return found(Verdict.INCONCLUSIVE, "pods were not watched all the time")
-    return found(Verdict.PASS, f"it was not made again for {one.seen:.1f} s")
+        return found.inconclusive("pods were not watched all the time")
+    return found.passed(f"it was not made again for {one.seen:.1f} s")
 
 
 def _with_contrast(evidence: Evidence, beside: Sequence[Gang], finding: Finding) -> Finding:

@@ -19,7 +19,6 @@ ACT_WITHIN = 10.0
 GONE_SLACK = 10.0
 """Seconds beyond the grace period in which a deleted pod must be gone; recorded on kubelets: 1 to 3 s."""
 
-Found = Callable[..., Finding]
 
 One = Callable[[Gang], "Finding | str"]
 """Judges one Job; a text says why it was not put to the test."""

@@ -79,39 +79,37 @@ def _removed(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     start = f"{gang.title} was {phase} at t={t:.2f} s, time to live {ttl} s"
 
     nobody = NO_TTL if gang.kind == names.BATCH_JOB else NO_COLLECTOR
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        keys = (key, *(pod.keys["deleted"] for pod in gang.pods[:3] if "deleted" in pod.keys))
-        return wording.finding(
-            verdict, REMOVED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
-        )
+    keys = (key, *(pod.keys["deleted"] for pod in gang.pods[:3] if "deleted" in pod.keys))
+    found = wording.Findings(REMOVED, gang, start=f"{start}; ", evidence=keys, numbers=(number,))
 
     if ours:
-        return found(Verdict.INCONCLUSIVE, "the run deleted it itself")
+        return found.inconclusive("the run deleted it itself")
     if took is None or gone is None:
         limit = job_cases.due(evidence, given, gang, t + ttl)
         if stop >= limit or job_cases.expired(evidence, gang, t):
-            return found(Verdict.FAIL, f"still there {stop - t:.1f} s later", causes=(nobody,))
-        return found(Verdict.INCONCLUSIVE, "the evidence ends before its removal was due")
+            return found.fail(f"still there {stop - t:.1f} s later", nobody)
+        return found.inconclusive("the evidence ends before its removal was due")
     if took < ttl - WHOLE_SECONDS - RECEIPT - grain:
-        return found(Verdict.FAIL, f"removed {took:.1f} s later, too early", violation=True)
+        return found.fail(f"removed {took:.1f} s later, too early", violation=True)
     if gone > job_cases.due(evidence, given, gang, t + ttl):
-        return found(Verdict.FAIL, f"removed only {took:.1f} s later", causes=(nobody,))
+        return found.fail(f"removed only {took:.1f} s later", nobody)
     slow = _owned_late(evidence, gang, gone)
     if slow:
-        return found(
-            Verdict.FAIL, f"removed {took:.1f} s later, but {slow} was there long after", causes=(nobody,)
-        )
+        return found.fail(f"removed {took:.1f} s later, but {slow} was there long after", nobody)
     left = _owned_left(evidence, gang, stop)
     if left:
         why = job_cases.expired(evidence, gang, t)
         verdict = Verdict.FAIL if why or stop - gone > job_cases.GONE_SLACK else Verdict.INCONCLUSIVE
-        return found(verdict, f"removed {took:.1f} s later, but {wording.listed(left, 4)} is still there",
-                     causes=(nobody,), where=tuple(left[: wording.MANY]))  # fmt: skip
+        return found.of(
+            verdict,
+            f"removed {took:.1f} s later, but {wording.listed(left, 4)} is still there",
+            nobody,
+            where=tuple(left[: wording.MANY]),
+        )
     gaps = [gap for kind in (gang.kind, "Pod") for gap in evidence.gaps(kind, t, gone)]
     if gaps:
-        return found(Verdict.INCONCLUSIVE, "the watch has a gap, so when it was removed is not known")
-    return found(Verdict.PASS, f"removed {took:.1f} s later with its {wording.count(len(gang.pods), 'pod')}")
+        return found.inconclusive("the watch has a gap, so when it was removed is not known")
+    return found.passed(f"removed {took:.1f} s later with its {wording.count(len(gang.pods), 'pod')}")
 
 
 def _owned_late(evidence: Evidence, gang: Gang, gone: float) -> str:
@@ -156,13 +154,11 @@ def _decided(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
     )
     phase = next((name for t, name, _ in reversed(job.phases) if t <= stop), "")
     number = Number(f"members of {gang.name} that succeeded", len(done), "", wanted, "spec.minSuccess")
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        keys = (
-            *(key for _, key in done[:3]),
-            *(key for _, name, key in job.phases if name in volcano_jobs.FINAL),
-        )
-        return wording.finding(verdict, DECIDES, text, gang, evidence=keys, numbers=(number,), **more)
+    keys = (
+        *(key for _, key in done[:3]),
+        *(key for _, name, key in job.phases if name in volcano_jobs.FINAL),
+    )
+    found = wording.Findings(DECIDES, gang, evidence=keys, numbers=(number,))
 
     told = f"{gang.title}: {wording.count(len(done), 'member')} succeeded, minSuccess {wanted}"
     asked = any(action == "CompleteJob" for _, action, _ in volcano_jobs.executed(evidence, job))
@@ -170,22 +166,20 @@ def _decided(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
         return _enough(evidence, given, gang, (done[wanted - 1][0], phase, told), found)
     seen = len({pod.slot for pod in gang.pods}) >= gang.size and not evidence.gaps("Pod", job.created, stop)
     if phase == "Completed" and not asked and seen:
-        return found(Verdict.FAIL, f"{told}, but it is Completed", violation=True, causes=(IGNORED,))
+        return found.fail(f"{told}, but it is Completed", IGNORED, violation=True)
     why = job_cases.expired(evidence, gang)
     over = [pod for pod in gang.pods if pod.finished is not None]
     if phase == "Failed":
-        return found(Verdict.PASS, f"{told}: Failed")
+        return found.passed(f"{told}: Failed")
     if len({pod.slot for pod in over}) >= max(gang.size, 1) and why:
-        return found(
-            Verdict.FAIL, f"{told}; all ended and it is {phase} (waited for {why})", causes=(IGNORED,)
-        )
+        return found.fail(f"{told}; all ended and it is {phase} (waited for {why})", IGNORED)
     return f"{told}, and it is {phase or 'without a phase'}: not decided yet" + (
         f" (waited for {why})" if why else ""
     )
 
 
 def _enough(
-    evidence: Evidence, given: subjects.Given, gang: Gang, at: tuple[float, str, str], found: job_cases.Found
+    evidence: Evidence, given: subjects.Given, gang: Gang, at: tuple[float, str, str], found: wording.Findings
 ) -> Finding:
     """Judge a Job of which enough members succeeded: `at` is when, the phase now, and how it is told."""
     t, phase, told = at
@@ -196,14 +190,14 @@ def _enough(
     if completed is None:
         if phase in volcano_jobs.FINAL or stop >= limit:
             text = f"{told} at t={t:.2f} s, and it is {phase} {stop - t:.1f} s later"
-            return found(Verdict.FAIL, text, causes=(IGNORED,))
-        return found(Verdict.INCONCLUSIVE, f"{told}; the evidence ends before it had to be Completed")
+            return found.fail(text, IGNORED)
+        return found.inconclusive(f"{told}; the evidence ends before it had to be Completed")
     if completed > limit:
         text = f"{told} at t={t:.2f} s, and it was Completed only {completed - t:.1f} s later"
-        return found(Verdict.FAIL, text, causes=(IGNORED,))
+        return found.fail(text, IGNORED)
     if completed < t - RECEIPT - WHOLE_SECONDS * bool(subjects.of(evidence, given).grain):
         text = f"{told} at t={t:.2f} s, and it had been Completed {t - completed:.1f} s before"
-        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,))
+        return found.fail(text, IGNORED, violation=True)
     alone = job_cases.left_alone(evidence, gang, stop)
     overdue = job_cases.overdue(evidence, gang, stop)
     slow = [
@@ -214,11 +208,9 @@ def _enough(
     if overdue or slow or (alone and stop >= limit):
         left = overdue or tuple(slow) or alone
         text = f"{told}: Completed, but still running: {wording.listed([pod.name for pod in left], 4)}"
-        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=wording.places(left))
+        return found.fail(text, IGNORED, violation=True, where=wording.places(left))
     if job_cases.living(evidence, gang, stop):
-        return found(
-            Verdict.INCONCLUSIVE, f"{told}: Completed; the evidence ends before the others had to be gone"
-        )
+        return found.inconclusive(f"{told}: Completed; the evidence ends before the others had to be gone")
     if evidence.gaps("Pod", t, stop):
-        return found(Verdict.INCONCLUSIVE, f"{told}: Completed; pods were not watched all the time")
-    return found(Verdict.PASS, f"{told}: Completed at t={completed:.2f} s, the others ended")
+        return found.inconclusive(f"{told}: Completed; pods were not watched all the time")
+    return found.passed(f"{told}: Completed at t={completed:.2f} s, the others ended")

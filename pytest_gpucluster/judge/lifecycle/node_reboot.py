@@ -155,7 +155,7 @@ def _open(
 
 def _refused(said: owners.Said) -> Cause:
     return Cause(
-        f"the API server let no replacement be made: {' '.join(said.message.split())[:240]}",
+        f"the API server let no replacement be made: {wording.short(said.message)}",
         "keep what admission needs (webhooks, their managers) off the nodes that jobs run on, or run two of "
         "each: one on the restarted node is lost with it",
     )

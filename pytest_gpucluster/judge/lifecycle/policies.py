@@ -1,7 +1,5 @@
 """LIFE-007: the policies for PodFailed and for exit codes do what they say."""
 
-from collections.abc import Callable
-
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import containers
@@ -29,8 +27,6 @@ OTHER = Cause(
     "another policy acted: a policy of the task is tried before those of the Job, and the first that matches wins",
     "read spec.tasks[].policies and spec.policies in this order",
 )
-
-Found = Callable[..., Finding]
 
 
 @subjects.judge
@@ -102,21 +98,17 @@ def _judge(
     number = Number(
         f"{policy.action} of {gang.name} after", took, "s", job_cases.act_within(given), "budget to finish"
     )
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return wording.finding(
-            verdict, REQUIRED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
-        )
+    found = wording.Findings(REQUIRED, gang, start=f"{start}; ", evidence=keys, numbers=(number,))
 
     wrong = _other_end(gang, policy.action, stop)
     if wrong:
-        return found(Verdict.FAIL, f"but the Job became {wrong}", violation=True, causes=(OTHER,))
+        return found.fail(f"but the Job became {wrong}", OTHER, violation=True)
     late = not moved or moved[0][0] > limit
     if late and stop >= limit:
         text = f"the Job stayed {job.phase or 'without a phase'}, nothing was done within {limit - failure.t:.1f} s"
-        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,))
+        return found.fail(text, NOT_ACTED, violation=True)
     if late:
-        return found(Verdict.INCONCLUSIVE, "the evidence ends before the action was due")
+        return found.inconclusive("the evidence ends before the action was due")
     if policy.action == "RestartJob":
         return _restarted(evidence, given, gang, failure, found)
     return _ended(evidence, given, gang, volcano_jobs.ENDS[policy.action], found)
@@ -141,7 +133,9 @@ def _other_end(gang: Gang, action: str, stop: float) -> str:
     return ""
 
 
-def _ended(evidence: Evidence, given: subjects.Given, gang: Gang, end: str, found: Found) -> Finding:
+def _ended(
+    evidence: Evidence, given: subjects.Given, gang: Gang, end: str, found: wording.Findings
+) -> Finding:
     job = gang.job
     assert job is not None  # noqa: S101 (narrowed by the caller)
     stop = volcano_jobs.end_of_story(evidence)
@@ -153,24 +147,28 @@ def _ended(evidence: Evidence, given: subjects.Given, gang: Gang, end: str, foun
     if overdue or (alone and stop >= limit):
         left = overdue or alone
         text = f"{end}, but {wording.listed([p.name for p in left], 4)} runs on"
-        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=wording.places(left))
+        return found.fail(text, NOT_ACTED, violation=True, where=wording.places(left))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
     if at is not None and at > job_cases.due(evidence, given, gang, begun) + grace + job_cases.GONE_SLACK:
-        return found(Verdict.FAIL, f"it was {end} only {at - begun:.0f} s after it began to end")
+        return found.fail(f"it was {end} only {at - begun:.0f} s after it began to end")
     if at is None:
         why = job_cases.expired(evidence, gang, begun)
         verdict = Verdict.FAIL if why else Verdict.INCONCLUSIVE
-        return found(verdict, f"it was not seen {end}" + (f" (waited for {why})" if why else ""))
+        return found.of(verdict, f"it was not seen {end}" + (f" (waited for {why})" if why else ""))
     if job_cases.living(evidence, gang, stop):
-        return found(Verdict.INCONCLUSIVE, f"{end}; the evidence ends before all pods had to be gone")
+        return found.inconclusive(f"{end}; the evidence ends before all pods had to be gone")
     gaps = evidence.gaps("Pod", begun, stop)
     if gaps:
-        return found(Verdict.INCONCLUSIVE, f"{end}; pods were not watched all the time")
-    return found(Verdict.PASS, f"{end} at t={at:.2f} s, nothing left running")
+        return found.inconclusive(f"{end}; pods were not watched all the time")
+    return found.passed(f"{end} at t={at:.2f} s, nothing left running")
 
 
 def _restarted(
-    evidence: Evidence, given: subjects.Given, gang: Gang, failure: volcano_jobs.Failure, found: Found
+    evidence: Evidence,
+    given: subjects.Given,
+    gang: Gang,
+    failure: volcano_jobs.Failure,
+    found: wording.Findings,
 ) -> Finding:
     others = [
         p
@@ -184,13 +182,13 @@ def _restarted(
     stayed = [p for p in others if (t := volcano_jobs.left(p)) is None or t > limit]
     if stayed and stop >= limit:
         text = f"{wording.listed([p.name for p in stayed], 4)} ran on"
-        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=wording.places(stayed))
+        return found.fail(text, NOT_ACTED, violation=True, where=wording.places(stayed))
     grace = max((p.grace for p in gang.pods), default=0.0)
     slow = job_cases.outlived(evidence, (failure.pod, *others), stop)
     if slow:
         pod, over = slow[0]
         text = f"{pod.name} ran on for {over:.0f} s beyond its grace period"
-        return found(Verdict.FAIL, text, violation=True, causes=(NOT_ACTED,), where=(pod.where,))
+        return found.fail(text, NOT_ACTED, violation=True, where=(pod.where,))
     soon = limit + grace + job_cases.GONE_SLACK
     fresh = {p.slot for p in gang.pods if failure.t < p.created <= min(stop, soon)}
     wanted = {p.slot for p in (failure.pod, *others)}
@@ -199,7 +197,7 @@ def _restarted(
         why = job_cases.expired(evidence, gang, failure.t)
         verdict = Verdict.FAIL if why and not stayed else Verdict.INCONCLUSIVE
         text = f"{wording.listed(sorted(wanted - fresh), 4)} not yet made again"
-        return found(verdict, text + (f" (waited for {why})" if why else ""))
+        return found.of(verdict, text + (f" (waited for {why})" if why else ""))
     if evidence.gaps("Pod", failure.t, max((p.created for p in gang.pods), default=failure.t)):
-        return found(Verdict.INCONCLUSIVE, "pods were not watched all the time")
-    return found(Verdict.PASS, f"all {len(wanted)} members were replaced" if fresh else "no attempt was left")
+        return found.inconclusive("pods were not watched all the time")
+    return found.passed(f"all {len(wanted)} members were replaced" if fresh else "no attempt was left")

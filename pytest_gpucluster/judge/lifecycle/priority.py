@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+from pytest_gpucluster.evidence.log import order
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import capacity, evictions, gates
 from pytest_gpucluster.evidence.scheduling.evictions import Taken
@@ -39,9 +40,13 @@ class Ranked:
     priority: int
 
     def waits(self, evidence: Evidence) -> tuple[float, float]:
-        """Return from when to when it was there and not yet bound; who is withdrawn does not wait."""
+        """Return from when to when it was there and not yet bound; who is withdrawn does not wait.
+
+        A watch of pods that is late shows a bind later than what came after it.
+        """
         gone = [self.gang.job.deleted] if self.gang.job is not None else []
-        ends = [self.gen.first_bind, self.gen.end, evidence.end, *gone]
+        bound = [order.seen_by(evidence, step.key, step.t) for step in self.gen.steps[:1]]
+        ends = [*bound, self.gen.end, evidence.end, *gone]
         return self.gen.start, min(t for t in ends if t is not None)
 
 
@@ -89,48 +94,37 @@ def _order(evidence: Evidence, given: subjects.Given, high: Ranked, low: Ranked)
     )
     keys = tuple(said.key for said in (refused[0][0], refused[1][0]))
     whole = high.gen.whole
-
-    def found(verdict: Verdict, more: str, *, violation: bool = False) -> Finding:
-        return wording.finding(
-            verdict, ORDERED, f"{text}; {more}", high.gang, violation=violation,
-            where=wording.places((*high.gen.bound_members, *low.gen.bound_members))
-            or (high.gang.title, low.gang.title),
-            causes=(NO_PRIORITY,) if violation else (),
-            evidence=(*keys, *(step.key for one in (high, low) for step in one.gen.steps[:1])),
-            repeat=(*wording.repeat(high.gang), *wording.repeat(low.gang)),
-            currency=subjects.currency(evidence, given, high.gang),
-        )  # fmt: skip
+    found = wording.Findings(
+        ORDERED, high.gang, start=f"{text}; ",
+        where=wording.places((*high.gen.bound_members, *low.gen.bound_members)) or (high.gang.title, low.gang.title),
+        evidence=(*keys, *(step.key for one in (high, low) for step in one.gen.steps[:1])),
+        repeat=(*wording.repeat(high.gang), *wording.repeat(low.gang)),
+        currency=subjects.currency(evidence, given, high.gang),
+    )  # fmt: skip
 
     gaps = evidence.gaps("Pod", max(high_from, low_from), max(high_to, low_to))
     if gaps:
-        return found(Verdict.INCONCLUSIVE, f"pods were not watched from t={gaps[0][0]:.2f} s on")
+        return found.inconclusive(f"pods were not watched from t={gaps[0][0]:.2f} s on")
     passed_over = low.gen.first_bind is not None and low.gen.first_bind <= high_to
     if low.gen.first_bind is not None and passed_over and (whole is None or low_to < whole - limits.period):
         until = f"{whole - low.gen.first_bind:.1f} s later" if whole is not None else "not at all"
         more = f"{low.gang.name} was bound from t={low.gen.first_bind:.2f} s, {high.gang.name} {until}"
         late = _came_too_late(evidence, limits, high, low)
         if late:
-            return found(Verdict.INCONCLUSIVE, f"{more}; {late}")
+            return found.inconclusive(f"{more}; {late}")
         if not _no_larger(high.gang, low.gang):
-            return found(
-                Verdict.INCONCLUSIVE, f"{more}, but it asks for more: the room may not have sufficed"
-            )
-        return found(Verdict.FAIL, more, violation=True)
+            return found.inconclusive(f"{more}, but it asks for more: the room may not have sufficed")
+        return found.fail(more, NO_PRIORITY, violation=True)
     if whole is None:
         expired = subjects.timed_out(evidence, max(high_from, low_from))
-        return found(Verdict.INCONCLUSIVE, f"neither was bound{f' ({expired[0]})' if expired else ''}")
+        return found.inconclusive(f"neither was bound{f' ({expired[0]})' if expired else ''}")
     if low.gen.first_bind is None:
-        return found(
-            Verdict.INCONCLUSIVE, f"{low.gang.name} was never bound: nothing shows that it could have been"
-        )
+        return found.inconclusive(f"{low.gang.name} was never bound: nothing shows that it could have been")
     if low.gen.first_bind <= whole + limits.period:
-        return found(Verdict.INCONCLUSIVE, "both were bound in one round: there was room for both")
+        return found.inconclusive("both were bound in one round: there was room for both")
     if high.gen.start < low.gen.start - limits.grain:
-        return found(
-            Verdict.INCONCLUSIVE, f"{high.gang.name} had also come first, which explains the order too"
-        )
-    return found(
-        Verdict.PASS,
+        return found.inconclusive(f"{high.gang.name} had also come first, which explains the order too")
+    return found.passed(
         f"{high.gang.name} was bound at t={whole:.2f} s, {low.gang.name} {low.gen.first_bind - whole:.1f} s later",
     )
 
@@ -148,7 +142,8 @@ def _came_too_late(evidence: Evidence, limits: subjects.Terms, high: Ranked, low
         return ""
     said = reading.enqueue[-1]
     return (
-        f"{high.gang.name} was refused at enqueue by {said.reporter} ({said.message[:120]}): {low.gang.name} had been "
+        f"{high.gang.name} was refused at enqueue by {said.reporter} ({wording.short(said.message)}): "
+        f"{low.gang.name} had been "
         f"let into the queue at t={let_in:.2f} s, in a round that did not know of it"
     )
 
@@ -205,37 +200,31 @@ def _for_whom(
         return None
     who = f"{one.pod.name} (priority {rank}) was taken at t={one.t:.2f} s"
 
-    def found(verdict: Verdict, more: str, gang: Gang, **rest: object) -> Finding:
-        return wording.finding(
-            verdict, TAKES, f"{who}{more}", gang, evidence=(one.key,),
-            currency=subjects.currency(evidence, given, gang), **rest,
-        )  # fmt: skip
+    def found(gang: Gang) -> wording.Findings:
+        currency = subjects.currency(evidence, given, gang)
+        return wording.Findings(TAKES, gang, start=who, evidence=(one.key,), currency=currency)
 
     above = [other for other in waiting if other.priority > rank]
     if not above:
         best = max(waiting, key=lambda other: other.priority)
         more = f" while only {best.gang.name} of priority {best.priority} waited"
-        return found(
-            Verdict.FAIL, more, one.gang, violation=True, where=(one.pod.where,), causes=(NO_PRIORITY,)
-        )
+        return found(one.gang).fail(more, NO_PRIORITY, violation=True, where=(one.pod.where,))
     placed = [
         other for other in above if other.gen.whole is not None and other.gen.whole >= one.t - limits.grain
     ]
     if not placed:
-        return found(
-            Verdict.INCONCLUSIVE, f", and {above[0].gang.name} was not placed after it", above[0].gang
-        )
+        return found(above[0].gang).inconclusive(f", and {above[0].gang.name} was not placed after it")
     taker = min(placed, key=lambda other: other.gen.whole or 0.0)
     seconds = (taker.gen.whole or one.t) - taker.gen.start
     number = Number("from submission to placed", seconds, "s", None, "no bound is declared")
     after = (taker.gen.whole or one.t) - one.t
     if after > subjects.placed_within(given, "bind", "delete"):
         more = f", and {taker.gang.name} was placed only {after:.0f} s later: nothing shows that it got this room"
-        return found(Verdict.INCONCLUSIVE, more, taker.gang, numbers=(number,))
+        return found(taker.gang).inconclusive(more, numbers=(number,))
     more = (
         f" for {taker.gang.name} (priority {taker.priority}), which was placed {seconds:.1f} s after it came"
     )
-    return found(Verdict.PASS, more, taker.gang, numbers=(number,))
+    return found(taker.gang).passed(more, numbers=(number,))
 
 
 def _not_taken(

@@ -1,7 +1,7 @@
 """Restarts of a whole Job: after a member was taken away (LIFE-003), and how many there may be (LIFE-004)."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -54,8 +54,6 @@ LEAKED = Cause(
     "the Job controller stopped at the last attempt without deleting the pods that still ran",
     "delete the pods by hand to give their GPUs back, and upgrade Volcano",
 )
-
-Found = Callable[..., Finding]
 
 
 @subjects.judge
@@ -159,46 +157,42 @@ def _replaced(evidence: Evidence, given: subjects.Given, gang: Gang, gone: Seque
     retries = volcano_jobs.retry_count(gang.job)
     start = f"{first.name} of {gang.title} went at t={t:.2f} s"
     keys = (*_keys((first,), "deleting", "deleted"), *_keys(fresh[:4], "created"))
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        numbers = (Number(f"restarts of {gang.name}", retries, "", len(gone), "members that were removed"),)
-        return wording.finding(
-            verdict, REPLACED, f"{start}; {text}", gang, evidence=keys, numbers=numbers, **more
-        )
+    numbers = (Number(f"restarts of {gang.name}", retries, "", len(gone), "members that were removed"),)
+    found = wording.Findings(REPLACED, gang, start=f"{start}; ", evidence=keys, numbers=numbers)
 
     many = [slot for slot in slots if made[slot] > len(gone)]
     if many or retries > len(gone):
         lost = wording.count(len(gone), "loss", "losses")
         text = f"members were made {max(made.values())} times and retryCount is {retries} after {lost}"
-        return found(
-            Verdict.FAIL, f"{text}: {wording.listed(many or slots, 4)}", violation=True, causes=(AGAIN,)
-        )
+        return found.fail(f"{text}: {wording.listed(many or slots, 4)}", AGAIN, violation=True)
     limit = job_cases.due(evidence, given, gang, vanished)
     stayed = [p for p in others if (left := volcano_jobs.left(p)) is None or left > limit]
     if stayed and stop >= limit:
         text = f"{wording.listed([p.name for p in stayed], 4)} ran on"
         if made[first.slot]:
             text += f", and only {first.slot} was made again"
-        return found(Verdict.FAIL, text, violation=True, causes=(IGNORED,), where=wording.places(stayed))
+        return found.fail(text, IGNORED, violation=True, where=wording.places(stayed))
     if stayed:
-        return found(Verdict.INCONCLUSIVE, "the evidence ends before the others had to be replaced")
+        return found.inconclusive("the evidence ends before the others had to be replaced")
     outlived = job_cases.outlived(evidence, (first, *others), stop)
     if outlived:
         old, over = outlived[0]
         text = f"{old.where} ran on for {over:.0f} s beyond its grace period, beside what replaced it"
-        return found(Verdict.FAIL, text, violation=True, causes=(RUNS_ON,), where=(old.where,))
+        return found.fail(text, RUNS_ON, violation=True, where=(old.where,))
     slow = [p for p in fresh if p.uid not in early and p.created > limit + p.grace + job_cases.GONE_SLACK]
     if slow and not volcano_jobs.first_failures(evidence, gang):
         text = f"{slow[0].name} was made again only {slow[0].created - t:.0f} s later"
-        return found(Verdict.FAIL, text, causes=(IGNORED,))
+        return found.fail(text, IGNORED)
     gaps = evidence.gaps("Pod", t, max([p.created for p in fresh], default=t))
     if gaps:
         text = f"pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
-        return found(Verdict.INCONCLUSIVE, text)
+        return found.inconclusive(text)
     return _completed_after(evidence, gang, made, found)
 
 
-def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found: Found) -> Finding:
+def _completed_after(
+    evidence: Evidence, gang: Gang, made: dict[str, int], found: wording.Findings
+) -> Finding:
     assert gang.job is not None  # noqa: S101 (narrowed by the caller)
     missing = [slot for slot, count in made.items() if not count]
     retries = volcano_jobs.retry_count(gang.job)
@@ -207,22 +201,16 @@ def _completed_after(evidence: Evidence, gang: Gang, made: dict[str, int], found
     if missing:
         text = f"{wording.listed(missing, 4)} was not made again; the Job is {phase}"
         verdict = Verdict.FAIL if why or phase in volcano_jobs.FINAL else Verdict.INCONCLUSIVE
-        return found(verdict, text + (f" (waited for {why})" if why else ""), causes=(IGNORED,))
+        return found.of(verdict, text + (f" (waited for {why})" if why else ""), IGNORED)
     text = f"all {len(made)} members were replaced once, retryCount {retries}"
     done = gang.job.phase_time("Completed")
     if why and done is not None and (job_cases.given_up(evidence, gang, 0.0) or 0.0) < done:
-        return found(Verdict.FAIL, f"{text}; Completed only after the wait for {why}", causes=(IGNORED,))
+        return found.fail(f"{text}; Completed only after the wait for {why}", IGNORED)
     if phase == "Completed" and retries == 1:
-        return found(
-            Verdict.PASS, f"{text}; Job Completed at t={gang.job.phase_time('Completed') or 0.0:.2f} s"
-        )
+        return found.passed(f"{text}; Job Completed at t={gang.job.phase_time('Completed') or 0.0:.2f} s")
     if phase in volcano_jobs.FINAL or why:
-        return found(
-            Verdict.FAIL,
-            f"{text}; the Job is {phase}" + (f" (waited for {why})" if why else ""),
-            causes=(IGNORED,),
-        )
-    return found(Verdict.INCONCLUSIVE, f"{text}; the Job was not seen Completed, it is {phase}")
+        return found.fail(f"{text}; the Job is {phase}" + (f" (waited for {why})" if why else ""), IGNORED)
+    return found.inconclusive(f"{text}; the Job was not seen Completed, it is {phase}")
 
 
 def _phase_at(gang: Gang, t: float) -> str:
@@ -264,23 +252,19 @@ def _bounded(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding |
         *(one.key for one in failures[:4]),
     )
     number = Number(f"attempts of {gang.name}", made, "", limit, "spec.maxRetry")
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        start = f"{gang.title}: {made} of {limit} attempts, retryCount {retries}"
-        return wording.finding(
-            verdict, BOUNDED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
-        )
+    start = f"{gang.title}: {made} of {limit} attempts, retryCount {retries}; "
+    found = wording.Findings(BOUNDED, gang, start=start, evidence=keys, numbers=(number,))
 
     if made > limit or retries > limit:
-        return found(Verdict.FAIL, "more than maxRetry allows", violation=True, causes=(NO_LIMIT,))
+        return found.fail("more than maxRetry allows", NO_LIMIT, violation=True)
     stop = volcano_jobs.end_of_story(evidence)
     phase, why = _phase_at(gang, stop), job_cases.expired(evidence, gang)
     if phase != "Failed":
         if why and made == limit:
-            return found(Verdict.FAIL, f"the Job is {phase} (waited for {why})", causes=(NO_LIMIT,))
-        return found(Verdict.INCONCLUSIVE, f"the Job is {phase}, not all attempts are used up")
+            return found.fail(f"the Job is {phase} (waited for {why})", NO_LIMIT)
+        return found.inconclusive(f"the Job is {phase}, not all attempts are used up")
     if retries < limit:
-        return found(Verdict.FAIL, "Failed before its attempts were used up", causes=(NO_LIMIT,))
+        return found.fail("Failed before its attempts were used up", NO_LIMIT)
     return _quiet(evidence, given, gang, found)
 
 
@@ -294,7 +278,7 @@ def _by_pods(gang: Gang, taken: Sequence[PodStory]) -> int:
     return max((count - lost[slot] for slot, count in ran.items()), default=0)
 
 
-def _quiet(evidence: Evidence, given: subjects.Given, gang: Gang, found: Found) -> Finding:
+def _quiet(evidence: Evidence, given: subjects.Given, gang: Gang, found: wording.Findings) -> Finding:
     """Judge whether anything of a Failed Job is left running."""
     stop = volcano_jobs.end_of_story(evidence)
     failed = next((t for t, name, _ in gang.job.phases if name == "Failed"), stop) if gang.job else stop
@@ -307,12 +291,12 @@ def _quiet(evidence: Evidence, given: subjects.Given, gang: Gang, found: Found) 
         who = wording.listed([f"{pod.name} on {pod.node}" for pod in left], 4)
         text = f"Failed, but {who} still there {stop - failed:.0f} s later"
         text += f" and holds {holds}" if holds else ""
-        return found(Verdict.FAIL, text, violation=True, causes=(LEAKED,), where=wording.places(left))
+        return found.fail(text, LEAKED, violation=True, where=wording.places(left))
     if job_cases.living(evidence, gang, stop):
-        return found(Verdict.INCONCLUSIVE, "Failed; the evidence ends before all pods had to be gone")
+        return found.inconclusive("Failed; the evidence ends before all pods had to be gone")
     start = min((pod.created for pod in gang.pods), default=failed)
     gaps = evidence.gaps("Pod", start, stop)
     if gaps:
         text = f"Failed; pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
-        return found(Verdict.INCONCLUSIVE, text)
-    return found(Verdict.PASS, f"Failed at t={failed:.2f} s, nothing left running")
+        return found.inconclusive(text)
+    return found.passed(f"Failed at t={failed:.2f} s, nothing left running")

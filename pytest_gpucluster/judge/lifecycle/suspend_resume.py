@@ -2,12 +2,13 @@
 
 from collections import Counter
 
+from pytest_gpucluster.evidence.log import order
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.scheduling import volcano_jobs
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.lifecycle import job_cases
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 REQUIRED = (
     "AbortJob ends every pod and the Job is Aborted with none until ResumeJob, after which every member is made "
@@ -40,15 +41,12 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
     stop = volcano_jobs.end_of_story(evidence)
     aborted = job.phase_time("Aborted")
     limit = job_cases.due(evidence, given, gang, asked.suspend)
-    cost = sum(1 for t, _, _ in volcano_jobs.retry_path(evidence, job) if asked.suspend <= t <= stop)
+    path = volcano_jobs.retry_path(evidence, job)
+    cost = sum(1 for t, _, key in path if asked.suspend <= order.seen_by(evidence, key, t) <= stop)
     number = Number(f"retries of {gang.name} used", cost, "", 1, "documented: a resume counts as an attempt")
     keys = tuple(key for _, name, key in job.phases if name in ("Aborting", "Aborted", "Restarting"))
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        start = f"{gang.title}: AbortJob at t={asked.suspend or 0.0:.2f} s"
-        return wording.finding(
-            verdict, REQUIRED, f"{start}; {text}", gang, evidence=keys, numbers=(number,), **more
-        )
+    start = f"{gang.title}: AbortJob at t={asked.suspend:.2f} s; "
+    found = wording.Findings(REQUIRED, gang, start=start, evidence=keys, numbers=(number,))
 
     until = asked.resume if asked.resume is not None else stop
     alone = job_cases.left_alone(evidence, gang, until)
@@ -57,35 +55,25 @@ def _suspended(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding
             text = f"{stop - asked.suspend:.1f} s later it is {job.phase or 'without a phase'}"
             if alone:
                 text += f" and {wording.listed([p.name for p in alone], 4)} runs on"
-            return found(
-                Verdict.FAIL,
-                text,
-                violation=bool(alone),
-                causes=(COMMANDS,),
-                where=wording.places(alone or gang.pods),
-            )
-        return found(Verdict.INCONCLUSIVE, "the evidence ends before it had to be Aborted")
+            return found.fail(text, COMMANDS, violation=bool(alone), where=wording.places(alone or gang.pods))
+        return found.inconclusive("the evidence ends before it had to be Aborted")
     if job_cases.living(evidence, gang, until) and (alone or job_cases.overdue(evidence, gang, until)):
         names = wording.listed([p.name for p in job_cases.living(evidence, gang, until)], 4)
-        return found(
-            Verdict.FAIL,
-            f"Aborted at t={aborted:.2f} s, but {names} runs on",
-            violation=True,
-            causes=(COMMANDS,),
-        )
+        return found.fail(f"Aborted at t={aborted:.2f} s, but {names} runs on", COMMANDS, violation=True)
     lingered = job_cases.lingering(evidence, gang, asked.suspend, limit)
     if lingered and until >= limit:
         names = wording.listed([pod.name for pod in lingered], 4)
         text = f"Aborted at t={aborted:.2f} s, but {names} ran on without a request to end it"
-        return found(Verdict.FAIL, text, violation=True, causes=(COMMANDS,), where=wording.places(lingered))
+        return found.fail(text, COMMANDS, violation=True, where=wording.places(lingered))
     grace = max((pod.grace for pod in gang.pods), default=0.0)
     if aborted > limit + grace + job_cases.GONE_SLACK:
-        return found(Verdict.FAIL, f"Aborted only {aborted - asked.suspend:.0f} s later", causes=(COMMANDS,))
+        return found.fail(f"Aborted only {aborted - asked.suspend:.0f} s later", COMMANDS)
     text = f"Aborted at t={aborted:.2f} s"
-    made = [p.name for p in gang.pods if aborted < p.created < until]
+    first = {pod.uid: order.seen_by(evidence, pod.keys["created"], pod.created) for pod in gang.pods}
+    made = [p.name for p in gang.pods if aborted < first[p.uid] and p.created < until]
     if made:
-        return found(
-            Verdict.FAIL, f"{text}; {wording.listed(made, 4)} was made while it was suspended", violation=True
+        return found.fail(
+            f"{text}; {wording.listed(made, 4)} was made while it was suspended", violation=True
         )
     return _resumed(evidence, given, gang, (asked.resume, text, cost), found)
 
@@ -95,13 +83,13 @@ def _resumed(
     given: subjects.Given,
     gang: Gang,
     told: tuple[float | None, str, int],
-    found: job_cases.Found,
+    found: wording.Findings,
 ) -> Finding:
     """Judge what came of the resume; `told` is its time, the text so far and the retries used."""
     resume, text, cost = told
     stop = volcano_jobs.end_of_story(evidence)
     if resume is None:
-        return found(Verdict.INCONCLUSIVE, f"{text}; it was not resumed")
+        return found.inconclusive(f"{text}; it was not resumed")
     text = f"{text}, no pod until ResumeJob at t={resume:.2f} s"
     before = {p.slot for p in gang.pods if p.created < resume}
     soon = job_cases.due(evidence, given, gang, resume) + subjects.placed_within(given, "enqueue")
@@ -111,22 +99,22 @@ def _resumed(
         used, allowed = volcano_jobs.retry_count(gang.job), volcano_jobs.max_retry(gang.job)
         if used >= allowed:
             text = f"{text}; the resume used up attempt {used} of {allowed}, so the Job is Failed"
-            return found(Verdict.INCONCLUSIVE, text, causes=(RETRIES,))
+            return found.inconclusive(text, RETRIES)
     if missing:
         why = job_cases.expired(evidence, gang, resume)
         text = f"{text}; {wording.listed(missing, 4)} was not made again"
         if why or stop >= job_cases.due(evidence, given, gang, resume):
-            return found(Verdict.FAIL, text + (f" (waited for {why})" if why else ""), causes=(COMMANDS,))
-        return found(Verdict.INCONCLUSIVE, f"{text} when the evidence ends")
+            return found.fail(text + (f" (waited for {why})" if why else ""), COMMANDS)
+        return found.inconclusive(f"{text} when the evidence ends")
     runs = Counter(p.slot for p in gang.pods if resume <= p.created <= stop and p.running is not None)
     slot, most = max(runs.items(), key=lambda one: one[1], default=("", 0))
     if most > 1 and gang.job is not None and not volcano_jobs.first_failures(evidence, gang):
         text = f"{text}; {slot} ran {most} times after it, retries used: {cost}"
-        return found(Verdict.FAIL, text, violation=True)
+        return found.fail(text, violation=True)
     text = f"{text}; all {len(before)} members were made again, retries used: {cost}"
     if cost != 1:
-        return found(Verdict.FAIL, f"{text}, documented is 1", violation=True, causes=(RETRIES,))
+        return found.fail(f"{text}, documented is 1", RETRIES, violation=True)
     start = min((pod.created for pod in gang.pods), default=resume)
     if evidence.gaps("Pod", start, stop):
-        return found(Verdict.INCONCLUSIVE, f"{text}; pods were not watched all the time")
-    return found(Verdict.PASS, text, causes=(RETRIES,))
+        return found.inconclusive(f"{text}; pods were not watched all the time")
+    return found.passed(text, RETRIES)

@@ -234,7 +234,7 @@ def refused_otherwise(tried: Iterable[Trial]) -> list[Trial]:
 def why_refused(trial: Trial) -> str:
     """Return why a refusal says nothing about topology."""
     if not trial.topology:
-        said = f" ({' '.join(trial.message.split())[:200]})" if trial.message else ""
+        said = f" ({wording.short(trial.message)})" if trial.message else ""
         return f"{trial.title} was refused with {trial.reason}{said}"
     if trial.fitted is False:
         free = wording.count(trial.free or 0, "device was", "devices were")

@@ -26,7 +26,7 @@ SPREADS = 3.0
 
 _UNKNOWN = (
     re.compile(r"resolve host(?:name)? \"?([\w.-]+)\"?", re.IGNORECASE),
-    re.compile(r"([\w.-]+): (?:Name or service not known|Temporary failure in name resolution)"),
+    re.compile(r"(?<![\w.-])([\w.-]+): (?:Name or service not known|Temporary failure in name resolution)"),
     re.compile(r"\(([\w.-]+), \d+\) cannot be retrieved"),
     re.compile(r"lookup ([\w.-]+)(?: on \S+)?: no such host"),
 )

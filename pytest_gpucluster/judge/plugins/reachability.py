@@ -15,6 +15,7 @@ from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.plugins import interception
+from pytest_gpucluster.judge.plugins.name_resolution import addresses_of
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
 
 REQUIRED = "every member opens a TCP connection to the master's address and port"
@@ -77,6 +78,7 @@ def attempts(evidence: Evidence, gang: Gang | None = None) -> list[Attempt]:
         if wanted is not None and word.uid not in wanted:
             continue
         address, _, port = str(word.data.get("to") or "").rpartition(":")
+        address = address.strip("[]")
         said = f"{word.data.get('kind') or ''} {word.data.get('error') or ''}"
         found[word.uid or word.pod] = Attempt(
             member=word.pod,
@@ -86,7 +88,7 @@ def attempts(evidence: Evidence, gang: Gang | None = None) -> list[Attempt]:
             ok=word.data.get("ok") is True,
             kind=next((kind for kind, shape in _KINDS if shape.search(said)), said.strip()),
             tries=word.number("tries"),
-            master=next((pod for pod in everybody if address and pod.ip == address), None),
+            master=next((pod for pod in everybody if address in addresses_of(pod)), None),
             key=word.key,
         )
     return list(found.values())

@@ -61,33 +61,33 @@ def invalid_rejected(evidence: Evidence, given: subjects.Given) -> Finding:
             REQUIRED, "invalid Jobs", tried=tried, accepted=accepted, made=made, causes=(ACCEPTED,)
         )
     keys = tuple(a.line.key for a in tried.values())[:12]
-
-    def inconclusive(text: str, *causes: Cause) -> Finding:
-        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, causes=causes)
+    found = wording.Findings(REQUIRED, evidence=keys)
 
     foreign = [why for a in tried.values() if (why := attribution.misattributed(a, schema=True))]
     if foreign:
-        return inconclusive(f"not refused as required: {'; '.join(foreign[:4])}", attribution.FOREIGN)
+        return found.inconclusive(f"not refused as required: {'; '.join(foreign[:4])}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in answers]
     if missing:
-        return inconclusive(f"no answer recorded for {wording.listed(missing)}")
+        return found.inconclusive(f"no answer recorded for {wording.listed(missing)}")
     loose = _uncontrolled(answers, tried, arranged=stated is not None)
     if loose:
-        return inconclusive(loose, attribution.FOREIGN)
+        return found.inconclusive(loose, attribution.FOREIGN)
     unseen = unwatched(evidence, given, tried.values())
     if unseen:
-        return inconclusive(unseen)
+        return found.inconclusive(unseen)
     by = sorted({a.component for a in tried.values()})
     first = next(iter(tried.values()))
-    return wording.finding(
-        Verdict.PASS,
-        REQUIRED,
+    return found.passed(
         f"{len(tried)} of {len(tried)} invalid Jobs refused at admission by {wording.listed(by)}, accepted with "
         "the one fault corrected; nothing was created",
         where=tuple(f"{a.case}: HTTP {a.code} by {a.component}" for a in tried.values()),
-        evidence=keys,
         refusal=Refusal(
-            first.component, first.component, first.case, first.reason, "admission", first.message[:200]
+            first.component,
+            first.component,
+            first.case,
+            first.reason,
+            "admission",
+            wording.short(first.message),
         ),
         facts={"cases": {a.case: {"code": a.code, "component": a.component} for a in tried.values()}},
     )

@@ -99,22 +99,18 @@ def _harms(evidence: Evidence, given: subjects.Given, one: _Waits, *, arranged: 
     seconds = one.end - one.start
     text = f"{one.gang.name} was refused at enqueue for {seconds:.1f} s ({one.said[0].message})"
     keys = (one.said[0].key, one.said[-1].key)
-
-    def found(verdict: Verdict, more: str, *causes: Cause, **rest: object) -> Finding:
-        where = wording.places(pod for gang in others for pod in gang.pods)
-        return wording.finding(
-            verdict, HARMLESS, text + more, one.gang, causes=causes, where=where or (one.gang.title,),
-            refusal=wording.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
-            currency=subjects.currency(evidence, given, one.gang), **{"evidence": keys, **rest},
-        )  # fmt: skip
+    found = wording.Findings(
+        HARMLESS, one.gang, start=text, evidence=keys,
+        where=wording.places(pod for gang in others for pod in gang.pods) or (one.gang.title,),
+        refusal=wording.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
+        currency=subjects.currency(evidence, given, one.gang),
+    )  # fmt: skip
 
     if arranged:
         evicted = _evicted(evidence, one, others)
         if evicted is not None:
             more = f"; {evicted.where} lost its place at t={evicted.deleting or evicted.deleted or 0.0:.2f} s meanwhile"
-            return found(
-                Verdict.FAIL, more, PREEMPTS, violation=True, evidence=(*keys, evicted.keys["created"])
-            )
+            return found.fail(more, PREEMPTS, violation=True, evidence=(*keys, evicted.keys["created"]))
     stuck = next(
         (g for g in subjects.everyone(evidence) if g.uid != one.gang.uid and _overlaps(evidence, g, one)),
         None,
@@ -123,7 +119,7 @@ def _harms(evidence: Evidence, given: subjects.Given, one: _Waits, *, arranged: 
         more = (
             f"; {stuck.name} was enqueued and had no place meanwhile: it is what blocks the others (REF-007)"
         )
-        return found(Verdict.INCONCLUSIVE, more, OVERCOMMIT)
+        return found.inconclusive(more, OVERCOMMIT)
     started = {
         gang.uid: t
         for gang in others
@@ -137,23 +133,21 @@ def _harms(evidence: Evidence, given: subjects.Given, one: _Waits, *, arranged: 
         said = _waits(evidence, gang)
         more = f"; {gang.name}, which fits, did not start on queue {gang.queue}"
         more += f" ({said.said[-1].message})" if said else ""
-        return found(Verdict.FAIL, more, RESERVES, violation=True)
+        return found.fail(more, RESERVES, violation=True)
     same = [gang for gang in others if gang.uid in started and gang.queue == one.gang.queue]
     other = [gang for gang in others if gang.uid in started and gang.queue != one.gang.queue]
     if not same or not other:
         missing = "in its own queue" if not same else "in another queue"
-        return found(Verdict.INCONCLUSIVE, f"; no fitting Job was seen to start {missing} meanwhile")
+        return found.inconclusive(f"; no fitting Job was seen to start {missing} meanwhile")
     if seconds < limits.window - EPSILON:
-        return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
+        return found.inconclusive(f"; shorter than the window of {limits.window:.2f} s")
     gaps = evidence.gaps("Pod", one.start, one.end)
     if gaps:
-        return found(
-            Verdict.INCONCLUSIVE, f"; pods were not watched from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s"
-        )
+        return found.inconclusive(f"; pods were not watched from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s")
     kept = one.end - max(started.values())
     if arranged and kept < limits.window - EPSILON:
         more = f"; the others were watched for {kept:.2f} s after their start, less than the window"
-        return found(Verdict.INCONCLUSIVE, more)
+        return found.inconclusive(more)
     more = "".join(
         f"; {gang.name} started on queue {gang.queue} within {started[gang.uid] - gang.created:.2f} s"
         for gang in (same[0], other[0])
@@ -161,7 +155,7 @@ def _harms(evidence: Evidence, given: subjects.Given, one: _Waits, *, arranged: 
     number = Number(
         "places kept beside it", kept, "s", limits.window, "three scheduler periods or the window"
     )
-    return found(Verdict.PASS, f"{more}; no pod lost its place", numbers=(number,))
+    return found.passed(f"{more}; no pod lost its place", numbers=(number,))
 
 
 def _overlaps(evidence: Evidence, gang: Gang, one: _Waits) -> bool:
@@ -234,7 +228,7 @@ def _blocks(evidence: Evidence, given: subjects.Given, gang: Gang, held: Held, *
     asked = refusals.asked_by(gang)
     text = f"{gang.name} ({gang.minimum} members, none bound) was enqueued for {held.seconds:.1f} s"
     if held.said is not None:
-        text += f" ({held.said.message[:120]})"
+        text += f" ({wording.short(held.said.message)})"
     best: Finding | None = None
     for other in later:
         one = _waits(evidence, other)
@@ -244,33 +238,26 @@ def _blocks(evidence: Evidence, given: subjects.Given, gang: Gang, held: Held, *
         number = Number(
             "kept waiting", end - begin, "s", limits.window, "three scheduler periods or the window"
         )
-
-        def found(
-            verdict: Verdict, more: str, *causes: Cause, other: Gang = other, one: _Waits = one,
-            number: Number = number,
-        ) -> Finding:  # fmt: skip
-            return wording.finding(
-                verdict, BLOCKS, f"{text}; {other.name} on queue {other.queue} {more}", other, causes=causes,
-                evidence=(*((held.said.key,) if held.said else ()), one.said[0].key), numbers=(number,),
-                refusal=wording.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
-                currency=subjects.currency(evidence, given, gang),
-                facts={"reserved": {name: str(amount) for name, amount in asked.items()}},
-                repeat=(*wording.repeat(gang), *wording.repeat(other)),
-            )  # fmt: skip
+        found = wording.Findings(
+            BLOCKS, other, start=f"{text}; {other.name} on queue {other.queue} ",
+            evidence=(*((held.said.key,) if held.said else ()), one.said[0].key), numbers=(number,),
+            refusal=wording.refusal(schedulers.ENQUEUE, one.said[-1], one.said[-1].reporter),
+            currency=subjects.currency(evidence, given, gang),
+            facts={"reserved": {name: str(amount) for name, amount in asked.items()}},
+            repeat=(*wording.repeat(gang), *wording.repeat(other)),
+        )  # fmt: skip
 
         why = f"was kept from starting for {end - begin:.1f} s ({one.said[-1].message})"
         fits = _fits(evidence, other, held.end)
         gaps = evidence.gaps("Pod", begin, end)
         if end - begin < limits.window - EPSILON:
-            best = best or found(
-                Verdict.INCONCLUSIVE, f"{why}, shorter than the window of {limits.window:.2f} s"
-            )
+            best = best or found.inconclusive(f"{why}, shorter than the window of {limits.window:.2f} s")
         elif gaps:
-            best = best or found(Verdict.INCONCLUSIVE, f"{why}, but pods were not watched all the time")
+            best = best or found.inconclusive(f"{why}, but pods were not watched all the time")
         elif not fits:
-            best = best or found(Verdict.INCONCLUSIVE, f"{why}, but nothing shows that it would have fitted")
+            best = best or found.inconclusive(f"{why}, but nothing shows that it would have fitted")
         else:
-            return found(Verdict.PASS, f"{why}, and {fits}", OVERCOMMIT)
+            return found.passed(f"{why}, and {fits}", OVERCOMMIT)
     if best is not None:
         return best
     started = [g for g in later if g.whole is not None and g.whole <= held.end]

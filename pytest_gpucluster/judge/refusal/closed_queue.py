@@ -53,34 +53,31 @@ def closed_queue_refuses(evidence: Evidence, given: subjects.Given) -> Finding:
         )
     keys = tuple(one.line.key for one in answers.values())
     texts = tuple(_text(case, one) for case, one in tried.items())
-
-    def inconclusive(text: str, *causes: Cause) -> Finding:
-        return wording.finding(
-            Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys, where=texts, causes=causes
-        )
+    found = wording.Findings(REQUIRED, evidence=keys, where=texts)
 
     foreign = [why for one in answers.values() if (why := attribution.misattributed(one, schema=False))]
     if foreign:
-        return inconclusive(f"not refused as required: {foreign[0]}", attribution.FOREIGN)
+        return found.inconclusive(f"not refused as required: {foreign[0]}", attribution.FOREIGN)
     missing = [case for case in wanted if case not in tried]
     if missing:
-        return inconclusive(f"not tried: {wording.listed(missing)}")
+        return found.inconclusive(f"not tried: {wording.listed(missing)}")
     shut = tried.get(CLOSED)
     if shut is not None and shut.state not in SHUT:
         how = shut.state or "not seen in any state"
-        text = f"queue {shut.queue or 'of the case'} was {how} when its Job was refused ({shut.answer.message[:160]})"
-        return inconclusive(text)
+        said = wording.short(shut.answer.message)
+        text = f"queue {shut.queue or 'of the case'} was {how} when its Job was refused ({said})"
+        return found.inconclusive(text)
     ran = _control(evidence, given, shut)
     if ran is None:
-        return inconclusive("no fitting Job was seen to run on the queue while it was open")
+        return found.inconclusive("no fitting Job was seen to run on the queue while it was open")
     unseen = admission.unwatched(evidence, given, answers.values())
     if unseen:
-        return inconclusive(unseen)
+        return found.inconclusive(unseen)
     first = next(iter(answers.values()))
-    return wording.finding(
-        Verdict.PASS, REQUIRED, f"{'; '.join(texts)}; nothing was created{ran}", evidence=keys, where=texts,
+    return found.passed(
+        f"{'; '.join(texts)}; nothing was created{ran}",
         refusal=Refusal(
-            first.component, first.component, first.case, first.reason, "admission", first.message[:200]
+            first.component, first.component, first.case, first.reason, "admission", wording.short(first.message)
         ),
         facts={"cases": {case: {"code": a.code, "component": a.component} for case, a in answers.items()}},
     )  # fmt: skip

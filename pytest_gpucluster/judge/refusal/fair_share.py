@@ -74,7 +74,7 @@ def shares_by_weight(evidence: Evidence, given: subjects.Given) -> Finding:
             Verdict.INCONCLUSIVE, REQUIRED, text if several else subjects.nothing(evidence)
         )
     seconds = contest.end - contest.start
-    gaps = evidence.gaps("Pod", several[0].first, contest.end)
+    gaps = evidence.gaps("Pod", min(one.first for one in contest.tenants), contest.end)
     if gaps:
         text = f"pods were not watched from t={gaps[0][0]:.2f} s to {gaps[0][1]:.2f} s"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text)

@@ -167,7 +167,9 @@ def not_served_is_no_refusal(evidence: Evidence, given: subjects.Given) -> Findi
     for gang in gangs:
         silence = silence_of(evidence, given, gang)
         if silence is not None:
-            return _told_apart(evidence, given, gang, silence, arranged=named is not None)
+            finding = _told_apart(evidence, given, gang, silence, arranged=named is not None)
+            told = {"refused": False, "cause": finding.causes[0].text}
+            return dataclasses.replace(finding, facts=told)
     return _not_shown(evidence, gangs[0], arranged=named is not None)
 
 
@@ -211,20 +213,15 @@ def _told_apart(
 ) -> Finding:
     text = f"{gang.title} was not refused: {silence.text}"
     number = Number("nothing said for", silence.seconds, "s", silence.floor, silence.origin)
-
-    def found(verdict: Verdict, more: str, causes: tuple[Cause, ...]) -> Finding:
-        return wording.finding(
-            verdict, REQUIRED, text + more, gang, causes=causes, evidence=silence.evidence, numbers=(number,),
-            facts={"refused": False, "cause": causes[0].text},
-        )  # fmt: skip
+    found = wording.Findings(REQUIRED, gang, start=text, evidence=silence.evidence, numbers=(number,))
 
     if not arranged:
-        return found(Verdict.PASS, f"; {silence.causes[0].text}", silence.causes)
+        return found.passed(f"; {silence.causes[0].text}", causes=silence.causes)
     others = subjects.cast(evidence, given, "control") or ()
     whole = next((one for one in others if controls.ran(evidence, given, one)[0]), None)
     if whole is not None:
         more = f"; {silence.causes[0].text}, while {whole.scheduler} placed {whole.name} meanwhile"
-        return found(Verdict.PASS, more, silence.causes)
+        return found.passed(more, causes=silence.causes)
     mute = next((one for one in others if silence_of(evidence, given, one) is not None), None)
     last = mute.generations[-1] if mute is not None else None
     if mute is not None and last is not None and last.group is not None and last.group.phases:
@@ -233,15 +230,15 @@ def _told_apart(
             f"; no scheduler handled the pods of {mute.name} either, which name {mute.scheduler}, although its "
             f"PodGroup got a phase{f': {by} reports about it' if by else ''}"
         )
-        return found(Verdict.INCONCLUSIVE, more, (nobody_serves(mute.scheduler),))
+        return found.inconclusive(more, nobody_serves(mute.scheduler))
     if mute is not None:
         more = (
             f"; the scheduler did not handle {mute.name} either, which names {mute.scheduler}: "
             f"{wording.SCHEDULER_SILENT.text}"
         )
-        return found(Verdict.PASS, more, (wording.SCHEDULER_SILENT,))
+        return found.passed(more, wording.SCHEDULER_SILENT)
     more = "; no control was placed that shows whether the gang scheduler runs"
-    return found(Verdict.INCONCLUSIVE, more, silence.causes)
+    return found.inconclusive(more, causes=silence.causes)
 
 
 def _not_shown(evidence: Evidence, gang: Gang, *, arranged: bool) -> Finding:

@@ -19,7 +19,7 @@ REQUIRED = (
 def over_large_refused(evidence: Evidence, given: subjects.Given) -> Finding:
     """Judge REF-001."""
     named = subjects.cast(evidence, given, "subject")
-    gangs = named if named is not None else subjects.everyone(evidence)
+    gangs = named if named is not None else subjects.placed(evidence)
     if not gangs:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, subjects.nothing(evidence))
     held = _something_bound(evidence, given, gangs, arranged=named is not None)

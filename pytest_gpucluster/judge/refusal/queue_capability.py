@@ -275,7 +275,7 @@ def _not_tried(
         ):
             continue
         limit = fields.sub(queue, "spec", "capability")
-        text = f"{gang.title} was refused at {one.gate} ({one.said[-1].message[:140]}), but "
+        text = f"{gang.title} was refused at {one.gate} ({wording.short(one.said[-1].message)}), but "
         text += (
             f"asks for no more than its queue {gang.queue} may have"
             if limit

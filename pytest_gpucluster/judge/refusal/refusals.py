@@ -2,7 +2,6 @@
 
 import dataclasses
 from fractions import Fraction
-from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -12,7 +11,7 @@ from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import controls, subjects, wording
 from pytest_gpucluster.judge.gang.all_or_nothing import EPSILON
 from pytest_gpucluster.plain import quantities
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 BLOCKED = Cause(
     "an enqueued gang that cannot be placed keeps its share reserved (overcommit), and blocks others",
@@ -107,35 +106,33 @@ def decide(
         text += f" ({last.message}: {schedulers.meaning_of_enqueue(last.message)})"
     else:
         fitting = sum(p.waiting[-1].reason == "Schedulable" for p in one.gen.members if p.waiting)
-        text += f" ({last.message[:140]})" + (f"; {fitting} pods would have fitted alone" if fitting else "")
-
-    def found(verdict: Verdict, more: str = "", **rest: Any) -> Finding:
-        return wording.finding(
-            verdict, required, text + more, one.gang, evidence=tuple(s.key for s in (inside or one.said)[-4:]),
-            refusal=wording.refusal(one.gate, last, one.component),
-            numbers=(Number("nothing bound for", wait, "s", limits.window, "three scheduler periods or the window"),),
-            currency=subjects.currency(evidence, given, one.gang), **rest,
-        )  # fmt: skip
+        text += f" ({wording.short(last.message)})" + (
+            f"; {fitting} pods would have fitted alone" if fitting else ""
+        )
+    found = wording.Findings(
+        required, one.gang, start=text, evidence=tuple(s.key for s in (inside or one.said)[-4:]),
+        refusal=wording.refusal(one.gate, last, one.component),
+        numbers=(Number("nothing bound for", wait, "s", limits.window, "three scheduler periods or the window"),),
+        currency=subjects.currency(evidence, given, one.gang),
+    )  # fmt: skip
 
     if other:
-        return found(Verdict.INCONCLUSIVE, f"; {other}")
+        return found.inconclusive(f"; {other}")
     if not inside:
-        return found(Verdict.INCONCLUSIVE, "; no reason was given inside the window")
+        return found.inconclusive("; no reason was given inside the window")
     if one.gate == schedulers.PLACEMENT and not subjects.gang_scheduler(one.gang):
         more = "; a scheduler without the gang rule would have bound the members that fit"
-        return found(Verdict.INCONCLUSIVE, more, causes=(wording.WRONG_SCHEDULER,))
+        return found.inconclusive(more, wording.WRONG_SCHEDULER)
     if wait < limits.window - EPSILON:
-        return found(Verdict.INCONCLUSIVE, f"; shorter than the window of {limits.window:.2f} s")
+        return found.inconclusive(f"; shorter than the window of {limits.window:.2f} s")
     gaps = evidence.gaps("Pod", min(begin, one.gang.created), max(end, one.end))
     if gaps:
-        return found(
-            Verdict.INCONCLUSIVE, f"; pods were not watched from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s"
-        )
+        return found.inconclusive(f"; pods were not watched from t={gaps[0][0]:.2f} to {gaps[0][1]:.2f} s")
     ran, why = control_of(evidence, given, one.gang)
     if ran is True:
-        return found(Verdict.PASS, f"; {why}")
+        return found.passed(f"; {why}")
     causes = (BLOCKED,) if ran is False and one.gate == schedulers.PLACEMENT else ()
-    return found(Verdict.INCONCLUSIVE, f"; {why}", causes=causes)
+    return found.inconclusive(f"; {why}", causes=causes)
 
 
 def control_of(evidence: Evidence, given: subjects.Given, subject: Gang) -> tuple[bool | None, str]:

@@ -171,40 +171,32 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     """Judge the members whose names come late."""
     found = waits(evidence, gang)
     keys = tuple(w.key for one in found for w in (one.began, one.over) if w is not None)[:8]
-    numbers = _numbers(found)
+    told = wording.Findings(REQUIRED, gang, evidence=keys, numbers=_numbers(found))
     for text, causes in (
         *_endless(evidence, given, found),
         *_not_found(evidence, gang, found),
         *_ignored(found),
     ):
-        return wording.finding(
-            Verdict.FAIL, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers
-        )
-
-    def open_(text: str) -> Finding:
-        return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, gang, evidence=keys, numbers=numbers)
-
+        return told.fail(text, *causes)
     logged = payload_lines.words(evidence).logged
     for one in found:
         code = init_code(one.pod)
         if one.over is None and code and one.pod.uid in logged:
             text = f"the wait of {one.pod.name} ended with {code} without reporting a result"
-            return wording.finding(
-                Verdict.FAIL, REQUIRED, text, gang, causes=(SILENT,), evidence=keys, numbers=numbers
-            )
+            return told.fail(text, SILENT)
     mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
-        return open_(f"{wording.listed(mute) or gang.title}: no message of a wait was read")
+        return told.inconclusive(f"{wording.listed(mute) or gang.title}: no message of a wait was read")
     unplaced = [one.pod.name for one in found if one.pod.bound is None]
     if unplaced:
-        return open_(
+        return told.inconclusive(
             f"the time of placing {wording.listed(unplaced)} was not seen, so the wait cannot be compared with it"
         )
     if all(one.tries < 2 for one in found):
-        return open_("every name resolved at the first look-up: no member had to wait")
+        return told.inconclusive("every name resolved at the first look-up: no member had to wait")
     stuck = [one.pod.name for one in found if one.pod.finished is None and not one.pod.exit_codes]
     if stuck:
-        return open_(f"{wording.listed(stuck)} found the names but was not seen to end")
+        return told.inconclusive(f"{wording.listed(stuck)} found the names but was not seen to end")
     longest = max(found, key=lambda one: one.seconds or 0.0)
     text = (
         f"{len(found)} members waited {longest.seconds:.1f} s at most for names ({longest.tries} look-ups, bound "
@@ -212,7 +204,7 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
     )
     lag = _lag(evidence, gang, found)
     causes = (DENIAL,) if lag is not None and lag > CACHED else ()
-    return wording.finding(Verdict.PASS, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=numbers)
+    return told.passed(text, *causes)
 
 
 def _numbers(found: Sequence[Wait]) -> tuple[Number, ...]:
@@ -313,33 +305,31 @@ def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
         "wait for a name that never comes", max((one.seconds or 0.0 for one in found if one.over), default=None), "s",
         max(bounds, default=None), "time-out of the wait; measured in the container",
     )  # fmt: skip
-
-    def told(verdict: Verdict, text: str, *causes: Cause) -> Finding:
-        return wording.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
+    told = wording.Findings(REQUIRED, gang, evidence=keys, numbers=(number,))
 
     for text, causes in _endless(evidence, given, found):
-        return told(Verdict.FAIL, text, *causes)
+        return told.fail(text, *causes)
     for one in found:
         if not one.found and (text := one.outlived(evidence, subjects.of(evidence, given).grain)):
-            return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
+            return told.fail(f"{one.pod.name} {text}", UNBOUNDED)
     for one in found:
         if one.found:
-            return told(Verdict.INCONCLUSIVE, f"{one.pod.name} found the name that must not exist")
+            return told.inconclusive(f"{one.pod.name} found the name that must not exist")
         ended, code = one.pod.finished is not None, init_code(one.pod)
         if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded") or _started(one.pod)):
-            return told(Verdict.FAIL, f"{one.pod.name} went on without the name it waited for", IGNORED)
+            return told.fail(f"{one.pod.name} went on without the name it waited for", IGNORED)
         if ended and one.began is not None and not _explained(one):
-            return told(Verdict.FAIL, f"{one.pod.name} ended without naming the missing name", SILENT)
+            return told.fail(f"{one.pod.name} ended without naming the missing name", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
         what = wording.listed(open_) or gang.title
         expired = subjects.timed_out(evidence, gang.created)
         waited = f" (waited for {expired[0]})" if expired else ""
-        return told(Verdict.INCONCLUSIVE, f"{what}: no end of a failed wait was seen{waited}")
+        return told.inconclusive(f"{what}: no end of a failed wait was seen{waited}")
     one = found[0]
     code = init_code(one.pod)
     text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {_explained(one)}"
-    return told(Verdict.PASS, text)
+    return told.passed(text)
 
 
 def _explained(one: Wait) -> str:

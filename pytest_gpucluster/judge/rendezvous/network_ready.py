@@ -13,7 +13,6 @@ from typing import ClassVar
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.log.payload_lines import Word
-from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.plugins import name_resolution
@@ -201,38 +200,32 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
         max((one.within for one in found if one.within is not None), default=None),
         "time-out of the wait; measured in the container, from its first look",
     )  # fmt: skip
-
-    def told(verdict: Verdict, text: str, *causes: Cause, pods: Sequence[PodStory] = ()) -> Finding:
-        more = {"where": wording.places(pods)} if pods else {}
-        return wording.finding(
-            verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,), **more
-        )
+    told = wording.Findings(REQUIRED, gang, evidence=keys, numbers=(number,))
 
     for one, text in _endless(evidence, given, found):
-        return told(Verdict.FAIL, text, UNBOUNDED, pods=(one.pod,))
+        return told.fail(text, UNBOUNDED, where=wording.places((one.pod,)))
     for one in found:
         if one.over is not None and not one.found:
             cause = PEERS if one.silent else INTERFACE
-            return told(
-                Verdict.FAIL,
+            return told.fail(
                 f"{one.pod.where}: {one.error or 'the network did not come'}",
                 cause,
-                pods=(one.pod,),
+                where=wording.places((one.pod,)),
             )
     mute = [one.pod.name for one in found if one.over is None]
     if not found or mute:
         torn = [one.pod.name for one in found if payload_lines.words(evidence).torn.get(one.pod.uid)]
         what = f"a line of {wording.listed(torn)} is cut" if torn else "no message about the network was read"
-        return told(Verdict.INCONCLUSIVE, f"{wording.listed(mute) or gang.title}: {what}")
+        return told.inconclusive(f"{wording.listed(mute) or gang.title}: {what}")
     waiting = [one.pod for one in found if one.launched is None]
     if waiting:
         text = (
             "the network was ready, but no launcher was seen to start on "
             f"{wording.listed([pod.name for pod in waiting])}"
         )
-        return told(Verdict.INCONCLUSIVE, text, pods=waiting)
+        return told.inconclusive(text, where=wording.places(waiting))
     if not any(one.held for one in found):
-        return told(Verdict.INCONCLUSIVE, "the network was ready at the first look: no member had to wait")
+        return told.inconclusive("the network was ready at the first look: no member had to wait")
     over = found[0].interface
     longest = max(found, key=lambda one: one.seconds or 0.0)
     last = min(one.order for one in found if one.order is not None)
@@ -240,7 +233,7 @@ def _held(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
         f"{len(found)} members waited {longest.seconds or 0:.1f} s at most (bound {longest.within or 0:g} s) until "
         f"{over or 'the network'} was up and all peers answered; each launcher started {last:.2f} s or more after that"
     )
-    return told(Verdict.PASS, text)
+    return told.passed(text)
 
 
 def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
@@ -253,37 +246,32 @@ def _vain(evidence: Evidence, given: subjects.Given, gang: Gang) -> Finding:
         max((one.within for one in found if one.within is not None), default=None),
         "time-out of the wait; measured in the container",
     )  # fmt: skip
-
-    def told(verdict: Verdict, text: str, *causes: Cause) -> Finding:
-        return wording.finding(verdict, REQUIRED, text, gang, causes=causes, evidence=keys, numbers=(number,))
+    told = wording.Findings(REQUIRED, gang, evidence=keys, numbers=(number,))
 
     for _, text in _endless(evidence, given, found):
-        return told(Verdict.FAIL, text, UNBOUNDED)
+        return told.fail(text, UNBOUNDED)
     for one in found:
         if not one.found and (text := one.outlived(evidence, subjects.of(evidence, given).grain)):
-            return told(Verdict.FAIL, f"{one.pod.name} {text}", UNBOUNDED)
+            return told.fail(f"{one.pod.name} {text}", UNBOUNDED)
     for one in found:
         ended, code = one.pod.finished is not None, dns_wait.init_code(one.pod)
         if one.found:
-            return told(
-                Verdict.INCONCLUSIVE, f"{one.pod.name} found {one.interface}, which no pod should have"
-            )
+            return told.inconclusive(f"{one.pod.name} found {one.interface}, which no pod should have")
         if ended and (code == 0 or (code is None and one.pod.phase == "Succeeded")):
-            return told(
-                Verdict.FAIL,
+            return told.fail(
                 f"{one.pod.where} ended with 0 without the network it waited for",
                 NOT_GATED,
             )
         torn = bool(payload_lines.words(evidence).torn.get(one.pod.uid))
         if ended and one.began is not None and not torn and one.interface not in one.error:
-            return told(Verdict.FAIL, f"{one.pod.where} ended without naming what is missing", SILENT)
+            return told.fail(f"{one.pod.where} ended without naming what is missing", SILENT)
     open_ = [one.pod.name for one in found if one.over is None or one.pod.finished is None]
     if not found or open_:
         what = wording.listed(open_) or gang.title
         expired = subjects.timed_out(evidence, gang.created)
         waited = f" (waited for {expired[0]})" if expired else ""
-        return told(Verdict.INCONCLUSIVE, f"{what}: no end of a failed wait was seen{waited}")
+        return told.inconclusive(f"{what}: no end of a failed wait was seen{waited}")
     one = found[0]
     code = dns_wait.init_code(one.pod)
     text = f"{one.pod.name} gave up after {one.seconds or 0:.1f} s with {code} and says: {one.error}"
-    return told(Verdict.PASS, text)
+    return told.passed(text)

@@ -16,7 +16,7 @@ from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.rendezvous import dns_wait
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number
 
 REQUIRED = (
     "the launcher's environment has the wanted labels of its own node, and an empty variable for each label that "
@@ -83,26 +83,11 @@ def labels_arrive(evidence: Evidence, given: subjects.Given) -> Finding:
         "labels that arrived", float(right) if judged else None, "labels",
         float(sum(sum(key in nodes[one.pod.node or ""] for key in wanted) for one in judged)), "labels of the nodes",
     )  # fmt: skip
-
-    def told(
-        verdict: Verdict, text: str, *causes: Cause, at: Sequence[PodStory] = (), violation: bool = False
-    ) -> Finding:
-        where = {"where": wording.places(at)} if at else {}
-        return wording.finding(
-            verdict,
-            REQUIRED,
-            text,
-            gang,
-            causes=causes,
-            evidence=keys,
-            numbers=(number,),
-            violation=violation,
-            **where,
-        )
+    told = wording.Findings(REQUIRED, gang, evidence=keys, numbers=(number,))
 
     for one in judged:
         for text, cause in _faults(one, nodes[one.pod.node or ""], wanted):
-            return told(Verdict.FAIL, text, cause, at=(one.pod,), violation=True)
+            return told.fail(text, cause, where=wording.places((one.pod,)), violation=True)
     for one in found:
         code = dns_wait.init_code(one.pod)
         if (
@@ -111,36 +96,37 @@ def labels_arrive(evidence: Evidence, given: subjects.Given) -> Finding:
             and one.wrote is None
             and one.pod.uid in payload_lines.words(evidence).logged
         ):
-            return told(
-                Verdict.FAIL, f"{one.pod.where}: an init container ended with {code}", FAILED, at=(one.pod,)
+            return told.fail(
+                f"{one.pod.where}: an init container ended with {code}",
+                FAILED,
+                where=wording.places((one.pod,)),
             )
     for one in found:
         failed = [code for container, code in one.pod.exit_codes if code and container != "topology"]
         if failed and one.launched is None and one.wrote is not None and one.wrote.data.get("ok") is True:
             text = f"{one.pod.where}: labels were written, the entrypoint ended with {failed[0]} before its launcher"
-            return told(Verdict.FAIL, text, NOT_SHARED, at=(one.pod,), violation=True)
+            return told.fail(text, NOT_SHARED, where=wording.places((one.pod,)), violation=True)
     silent = [one.pod for one in found if one.launched is None]
     if not found or silent:
         torn = [pod.name for pod in silent if payload_lines.words(evidence).torn.get(pod.uid)]
         what = f"a line of {wording.listed(torn)} is cut" if torn else "no launcher reported its environment"
-        return told(
-            Verdict.INCONCLUSIVE,
-            f"{wording.listed([pod.name for pod in silent]) or 'no member'}: {what}",
-            at=silent,
+        places = {"where": wording.places(silent)} if silent else {}
+        return told.inconclusive(
+            f"{wording.listed([pod.name for pod in silent]) or 'no member'}: {what}", **places
         )
     unknown = [one.pod.node for one in found if one.pod.node not in nodes]
     if unknown:
-        return told(Verdict.INCONCLUSIVE, f"the labels of node {unknown[0]} were not seen")
+        return told.inconclusive(f"the labels of node {unknown[0]} were not seen")
     have = {key for one in judged for key in wanted if nodes[one.pod.node or ""].get(key)}
     lack = {key for one in judged for key in wanted if key not in nodes[one.pod.node or ""]}
     if not have or not lack:
         what = "no wanted label is on any node" if not have else "no wanted label is missing on any node"
-        return told(Verdict.INCONCLUSIVE, f"{what}: only one of both cases was tried")
+        return told.inconclusive(f"{what}: only one of both cases was tried")
     text = (
         f"{len(judged)} launchers have {wording.listed(sorted(have), 4)} of their own node, and an empty variable for "
         f"{wording.listed(sorted(lack), 4)}"
     )
-    return told(Verdict.PASS, text)
+    return told.passed(text)
 
 
 def _members(evidence: Evidence, given: subjects.Given) -> tuple[Gang | None, list[Member]]:
@@ -185,9 +171,9 @@ def _faults(one: Member, labels: Mapping[str, object], wanted: Sequence[str]) ->
             error = str(one.wrote.data.get("error") or "") if one.wrote is not None else ""
             text = f"{where} is empty, the node has {key}={right}"
             if code in (401, 403):
-                yield f"{text}; the API server answered {code}: {error[:200]}", FORBIDDEN
+                yield f"{text}; the API server answered {code}: {wording.short(error)}", FORBIDDEN
             elif error:
-                yield f"{text}; {error[:200]}", UNREACHABLE
+                yield f"{text}; {wording.short(error)}", UNREACHABLE
             else:
                 yield text, NOT_SHARED
         else:

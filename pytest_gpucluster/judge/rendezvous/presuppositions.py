@@ -70,7 +70,9 @@ def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
         return wording.presupposed(name, held=None, observed="no look-up of the master's name was recorded")
     line, text = unknown
     hosted = any(HOSTED.search(text) for _, text in lines)
-    seen = f"{line.data.get('pod')} could not resolve the endpoint at t={line.t:.0f} s ({text.strip()[:160]})"
+    seen = (
+        f"{line.data.get('pod')} could not resolve the endpoint at t={line.t:.0f} s ({wording.short(text)})"
+    )
     if not hosted:
         seen += "; no agent reports that it hosts the store"
     return wording.presupposed(

@@ -8,7 +8,6 @@ closed.
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pytest_gpucluster.evidence.log import fields, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -81,55 +80,40 @@ def over_declared(evidence: Evidence, given: subjects.Given) -> Finding:
         f"members on {declared} alone", float(right) if told else None, "members", float(_expected(given, told)),
         "profile secondary.interface",
     )  # fmt: skip
-
-    def found(
-        verdict: Verdict, text: str, *causes: Cause, at: Sequence[str] = (), violation: bool = False
-    ) -> Finding:
-        more: dict[str, Any] = {"where": tuple(at)} if at else {}
-        return wording.finding(
-            verdict,
-            REQUIRED,
-            text,
-            gang,
-            causes=causes,
-            evidence=keys,
-            numbers=(number,),
-            violation=violation,
-            **more,
-        )
+    found = wording.Findings(REQUIRED, gang, evidence=keys, numbers=(number,))
 
     if gang is None:
-        return found(Verdict.INCONCLUSIVE, subjects.nothing(evidence, "fleet that reports its connections"))
+        return found.inconclusive(subjects.nothing(evidence, "fleet that reports its connections"))
     wrong = [w for w in told if w.data.get("ok") is not True or w.data.get("got") != w.data.get("expected")]
     if wrong:
         text = ", ".join(
             f"{_who(w)} got {w.data.get('got')}, expected {w.data.get('expected')}" for w in wrong
         )
-        return found(Verdict.FAIL, f"all-reduce: {text}", COLLECTIVE, at=_places(gang, wrong), violation=True)
+        return found.fail(f"all-reduce: {text}", COLLECTIVE, where=_places(gang, wrong), violation=True)
     lacking = [w for w in _words(evidence, gang, "wiring") if declared not in fields.sub(w.data, "has")]
     if lacking:
         has = ", ".join(sorted(fields.sub(lacking[0].data, "has"))) or "none"
         text = f"{wording.listed([w.pod for w in lacking])} has no interface {declared}; it has {has}"
-        return found(Verdict.FAIL, text, NOT_ATTACHED, at=_places(gang, lacking))
+        return found.fail(text, NOT_ATTACHED, where=_places(gang, lacking))
     astray = [(word, *stray) for word in told for stray in _strays(word, declared)]
     if astray:
         text = "; ".join(dict.fromkeys(f"{_who(word)}: {said}" for word, said, _ in astray[:4]))
         causes = tuple(dict.fromkeys(cause for _, _, cause in astray))
-        at = _places(gang, [word for word, _, _ in astray])
-        return found(Verdict.FAIL, f"declared is {declared}: {text}", *causes, at=at, violation=True)
+        where = _places(gang, [word for word, _, _ in astray])
+        return found.fail(f"declared is {declared}: {text}", *causes, where=where, violation=True)
     other = [text for pod in gang.pods for text in _told_otherwise(evidence, pod, declared)]
     if other:
-        return found(Verdict.FAIL, other[0], NOT_ATTACHED)
+        return found.fail(other[0], NOT_ATTACHED)
     short = _whole(evidence, given, gang, told)
     if short is not None:
         verdict, text, causes = short
-        return found(verdict, text, *causes)
+        return found.of(verdict, text, *causes)
     count = {part: sum(len(_open(word, part)) for word in told) for part in PARTS}
     text = (
         f"{len(told)} members: {count['rendezvous']} connections of the rendezvous and {count['collective']} of "
         f"collectives, all from {declared}; sum {told[0].data.get('got')} right on all"
     )
-    return found(Verdict.PASS, text)
+    return found.passed(text)
 
 
 def meeting_told(evidence: Evidence, given: subjects.Given) -> Presupposed:

@@ -43,7 +43,8 @@ ACCUSED = Cause(
 )
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>[\w<>.]+)')
-DUMPED = re.compile(r"^Timeout \(\d+:\d{2}:\d{2}")
+DUMPED = re.compile(r"(?<!\w)Timeout \(\d+:\d{2}:\d{2}")
+"""Begins a dump; what collects logs may put a time or a rank before it."""
 LIBRARY = re.compile(r"/lib/python3|<frozen|site-packages")
 
 
@@ -118,7 +119,7 @@ def _log_ended(evidence: Evidence, pod: PodStory) -> float | None:
 def _frame(evidence: Evidence, pod: PodStory) -> str:
     """Return the line of the program itself in what the watchdog dumped, "" where it dumped nothing."""
     lines = [str(line.data.get("line") or "") for line in evidence.logs(pod.uid)]
-    start = next((n for n, line in enumerate(lines) if DUMPED.match(line)), None)
+    start = next((n for n, line in enumerate(lines) if DUMPED.search(line)), None)
     if start is None:
         return ""
     frames = [match for line in lines[start:] if (match := FRAME.search(line))]

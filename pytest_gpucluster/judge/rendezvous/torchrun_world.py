@@ -74,18 +74,14 @@ def _judge(evidence: Evidence, given: subjects.Given, gang: Gang | None, prefix:
 
     ranks, sums = of("rank"), of("sum")
     keys = tuple(word.key for word in (*ranks, *sums))[:12]
-
-    def found(verdict: Verdict, text: str, **more: object) -> Finding:
-        return wording.finding(verdict, REQUIRED, f"{prefix}{text}", gang, evidence=keys, **more)
+    found = wording.Findings(REQUIRED, gang, start=prefix, evidence=keys)
 
     expired = _gave_up(evidence, gang)
     if not ranks:
         text = "no rank printed anything readable"
         if expired and gang is not None and all(pod.uid in said.logged for pod in gang.pods):
-            return found(
-                Verdict.FAIL, f"{text}; no world formed (waited for {expired})", causes=(SPLIT, LOOPBACK)
-            )
-        return found(Verdict.INCONCLUSIVE, text)
+            return found.fail(f"{text}; no world formed (waited for {expired})", SPLIT, LOOPBACK)
+        return found.inconclusive(text)
     worlds = Counter(word.number("world") for word in ranks)
     world = expected_world(given) or max((w for w in worlds if w is not None), default=0)
     strange = [w for w in ranks if w.number("world") != world]
@@ -93,20 +89,20 @@ def _judge(evidence: Evidence, given: subjects.Given, gang: Gang | None, prefix:
         text = ", ".join(
             f"{w.pod} rank {w.number('rank')} is in a world of {w.number('world')}" for w in strange[:4]
         )
-        return found(Verdict.FAIL, f"not one world of {world}: {text}", violation=True, causes=(SPLIT,))
+        return found.fail(f"not one world of {world}: {text}", SPLIT, violation=True)
     times = Counter(word.number("rank") for word in ranks)
     twice = sorted(rank for rank, n in times.items() if n > 1 and rank is not None)
     outside = sorted(rank for rank in times if rank is not None and not 0 <= rank < world)
     if twice or outside:
         what = f"rank {twice[0]} exists {times[twice[0]]} times" if twice else f"rank {outside[0]} of {world}"
         where = wording.listed([f"{w.pod} rank {w.number('rank')}" for w in ranks], 8)
-        return found(Verdict.FAIL, f"{what}: {where}", violation=True, causes=(SPLIT,))
+        return found.fail(f"{what}: {where}", SPLIT, violation=True)
     # A sum that was wrong in an attempt before was wrong: the next one does not undo it.
     before = [w for w in said.of("sum") if (uids is None or w.uid in uids) and not _right(w, 0)]
     wrong = [w for w in sums if not _right(w, world)] or before
     if wrong:
         text = ", ".join(f"rank {w.number('rank')} on {w.pod} {_got(w)}" for w in wrong[:4])
-        return found(Verdict.FAIL, f"all-reduce: {text}", violation=True, causes=(COLLECTIVE,))
+        return found.fail(f"all-reduce: {text}", COLLECTIVE, violation=True)
     missing = payload_lines.absent(world, times)
     summed = {w.number("rank") for w in sums}
     unsummed = [rank for rank in times if rank not in summed]
@@ -115,17 +111,15 @@ def _judge(evidence: Evidence, given: subjects.Given, gang: Gang | None, prefix:
         also = f"no sum from rank {wording.listed([str(r) for r in unsummed])}" if unsummed else ""
         text = "; ".join(one for one in (part, also) if one)
         if expired:
-            return found(
-                Verdict.FAIL, f"{text}; the world did not form (waited for {expired})", causes=(SPLIT,)
-            )
-        return found(Verdict.INCONCLUSIVE, text)
+            return found.fail(f"{text}; the world did not form (waited for {expired})", SPLIT)
+        return found.inconclusive(text)
     zero = next(word for word in ranks if word.number("rank") == 0)
     backend = next((str(w.data["backend"]) for w in sums if w.data.get("backend")), "unknown backend")
     value = sums[0].data.get("got")
     text = f"{world} ranks, each once, sum {value} right on all ({backend}); rank 0 is on {zero.pod}"
     places = tuple(f"rank {w.number('rank')} on {w.pod or w.data.get('host')}" for w in ranks[:16])
     number = Number("world", float(world), "ranks", origin="nnodes x nproc")
-    return found(Verdict.PASS, text, where=places, numbers=(number,))
+    return found.passed(text, where=places, numbers=(number,))
 
 
 def _gave_up(evidence: Evidence, gang: Gang | None) -> str:

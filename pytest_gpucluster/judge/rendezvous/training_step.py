@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_gpucluster.evidence.log import fields, payload_lines
@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.log.payload_lines import Word
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.rendezvous import two_worlds
-from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed
 
 REQUIRED = (
     "every rank takes its steps with DDP and with fully_shard; the loss of each step and every parameter after them "
@@ -121,16 +121,15 @@ def agrees(evidence: Evidence, given: subjects.Given) -> Finding:
         bound=TOLERANCE,
         origin=ORIGIN,
     )
-
-    def found(verdict: Verdict, text: str, **more: Any) -> Finding:
-        more.setdefault("where", tuple(one.where for one in told[:16]))
-        return wording.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=(number,), **more)
+    found = wording.Findings(
+        REQUIRED, gang, where=tuple(one.where for one in told[:16]), evidence=keys, numbers=(number,)
+    )
 
     for one in told:
         for text, cause in _faults(one):
-            return found(Verdict.FAIL, text, violation=True, causes=(cause,), where=(one.where,))
+            return found.fail(text, cause, violation=True, where=(one.where,))
     for text in _between(told):
-        return found(Verdict.FAIL, text, violation=True, causes=(GRADIENTS,))
+        return found.fail(text, GRADIENTS, violation=True)
     world = (
         max((one.word.number("world") or 0 for one in told), default=0) or subjects.count(given, "world") or 0
     )
@@ -144,16 +143,16 @@ def agrees(evidence: Evidence, given: subjects.Given) -> Finding:
             f"{small[0].where}: the steps moved parameters by {small[0].moved:g} at most, so agreement proves "
             "nothing"
         )
-        return found(Verdict.INCONCLUSIVE, text)
+        return found.inconclusive(text)
     if any(one.own is None or not one.of for one in told):
-        return found(Verdict.INCONCLUSIVE, "no rank reported its share of the model under fully_shard")
+        return found.inconclusive("no rank reported its share of the model under fully_shard")
     last = told[0]
     text = (
         f"{len(told)} ranks, {len(last.reference)} steps: loss {last.reference[0]:.4g} to {last.reference[-1]:.4g} "
         f"alone, with DDP and with FSDP2, at most {far:.1e} apart in loss and parameters; "
         f"each rank held {max(one.own or 0 for one in told)} of {last.of} parameters under fully_shard"
     )
-    return found(Verdict.PASS, text)
+    return found.passed(text)
 
 
 def ranks_met(evidence: Evidence, given: subjects.Given) -> Presupposed:
@@ -243,7 +242,7 @@ def _between(told: Sequence[Told]) -> Iterator[str]:
 def _short(
     evidence: Evidence,
     gang: Gang | None,
-    found: Callable[..., Finding],
+    found: wording.Findings,
     missing: Sequence[int],
     lacking: Sequence[Word],
 ) -> Finding:
@@ -267,5 +266,5 @@ def _short(
             if failed
             else f"waited for {expired[0] if expired else ''}"
         )
-        return found(Verdict.FAIL, f"{text}; {ended}", causes=(ENDED,), where=wording.places(failed or pods))
-    return found(Verdict.INCONCLUSIVE, text, where=wording.places(pods))
+        return found.fail(f"{text}; {ended}", ENDED, where=wording.places(failed or pods))
+    return found.inconclusive(text, where=wording.places(pods))

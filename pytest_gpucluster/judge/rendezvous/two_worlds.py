@@ -6,7 +6,6 @@ seen by what it brought, whatever ids and names say. Ids, endpoints and addresse
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pytest_gpucluster.evidence.log import payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
@@ -106,25 +105,25 @@ def apart(evidence: Evidence, given: subjects.Given) -> Finding:
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, evidence=keys)
     number = Number("worlds", float(sum(bool(world.exchanged) for world in found)), "", 2.0, "two Jobs")
 
-    def judged(verdict: Verdict, text: str, gang: Gang | None = None, **more: Any) -> Finding:
-        more.setdefault("where", where or wording.places(gang.pods if gang else ()))
-        return wording.finding(verdict, REQUIRED, text, gang, evidence=keys, numbers=(number,), **more)
+    def judged(gang: Gang | None = None) -> wording.Findings:
+        places = where or wording.places(gang.pods if gang else ())
+        return wording.Findings(REQUIRED, gang, where=places, evidence=keys, numbers=(number,))
 
     for text, cause in (*_mixed(found), *_met(found)):
-        return judged(Verdict.FAIL, text, found[0].gang, violation=True, causes=(cause,))
+        return judged(found[0].gang).fail(text, cause, violation=True)
     for world in found:
         fault = _unformed(evidence, given, world)
         if fault is not None:
             verdict, text = fault
             causes = (NOT_FORMED,) if verdict is Verdict.FAIL else ()
-            return judged(verdict, text, world.gang, causes=causes, where=wording.places(world.gang.pods))
+            return judged(world.gang).of(verdict, text, *causes, where=wording.places(world.gang.pods))
     spans = [span for world in found if (span := world.span) is not None]
     together = min(end for _, end in spans) - max(start for start, _ in spans)
     if together <= 0:
-        return judged(Verdict.INCONCLUSIVE, f"one world ended {-together:.1f} s before the other began")
+        return judged().inconclusive(f"one world ended {-together:.1f} s before the other began")
     told = "; ".join(_described(world) for world in found)
-    return judged(
-        Verdict.PASS, f"{told}; {together:.1f} s at the same time, neither received a nonce of the other"
+    return judged().passed(
+        f"{told}; {together:.1f} s at the same time, neither received a nonce of the other"
     )
 
 

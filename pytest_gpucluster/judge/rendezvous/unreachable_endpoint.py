@@ -187,7 +187,7 @@ def _decide(
         return wording.finding(
             Verdict.INCONCLUSIVE, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,)
         )
-    text = f"{prefix}{len(tried)} members gave up after {slowest:.1f} s at most: {tried[0].said[:200]!r}"
+    text = f"{prefix}{len(tried)} members gave up after {slowest:.1f} s at most: {wording.short(tried[0].said)!r}"
     return wording.finding(Verdict.PASS, REQUIRED, text, gang, where=where, evidence=keys, numbers=(number,))
 
 

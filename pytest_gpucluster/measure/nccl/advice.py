@@ -49,6 +49,20 @@ GPUDIRECT_TCP = Advice(
     "this network is GPUDirect-TCPX or FasTrak: it is neither RDMA nor a fallback",
     "judge such a cluster by its own declaration and bandwidth floor, not as RDMA",
 )
+ADAPTERS = Advice(
+    "NCCL_IB_HCA names other adapters, or the pods have other ones than expected",
+    "compare NCCL_IB_HCA and ibv_devices inside the pods with the adapters that are expected (--hcas)",
+)
+HCA_FILTER = Advice(
+    "NCCL_IB_HCA may match none of the adapters that the pod has",
+    "compare its names with ibv_devices inside the pod; the list is matched by prefix unless it begins with `=`",
+)
+PEERMEM_MAYBE = Advice(
+    "nothing in the log says whether nvidia-peermem or DMA-BUF works on the nodes",
+    "run with NCCL_DEBUG_SUBSYS=INIT,NET and read `GPU Direct RDMA Enabled (or Disabled) for HCA`; on the "
+    "host: lsmod | "
+    "grep nvidia_peermem",
+)
 PEERMEM = Advice(
     "neither nvidia-peermem nor DMA-BUF works on the node, so each transfer goes through host memory",
     "load nvidia-peermem on the host (or open kernel modules with DMA-BUF, kernel 5.12+), restart the pod, "
@@ -92,7 +106,7 @@ SMALL_WORLD = Advice(
     "build nccl-tests with MPI=1",
 )
 NO_MPI = Advice(
-    "nccl-tests was built without MPI=1, so every process is a job of one rank",
+    "every process is a job of one rank: nccl-tests was built without MPI=1, or was not started by mpirun or srun",
     "build it with MPI=1 MPI_HOME=..., or start it with one process and -g for all GPUs of one node",
 )
 WRONG_DATA = Advice(
@@ -102,6 +116,10 @@ WRONG_DATA = Advice(
 )
 FIRST = Advice(
     "a call of NCCL failed with this warning", "read the message; it is the first error of this rank"
+)
+SIGN = Advice(
+    "an error that other errors usually cause came after this line: the line may tell the cause, or have none of it",
+    "look at what it names, on its host and at its time, before you look at the ranks that only waited",
 )
 ABORTED = Advice(
     "a communicator is aborted after an error or a time-out of any rank; PyTorch up to 2.5 also ends good jobs "
@@ -195,6 +213,8 @@ def of_fallback(facts: "Facts") -> tuple[Advice, ...]:
         found.append(LIBFABRIC_TCP)
     if {"no_ib_device", "ib_open_failed"} & set(facts.errors) and DISABLED not in found:
         found.append(NO_DEVICE)
+        if "NCCL_IB_HCA" in facts.settings:
+            found.append(HCA_FILTER)
     return (*found, FORCE)
 
 
@@ -210,7 +230,9 @@ def of_no_gdr(facts: "Facts") -> tuple[Advice, ...]:
     if facts.gdr != "recv_only" and facts.seen.rocm:
         found = [*of_rccl_gdr(facts), *found]
     elif facts.gdr != "recv_only":
-        found.append(PEERMEM)
+        able = {one for _, one, _ in facts.seen.adapters_gdr}
+        if able != {True}:
+            found.append(PEERMEM if False in able else PEERMEM_MAYBE)
         if DISTANCE not in found:
             found.append(DISTANCE)
     return tuple(dict.fromkeys(found))

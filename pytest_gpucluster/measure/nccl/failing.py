@@ -7,6 +7,7 @@ from pytest_gpucluster.measure.nccl.facts import Facts
 from pytest_gpucluster.measure.nccl.observations import Member
 from pytest_gpucluster.measure.nccl.reasons import Reason, few, listed, unseen, wrong
 from pytest_gpucluster.measure.nccl.troubles import Told
+from pytest_gpucluster.plain.shortening import shown
 
 RESULTS = {
     1: "unhandled CUDA error", 2: "unhandled system error", 3: "internal error", 4: "invalid argument",
@@ -25,6 +26,8 @@ def violations(facts: Facts) -> Iterator[Reason]:
     root = next((one for one in fatal if not one.follows), None)
     if fatal and root is not fatal[0]:
         root = None
+    if fatal and root is None and not loud:
+        yield from _before(facts, fatal[0])
     yield from _by_kind(facts, fatal, root, alone=not loud)
     for one in loud[:_QUOTED]:
         said = (
@@ -33,13 +36,46 @@ def violations(facts: Facts) -> Iterator[Reason]:
             else ", and the communicator was aborted"
         )
         yield wrong(
-            f"a warning {who(facts, (one,))}{said}: {one.fault.detail}", () if root else (advice.FIRST,)
+            f"a warning {who(facts, (one,))}{said}: {shown(one.fault.detail)}",
+            () if root else (advice.FIRST,),
         )
     if "mixed_versions" in facts.errors and not any(one.kind == "mixed_versions" for one in fatal):
         yield wrong(
             f"mixed_versions: {', '.join(facts.versions)}", remedies.of(faults.Fault("mixed_versions"))
         )
     yield from _aborted(facts, explained=bool(fatal or loud))
+
+
+def _before(facts: Facts, first: Told) -> Iterator[Reason]:
+    """Return what went wrong before an error that only follows from others: the first sign of what they were.
+
+    A network that did not start is none where another carried the traffic.
+    """
+    carried = any(path.carrier for path in facts.paths)
+    signs = [
+        one for one in facts.troubles if not one.fatal and not (carried and one.kind in faults.OTHER_NETWORK)
+    ]
+    for one in sorted((*facts.unknown, *signs), key=lambda each: each.order):
+        sooner = _sooner(one, first) if one.kind != "hint" else False
+        if sooner is False:
+            continue
+        how = "the first sign of trouble is" if sooner else "a sign of trouble, of an unknown time, is"
+        text = f"{one.kind or 'a warning'} {who(facts, (one,))}".rstrip()
+        known = remedies.of(one.fault, amd=facts.seen.rocm) if one.kind else ()
+        yield wrong(f"{how} {text}: {shown(one.fault.detail)}", (*known, advice.SIGN))
+        return
+
+
+def _sooner(one: Told, other: Told) -> bool | None:
+    """Report whether one came before another: by their times, else by their places in the log of one host.
+
+    None where that is not told: logs of several hosts stand one behind the other.
+    """
+    if one.moment is not None and other.moment is not None:
+        return one.moment <= other.moment
+    if one.host and other.host and one.host != other.host:
+        return None
+    return one.order < other.order
 
 
 def _by_kind(facts: Facts, fatal: list[Told], root: Told | None, *, alone: bool) -> Iterator[Reason]:
@@ -51,7 +87,7 @@ def _by_kind(facts: Facts, fatal: list[Told], root: Told | None, *, alone: bool)
         follows = root is not None and telling.follows
         place = who(facts, same if kind == "watchdog_timeout" else _of_one_error(same, telling))
         late = _later(root, telling) if follows else ""
-        text = f"{kind} {place}: {fault.detail}" if place else f"{kind}: {fault.detail}"
+        text = f"{kind} {place}: {shown(fault.detail)}" if place else f"{kind}: {shown(fault.detail)}"
         if follows:
             yield wrong(f"follows{late}: {text}", ())
         elif alone or kind != "nccl_result":
@@ -87,7 +123,7 @@ def not_good(facts: Facts) -> Iterator[Reason]:
     mute = [one for one in facts.unknown if not one.fatal]
     for one in mute[:_QUOTED]:
         yield unseen(
-            f"unknown meaning {who(facts, (one,))}: {one.fault.detail}",
+            f"unknown meaning {who(facts, (one,))}: {shown(one.fault.detail)}",
             (advice.UNKNOWN_WARNING,),
         )
     if len(mute) > _QUOTED:
@@ -97,7 +133,7 @@ def not_good(facts: Facts) -> Iterator[Reason]:
     for kind in ("ib_open_failed", "mixed_net_count"):
         same = [one for one in facts.troubles if one.kind == kind and "Ignoring" not in one.fault.detail]
         if same:
-            yield unseen(f"{kind} {who(facts, same)}: {same[0].fault.detail}", (advice.UNEVEN,))
+            yield unseen(f"{kind} {who(facts, same)}: {shown(same[0].fault.detail)}", (advice.UNEVEN,))
     if not mute and not any(one.fatal for one in (*facts.troubles, *facts.unknown)):
         for process, (where, code) in sorted(facts.seen.traces.items())[:_QUOTED]:
             text = (

@@ -172,7 +172,9 @@ _TEXTS: tuple[tuple[str, "re.Pattern[str]"], ...] = (
         r"Mismatched NCCL version|NCCL version mismatch|library is too old|library is not backwards compatible"
         r"|compiled with too old version of NCCL|version mismatch \(Magic")),
     ("bootstrap_mismatch", re.compile(r"Bootstrap Root : (?:mismatch|rank \d+ of \d+ ranks has already)")),
-    ("nvls", re.compile(r"Failed to bind NVLink SHARP")),
+    ("nvls", re.compile(
+        r"Failed to (?:bind|create|add|map|allocate|import)\b.*(?:NVLink SHARP|NVLS|[Mm]ulticast)"
+        r"|\bNVLS\b[^,;]{0,80}(?:cannot|[Ff]ailed|[Ee]rror)|cuMulticast\w+\b.*(?:[Ff]ail|[Ee]rror)")),
     ("out_of_memory", re.compile(
         r"Failed to (?:CUDA|HIP) \w+(?: \w+)? -?\d+ bytes|Failed to malloc|malloc\(size=\d+\) returned null"
         r"|[Cc]uda failure (?:2 )?'out of memory'|(?:CUDA|HIP) (?:error: )?out of memory")),
@@ -194,7 +196,7 @@ _TEXTS: tuple[tuple[str, "re.Pattern[str]"], ...] = (
     ("plugin_init", _OFI_INIT),
     ("plugin_init", _PLUGIN_INIT),
 )  # fmt: skip
-_ONLY_LOUD = frozenset({"imex", "proxy_failed", "async_error", "ofi_error", "plugin_daemon"})
+_ONLY_LOUD = frozenset({"imex", "proxy_failed", "async_error", "ofi_error", "plugin_daemon", "nvls"})
 """Classes whose words an INFO record may have without anything being wrong."""
 
 
@@ -210,10 +212,22 @@ _ODD = re.compile(
     r"async(?:hronous)? (?:\w+ )?event|\bflap|catastrophic|corrupt|\bdegraded\b|\bhung\b|\bstuck\b"
     r"|\b(?:is|went|goes) down\b|\buncorrectable\b|\bCRC\b|symbol error|\bpackets? (?:loss|lost|dropped)"
     r"|\b(?:link|port|rail|lane)\b[^,;]{0,40}\b(?:down|lost|errors?|failed|inactive|disabled)\b"
-    r"|\btimed out\b|\bunreachable\b",
+    r"|\btimed out\b|\bunreachable\b|\bNVLS\b[^,;]{0,60}\bfailed\b",
     re.IGNORECASE,
 )
 """Words of trouble that an INFO record has for no harmless reason but those that are listed."""
+
+
+_LINK = re.compile(
+    r"\b(?:mlx[45]_\w+|bnxt_\w+|ionic|irdma|ice|i40e|efa|ib\d+|NVLink)\b.*"
+    r"(?:\b[Ll]ink (?:is )?(?:[Dd]own|DOWN)|[Cc]able error|[Cc]able unplugged|module event\[error\]|\bdown\b)"
+)
+"""How kernels say that a link went down; a log may have such lines beside those of programs."""
+
+
+def link(text: str) -> bool:
+    """Say whether a line that is no record of NCCL tells of a link that went down."""
+    return _LINK.search(text) is not None
 
 
 def odd(text: str) -> bool:
@@ -239,14 +253,14 @@ def of(text: str, level: str = "") -> Fault | None:
         if level == "INFO" and kind in _ONLY_LOUD:
             continue
         if shape.search(text):
-            return Fault(kind, text[:200])
+            return Fault(kind, text)
     if level != "INFO":
         if _GPU.search(text):
-            return Fault("gpu_error", text[:200])
+            return Fault("gpu_error", text)
         if not level and _RESULT.search(text):
-            return Fault("nccl_result", text[:200])
+            return Fault("nccl_result", text)
         if not level and _ENDED.search(text):
-            return Fault("process_ended", text[:200])
+            return Fault("process_ended", text)
     return None
 
 
@@ -258,22 +272,22 @@ def _verbs(text: str) -> Fault | None:
             if match:
                 hca = _HCA_AT_END.search(text, match.end())
                 name, peer = hca["hca"] if hca else "", match["peer"] or ""
-                return Fault("ib_completion_error", text[:200], int(match["status"]), name, peer)
+                return Fault("ib_completion_error", text, int(match["status"]), name, peer)
     if "ibv_modify_qp" in text:
         match = _MODIFY.search(text)
         if match:
             words = (match["text"] or match["words"] or "").strip()
             number = int(match["errno"]) if match["errno"] else ERRNO.get(words.lower(), -1)
-            return Fault("ibv_modify_qp", text[:200], number, match["hca"] or "")
+            return Fault("ibv_modify_qp", text, number, match["hca"] or "")
     if "event" in text:
         for kind, shape in (("ib_async_fatal", _ASYNC), ("ib_port_error", _PORT)):
             match = shape.search(text)
             if match:
-                return Fault(kind, text[:200], hca=match["hca"] or "")
+                return Fault(kind, text, hca=match["hca"] or "")
     call = _CALL.search(text) if "_" in text else None
     if _REGISTERED.search(text):
-        return Fault("memory_registration", text[:200], _number(call))
-    return Fault("verbs_call", text[:200], _number(call)) if call else None
+        return Fault("memory_registration", text, _number(call))
+    return Fault("verbs_call", text, _number(call)) if call else None
 
 
 def _number(call: "re.Match[str] | None") -> int:
@@ -302,9 +316,9 @@ def watchdog(text: str) -> tuple[Fault, Stall | None] | None:
         rank = int(match["rank"]) if match else -1
         work = _WORK.search(text)
         stall = Stall(rank, work["op"], int(work["seq"]), int(work["ran"]) / 1000, -2) if work else None
-        return Fault("watchdog_timeout", text[:300], rank=rank), stall
+        return Fault("watchdog_timeout", text, rank=rank), stall
     if _DUMP.search(text) or _HEARTBEAT.search(text):
-        return Fault("watchdog_timeout", text[:300]), None
+        return Fault("watchdog_timeout", text), None
     return None
 
 

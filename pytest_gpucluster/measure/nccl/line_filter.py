@@ -66,7 +66,7 @@ _WORDS = (
     "NCCL ERROR", "FATAL", "CANCELLED", "Bus error", "atal error", "Test failure", "Link DOWN", "Link down", "Signal: ",
     "Killed", "Aborted", "Terminated", "Assertion", "oom_kill", "received by PID", "NCCL DIAG", "Timeout at NCCL",
     "MPI_ABORT", "processes exited with", "exits with return code", "ERROR", "CRITICAL",
-    "AER: ", "Illegal instruction", "Floating point exception",
+    "AER: ", "Illegal instruction", "Floating point exception", "Cable error", "Link is Down",
 )  # fmt: skip
 _TROUBLES = (
     "event", "flap", "catastrophic", "corrupt", "degraded", "hung", "stuck", "is down", "went down", "goes down",

@@ -6,27 +6,26 @@ The name is free text of whoever wrote the plugin: it may hold blanks, and most 
 import re
 from collections.abc import Iterable, Mapping
 
-RDMA = "rdma"
-TCP = "tcp"
-GPUDIRECT_TCP = "gpudirect_tcp"
-UNKNOWN = "unknown"
-CLASSES = (RDMA, TCP, GPUDIRECT_TCP, UNKNOWN)
-"""What a network can be."""
+from pytest_gpucluster.measure import transports
+from pytest_gpucluster.measure.transports import GPUDIRECT_TCP, RDMA, TCP, UNKNOWN
 
-_KNOWN = (
-    (re.compile(r"IB", re.IGNORECASE), RDMA),
-    (re.compile(r"IBext(_v\d+)?", re.IGNORECASE), RDMA),
-    (re.compile(r"UCX([-_].*)?", re.IGNORECASE), RDMA),
-    (re.compile(r"SHARP", re.IGNORECASE), RDMA),
-    (re.compile(r"gIB", re.IGNORECASE), RDMA),
-    # AMD's: RCCL's own verbs network, its copy for other queue pairs, and the plugin for AMD's adapters.
-    (re.compile(r"ROCM-IB|IB-CAST|RCCL-ANP", re.IGNORECASE), RDMA),
-    (re.compile(r"Socket", re.IGNORECASE), TCP),
-    (re.compile(r"FastSocket", re.IGNORECASE), TCP),
-    (re.compile(r"GPUDirectTCPXO?(_v\d+)?", re.IGNORECASE), GPUDIRECT_TCP),
-    (re.compile(r"FasTrak(_v\d+)?", re.IGNORECASE), GPUDIRECT_TCP),
-)
-_LIBFABRIC = re.compile(r"(AWS )?Libfabric|OFI", re.IGNORECASE)
+__all__ = [
+    "CLASSES",
+    "GPUDIRECT_TCP",
+    "RDMA",
+    "TCP",
+    "UNKNOWN",
+    "is_libfabric",
+    "is_reduction",
+    "of",
+    "of_provider",
+]
+
+CLASSES = transports.CARRIERS
+
+_ANP = re.compile(r"RCCL-ANP", re.IGNORECASE)
+"""RCCL's plugin for AMD's adapters, which no profile names as a transport."""
+_LIBFABRIC = transports.NETWORKS[transports.LIBFABRIC].printed
 _RDMA_PROVIDERS = ("efa", "cxi", "verbs", "psm2", "psm3", "opx", "gni")
 _TCP_PROVIDERS = ("tcp", "sockets", "udp", "net")
 _SHARP = re.compile(r"SHARP", re.IGNORECASE)
@@ -61,12 +60,10 @@ def of(name: str, providers: Iterable[str] = (), told: Mapping[str, str] | None 
     for own, kind in (told or {}).items():
         if own.lower() == name.lower():
             return kind
-    for shape, kind in _KNOWN:
-        if shape.fullmatch(name):
-            return kind
     if is_libfabric(name):
         classes = {of_provider(provider) for provider in providers}
-        for kind in (TCP, UNKNOWN, RDMA):
-            if kind in classes:
-                return kind
-    return UNKNOWN
+        return next((kind for kind in (TCP, UNKNOWN, RDMA) if kind in classes), UNKNOWN)
+    if _ANP.fullmatch(name):
+        return RDMA
+    known = (one.carrier for one in transports.NETWORKS.values() if one.printed.fullmatch(name))
+    return next(known, UNKNOWN)

@@ -144,8 +144,10 @@ class Reader:
             self._fault(
                 _NOBODY, fault, stamp=launchers.glog_time(text), told=fault.kind not in faults.PROGRAM
             )
-        elif not fault and _LOUD.search(text[:_READ]):
-            self._strange(_NOBODY, "", text[:300], launchers.glog_time(text))
+        elif not fault and (
+            _LOUD.search(text[:_READ]) or (("own" in text or "able" in text) and faults.link(text[:_READ]))
+        ):
+            self._strange(_NOBODY, "", text[:_READ], launchers.glog_time(text))
         said = faults.outcome(text[:_READ])
         if said and len(seen.outcomes) < 100:
             seen.outcomes.add(said)
@@ -169,7 +171,7 @@ class Reader:
         elif tested:
             said = tested["text"].strip()
         if said:
-            self._fault(_NOBODY, faults.of(said, "WARN") or faults.Fault("last_error", said[:200]))
+            self._fault(_NOBODY, faults.of(said, "WARN") or faults.Fault("last_error", said[:_READ]))
         return alone
 
     def _record(self, record: Record) -> None:
@@ -195,7 +197,7 @@ class Reader:
             and record.level == "WARN"
             and record.where.startswith(("ofi_init", "nccl_net_ofi_init", "nccl_net_ofi_create"))
         ):
-            fault = faults.Fault("plugin_init", text[:200])
+            fault = faults.Fault("plugin_init", text[:_READ])
         if fault:
             self._fault(process, fault, record.where, record.stamp)
         elif record.level not in {"INFO", "TRACE", "VERSION"} or (
@@ -204,15 +206,15 @@ class Reader:
             if record.level == "DIAG" and _WELL.match(text):
                 pass
             elif not harmless.why(text):
-                self._strange(process, record.where, text[:300], record.stamp)
+                self._strange(process, record.where, text[:_READ], record.stamp)
             elif len(seen.noted) < 100:
-                seen.noted.add(text[:200])
+                seen.noted.add(text[:_READ])
         said = faults.outcome(text[:_READ])
         if said and len(seen.outcomes) < 100:
             seen.outcomes.add(said)
 
     def _warning(self, process: Process, record: Record) -> None:
-        first = First(record.stamp, self.seen.records, process, record.where, record.text[:300])
+        first = First(record.stamp, self.seen.records, process, record.where, record.text[:_READ])
         best = self.seen.first
         earlier = best is None or (bool(first.stamp and best.stamp) and first.stamp < best.stamp)
         if earlier:

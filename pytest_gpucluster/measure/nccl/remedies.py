@@ -73,15 +73,17 @@ _STATUS = {
 }  # fmt: skip
 _ERRNO = {
     19: Advice(
-        "the GID belongs to a network namespace other than the pod's (errno 19): its index differs between pods",
-        "leave NCCL_IB_GID_INDEX unset, and give the pod its own RoCE v2 GID (attach the secondary network)",
+        "no such device (errno 19): the GID belongs to a network namespace other than the pod's (its index differs "
+        "between pods), or the adapter is gone",
+        "look at ibv_devinfo -v inside the pod (is the adapter, is the GID there); leave NCCL_IB_GID_INDEX "
+        "unset, and give the pod its own RoCE v2 GID (attach the secondary network)",
     ),
     22: Advice(
         "the queue pair was given a value that the adapter refuses (errno 22)",
         "leave NCCL_IB_GID_INDEX, NCCL_IB_TC and NCCL_IB_SL unset, and compare MTU and link layer of both ends",
     ),
     110: Advice(
-        "the other end did not answer (errno 110): no route between the GIDs",
+        "the other end did not answer (errno 110): no route between the GIDs, a lost link, or its rank is gone",
         "check the route, the VLAN and the address of the secondary network in both pods, and ping between them",
     ),
     113: Advice(
@@ -108,17 +110,22 @@ _PROCESS = Advice("the process of this rank ended by itself, or was killed", "re
                   "`kubectl get pod -o yaml` (exit code, OOMKilled) and dmesg of its node")  # fmt: skip
 _FAULTS = {
     "net_init": Advice(
-        "the network that NCCL_NET demands did not start; without NCCL_NET, NCCL would have fallen back silently",
-        "give the pod the device or the plugin, or correct the name in NCCL_NET",
+        "no network could be started: the one that NCCL_NET names, where it is set, or not even sockets",
+        "look at NCCL_NET and at the lines about each network before this one; give the pod the device, the plugin or "
+        "an interface",
     ),
     "incompatible_hca": Advice(
         "an InfiniBand and an Ethernet adapter were paired",
         "name the adapters of one kind in NCCL_IB_HCA, exactly: `=mlx5_0,mlx5_1`",
     ),
-    "socket_closed": Advice("another rank died first", _LOOK),
+    "socket_closed": Advice(
+        "the other end closed the connection: its rank died first, or something between them (proxy, firewall) cut it",
+        _LOOK,
+    ),
     "shm": Advice(
-        "shared memory (/dev/shm) is too small: 64 MiB in a container by default",
-        "mount an emptyDir with medium: Memory at /dev/shm, and count it in the memory limit",
+        "shared memory (/dev/shm) is too small (64 MiB in a container by default), or may not be used",
+        "look at df -h /dev/shm in the pod while it runs; mount an emptyDir with medium: Memory there, and count it in "
+        "the memory limit",
     ),
     "bad_socket_ifname": Advice(
         "NCCL_SOCKET_IFNAME matches no interface of the pod, or the pod has none that NCCL accepts",
@@ -177,8 +184,11 @@ _FAULTS = {
         "compare what the ranks call (TORCH_DISTRIBUTED_DEBUG=DETAIL), versions, and NCCL_ settings over ranks",
     ),
     "nvls": Advice(
-        "NVLink SHARP could not get its memory: the node's fabric manager or its configuration is at fault",
-        "restart the fabric manager on the node, look at its log; NCCL_NVLS_ENABLE=0 works without it",
+        "NVLink SHARP (NVLS) could not get its memory, by one of: the fabric manager of the node does not run or has "
+        "another version than the driver, the pod has only some GPUs of the switch, or other processes use its "
+        "memory up",
+        "to tell which: on the node systemctl status nvidia-fabricmanager and its log, nvidia-smi -q (Fabric: State); "
+        "NCCL_NVLS_ENABLE=0 works without it",
     ),
     "out_of_memory": Advice(
         "the memory of the GPU (by the model, or by another process on it) or of the container is used up",
@@ -203,6 +213,43 @@ _FAULTS = {
     "process_ended": _PROCESS,
     "last_error": Advice("NCCL's last error, as the program quotes it", "read the message: its cause is not known"),
 }  # fmt: skip
+_BY_WORDS: tuple[tuple[str, "re.Pattern[str]", Advice], ...] = (
+    ("net_init", re.compile(r"Error: network \S+ not found|network .{1,80} not found"), Advice(
+        "the network that NCCL_NET demands did not start; without NCCL_NET, NCCL would have fallen back silently",
+        "give the pod the device or the plugin, or correct the name in NCCL_NET",
+    )),
+    ("shm", re.compile(r"No space left|Cannot allocate memory|\(error 28\)"), Advice(
+        "shared memory (/dev/shm) is too small: 64 MiB in a container by default",
+        "mount an emptyDir with medium: Memory at /dev/shm, and count it in the memory limit",
+    )),
+    ("shm", re.compile(r"[Pp]ermission denied|not permitted"), Advice(
+        "the process may not use /dev/shm: another user, a read-only mount or a security profile",
+        "look at ls -ld /dev/shm in the pod, and at its security context",
+    )),
+    ("shm", re.compile(r"No such file or directory"), Advice(
+        "another rank's shared memory is not to be seen: the ranks are in different containers, or that rank has ended",
+        "put all ranks of a node into one container, or share /dev/shm between them; look for an earlier error of that "
+        "rank",
+    )),
+    ("shm", re.compile(r"[Tt]oo many open files"), Advice(
+        "the limit of open files is used up", "raise `ulimit -n` of the container's runtime",
+    )),
+    ("driver_mismatch", re.compile(r"insufficient|Driver Version found is"), Advice(
+        "the node's driver is too old for the image's CUDA",
+        "use an image with an older CUDA, or update the driver (nvidia-smi shows the newest CUDA that it supports)",
+    )),
+    ("out_of_memory", re.compile(r"[Ff]ailed to malloc|malloc\(size"), Advice(
+        "the memory of the container or of the host is used up",
+        "look at the container's memory limit and at dmesg of its node (oom-kill)",
+    )),
+    ("plugin_daemon", re.compile(r"^(?!.*(?:[Rr]efused|[Nn]o such file|UNAVAILABLE|[Uu]navailable|connect)).*"
+                                 r"(?:[Ff]ail|[Ee]rror)", re.DOTALL), Advice(
+        "the receive daemon of the plugin (RxDM) reports an error of its own",
+        "read its message, and its log: kubectl logs POD -c tcpxo-daemon (or tcpx-daemon); it needs all GPUs and "
+        "adapters of the node",
+    )),
+)  # fmt: skip
+"""(class, what the message says, its cause): where a class covers several causes that the words tell apart."""
 _REFUSED = Advice(
     "nothing listens at the address that a rank announced: its process has ended, or it is the address of "
     "another host",
@@ -216,7 +263,7 @@ _UNREACHED = Advice(
 )
 _GPU: tuple[tuple[tuple[str, ...], Advice], ...] = (
     (("out of memory", "OutOfMemory", "OUT_OF_MEMORY"), _FAULTS["out_of_memory"]),
-    (("over nvlink", "NVLINK", "nvlink"), Advice(
+    (("over nvlink", "NVLINK", "nvlink", "NVLink"), Advice(
         "a GPU could not reach another over NVLink, or its hardware failed",
         "on the node of this rank: dmesg for Xid (74, 48, 63, 94, 95), nvidia-smi nvlink -e, and drain it",
     )),
@@ -240,6 +287,27 @@ _GPU: tuple[tuple[tuple[str, ...], Advice], ...] = (
         "the container has fewer GPUs than the rank asks for", "compare LOCAL_RANK with `nvidia-smi -L` in the pod",
     )),
 )  # fmt: skip
+_XID = re.compile(r"\bXid \([^)]*\): (?P<number>\d{1,4})\b")
+_XIDS: tuple[tuple[frozenset[int], str], ...] = (
+    (frozenset({13, 31, 43, 45, 68, 69, 109}), "of the program or of the GPU: run the same elsewhere, and others here"),
+    (frozenset({48, 63, 64, 92, 94, 95, 140}), "of the GPU's memory (ECC)"),
+    (frozenset({74, 149}), "of an NVLink: a GPU, the switch or the link between them"),
+    (frozenset({79}), "the GPU fell off the bus"),
+    (frozenset({61, 62, 119, 120, 143, 154}), "of the GPU's firmware (GSP), or a GPU that needs a reset"),
+)  # fmt: skip
+"""(numbers of Xid errors, whose they are)."""
+
+
+def _of_xid(number: int) -> Advice:
+    whose = next((words for numbers, words in _XIDS if number in numbers), "of unknown meaning here")
+    return Advice(
+        f"the driver reported Xid {number}: {whose}",
+        "on the node of this rank: nvidia-smi -q, and the lines around it in dmesg; drain it if the error "
+        "stays with the "
+        "node, and reset or replace the GPU",
+    )
+
+
 _ANY_GPU = Advice(
     "a GPU reported an error: the program, the driver or the hardware",
     "look at dmesg of this rank's node for Xid (AMD: amdgpu) at that time, and run the rank alone with "
@@ -285,6 +353,11 @@ def of(fault: "Fault", *, amd: bool = False) -> tuple[Advice, ...]:
         return (_LOCKED,) if fault.status in {1, 12} else (_PINNED,)
     if fault.kind == "socket_connect":
         return (_REFUSED if "refused" in fault.detail.lower() else _UNREACHED,)
+    for kind, shape, one in _BY_WORDS:
+        if kind == fault.kind and shape.search(fault.detail):
+            return (one,)
+    if fault.kind == "gpu_error" and (xid := _XID.search(fault.detail)):
+        return (_of_xid(int(xid["number"])),)
     if fault.kind == "gpu_error":
         return (next((one for words, one in _GPU if any(word in fault.detail for word in words)), _ANY_GPU),)
     counts = (

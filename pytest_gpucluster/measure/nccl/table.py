@@ -288,6 +288,8 @@ def _parse(size: str, kind: str, rest: str, columns: tuple[str, ...]) -> Row | N
     for name, word in zip(names, tokens, strict=False):
         key = "time" if name in {"time", "cputime"} else name
         if key == "time" and "busbw" in values:
+            if not {"time", "algbw"} <= values.keys():
+                return None  # its header is damaged: which figure is which is not known
             sides.append(Side(values["time"], values["algbw"], values["busbw"], wrong))
             values, wrong = {}, None
         if key in {"wrong", "error"}:

@@ -41,6 +41,20 @@ def decide(facts: Facts) -> Decision:
     return Decision(INCONCLUSIVE if found else PASS, found)
 
 
+def with_adapters(facts: Facts) -> Decision:
+    """Decide that, and whether the adapters are the expected ones, which is a violation of its own."""
+    found = decide(facts)
+    if hca_check(facts) != FAIL:
+        return found
+    used, listed_ = ", ".join(facts.hcas_used) or "unknown", ", ".join(facts.hcas_listed) or "none"
+    wanted = ", ".join(facts.given.expected_hcas or ())
+    text = f"the adapters are not the expected ones ({wanted}): used {used}; listed {listed_}"
+    mine = wrong(text, (advice.ADAPTERS,))
+    decisive = tuple(reason for reason in found.reasons if reason.decisive)
+    others = tuple(reason for reason in found.reasons if not reason.decisive)
+    return Decision(FAIL, (*decisive, mine, *others))
+
+
 def doubts(facts: Facts) -> Iterator[Reason]:
     """Yield errors, warnings that nobody knows, and lines that cannot be read: what spoils any statement on a log."""
     yield from failing.violations(facts)

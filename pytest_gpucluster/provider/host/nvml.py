@@ -21,7 +21,7 @@ NEEDED = ("nvidiactl", "nvidia-uvm")
 MINORS = "proc/driver/nvidia-caps/mig-minors"
 MAKING = 60
 """Seconds for device files to be made."""
-MISSING = "the Python package nvidia-ml-py is missing: pip install pytest-gpucluster[host]"
+MISSING = "the Python package nvidia-ml-py is missing: pip install nvidia-ml-py"
 
 
 def make_files(command: Sequence[str] = ("nvidia-modprobe", "-c", "0", "-u"), root: Path = Path("/")) -> None:

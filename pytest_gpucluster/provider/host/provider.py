@@ -13,7 +13,7 @@ from pytest_gpucluster.provider.embedded import EmbeddedProvider, Nodes
 from pytest_gpucluster.provider.embedded_config import image_table
 from pytest_gpucluster.provider.host import discover, plan
 from pytest_gpucluster.provider.host.inventory import Inventory
-from pytest_gpucluster.provider.protocol import EndsWithRun, Started
+from pytest_gpucluster.provider.protocol import ONE_MACHINE, EndsWithRun, Started
 
 FOUND = "found on this host"
 """Source of a leaf of the profile that only the machine could tell."""
@@ -57,6 +57,7 @@ class HostProvider(EndsWithRun):
         nodes = Nodes(
             tuple(plan.node_entries(loaded, inventory)),
             dict.fromkeys(image_table(loaded).values(), image),
+            frozenset({ONE_MACHINE}),
         )
         facts = {"host": {**inventory.as_dict(), "environment": sorted(given)}}
         source = EmbeddedProvider(made=nodes, facts=facts)

@@ -12,7 +12,8 @@ import yaml
 from pytest_gpucluster.embedded.cluster import build
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.kueue import names
-from pytest_gpucluster.embedded.objects import Obj, clone
+from pytest_gpucluster.embedded.objects import Obj
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.kubelet import SimulatedKubelet, new_node
 from tests.embedded.volcano.virtual_time import run_virtually, wall

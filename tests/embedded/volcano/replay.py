@@ -11,11 +11,12 @@ import yaml
 
 from pytest_gpucluster.embedded.cluster import build
 from pytest_gpucluster.embedded.errors import ApiError
-from pytest_gpucluster.embedded.objects import Obj, clone, owner_reference
+from pytest_gpucluster.embedded.objects import Obj, owner_reference
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.volcano import names
 from pytest_gpucluster.embedded.volcano.scheduler.loop import run_scheduler
 from pytest_gpucluster.embedded.volcano.shipped import SCHEDULER_CONF
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.plain.names import kind_key_of
 from pytest_gpucluster.plain.planted import Planted
 from tests.embedded.volcano.kubelet import SimulatedKubelet, new_node

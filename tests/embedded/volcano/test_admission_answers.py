@@ -7,11 +7,11 @@ import pytest
 from pytest_gpucluster.embedded.cluster import build
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.events import Recorder
-from pytest_gpucluster.embedded.objects import clone
 from pytest_gpucluster.embedded.volcano.scheduler.grudges import Grudges
 from pytest_gpucluster.embedded.volcano.scheduler.session import Session
 from pytest_gpucluster.embedded.volcano.scheduler.settings import Configuration
 from pytest_gpucluster.embedded.volcano.schema import prune_job
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.plain.names import kind_key_of
 from tests.embedded.volcano.replay import Recording
 from tests.embedded.volcano.virtual_time import run_virtually

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from pytest_gpucluster.embedded.objects import clone
 from pytest_gpucluster.embedded.volcano.plugins import flags, keys
 from pytest_gpucluster.embedded.volcano.plugins.base import add_port, hosts
 from pytest_gpucluster.embedded.volcano.plugins.mpi import missing_task
 from pytest_gpucluster.embedded.volcano.plugins.pytorch import PytorchPlugin
 from pytest_gpucluster.embedded.volcano.plugins.registry import UnknownPluginError, plugins_of
+from pytest_gpucluster.plain.copies import clone
 
 TASKS = [
     {"name": "master", "replicas": 1, "template": {"spec": {}}},

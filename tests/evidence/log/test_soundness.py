@@ -1,6 +1,5 @@
 """Evidence that was cut, merged, reordered or has lost its proofs never carries a "never", and says so in one line."""
 
-import copy
 import functools
 import json
 
@@ -10,6 +9,7 @@ import pytest
 
 from pytest_gpucluster.evidence import EvidenceError
 from pytest_gpucluster.evidence.log import ingest
+from pytest_gpucluster.plain.copies import clone
 from pytest_gpucluster.report import decisions
 from pytest_gpucluster.report.suites import load_suites
 from tests import amount, recordings
@@ -24,7 +24,7 @@ def is_member(line):
 
 def proven(lines):
     """Return recorded evidence as a live session writes it: counted, with a horizon, its spans proven."""
-    head, *rest = copy.deepcopy(lines)
+    head, *rest = clone(lines)
     spans = [line for line in rest if line["type"] == "SPAN"]
     told = [line for line in rest if line["type"] != "SPAN"]
     kinds = sorted({span["kind"] for span in spans})
@@ -45,10 +45,10 @@ def good():
 @functools.cache
 def bad():
     """Return the same where a member was bound before there was room for all, and stayed so over the window."""
-    lines = list(copy.deepcopy(good()))
+    lines = clone(list(good()))
     begin = next(line["t"] for line in lines if line.get("note") == "window-begin")
     pod = next(line for line in lines if is_member(line) and line["kind"] == "Pod")
-    early, uid = copy.deepcopy(pod), pod["object"]["metadata"]["uid"]
+    early, uid = clone(pod), pod["object"]["metadata"]["uid"]
     early["type"], early["t"] = "MODIFIED", begin + 0.01
     early["object"]["spec"]["nodeName"] = "gpu-0"
     head, *rest = lines
@@ -143,7 +143,7 @@ def first():
 @pytest.mark.parametrize("schema", [{"schema": 1}, {"schema": 0}, {"schema": True}, {}], ids=str)
 def test_a_header_of_an_older_schema_hides_no_damage(how, schema):
     """What has proofs, or counts its lines, is held to them whatever its header says."""
-    lines = how(list(copy.deepcopy(good())))
+    lines = how(clone(list(good())))
     head = {key: value for key, value in lines[0].items() if key != "schema"}
     assert verdict([{**head, **schema}, *lines[1:]]) != "pass"
 
@@ -160,13 +160,13 @@ def test_a_header_of_an_older_schema_is_no_good_evidence():
 def test_damage_to_evidence_of_the_first_schema_is_never_green(name):
     """It has no proofs, and all that can be asked of it without them is asked."""
     assert verdict(first()) == "pass"
-    assert verdict(DAMAGE[name](list(copy.deepcopy(first())))) != "pass"
+    assert verdict(DAMAGE[name](clone(list(first())))) != "pass"
 
 
 @pytest.mark.parametrize("which", [good, first])
 def test_a_stream_that_was_held_back_is_a_gap_by_what_objects_say(which):
     """A bind that says of itself that it was made inside the window, and was told ten seconds after it."""
-    lines = list(copy.deepcopy(which()))
+    lines = clone(list(which()))
     end = next(line["t"] for line in lines if line.get("note") == "window-end")
     for line in lines:  # told later, and what it says of its own time stays
         for key in ("t", "end"):
@@ -247,7 +247,7 @@ def test_a_cut_is_never_green(step):
 
 def test_a_line_that_tells_of_no_object_is_never_green():
     """What happened to the pod then is not known."""
-    lines = list(copy.deepcopy(good()))
+    lines = clone(list(good()))
     pod = next(line for line in lines if is_member(line) and line["type"] == "MODIFIED")
     pod["object"] = {}
     assert verdict(lines) != "pass"

@@ -1,12 +1,13 @@
 """Ranks, devices and floors: what the judges of the fabric make of good lines and of bad ones."""
 
+import copy
 import dataclasses
 
 import pytest
 
-from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.evidence import Evidence, read
 from pytest_gpucluster.evidence.hardware import collectives
-from pytest_gpucluster.judge.fabric import floor_sanity, rank_devices
+from pytest_gpucluster.judge.fabric import communicator, floor_sanity, rank_devices
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.requirement import Verdict
 from tests import recordings
@@ -41,6 +42,39 @@ def test_a_run_on_cpus_has_a_device_for_each_rank(recorded):
     assert finding.verdict is Verdict.PASS
     assert "4 ranks on gpu-0, gpu-1" in finding.observed
     assert len(finding.where) == 4
+
+
+@pytest.mark.parametrize(
+    ("pods", "wanted", "verdict"),
+    [(2, 3, "inconclusive"), (2, 2, "inconclusive"), (1, 3, "fail"), (1, 2, "pass")],
+)
+def test_pods_that_share_nodes_lie_as_the_scheduler_likes(recorded, pods, wanted, verdict):
+    """That four pods of two nodes went to three is no fault of the cluster: nothing asked for two on each."""
+    given = {**recorded.given, "pods_per_node": pods, "nodes": wanted}
+    finding = rank_devices.own_devices(recorded, given)
+    assert finding.verdict == verdict
+    assert finding.violation is (verdict == "fail")
+    assert bool(finding.causes) is (verdict != "pass")
+
+
+def on_sockets(**fabric):
+    """Return the finding of FAB-005 on a run whose traffic between nodes went over sockets."""
+    evidence = read(recordings.FOLDER / "host" / "sockets.jsonl")
+    given = copy.deepcopy(dict(evidence.given))
+    given["roles"]["subject"] = given["roles"]["contrast"]
+    given["fabric"].update(fabric)
+    return communicator.declared_adapters(evidence, given)
+
+
+def test_sockets_use_no_adapters():
+    """Declared sockets leave nothing to judge; a fallback is another row's, and no log that ends too early."""
+    declared = on_sockets(transport="NET/Socket")
+    assert (declared.verdict, declared.causes) == ("not_applicable", ())
+    for fallen in (on_sockets(), on_sockets(transport=None)):
+        assert fallen.verdict == "inconclusive"
+        assert "are on TCP, which uses no adapters" in fallen.observed
+        assert "FAB-003" in fallen.causes[0].fix
+        assert fallen.where
 
 
 def test_real_ids_are_unique_in_the_world(recorded):

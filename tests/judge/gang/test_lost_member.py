@@ -93,7 +93,7 @@ def test_the_return_of_a_node_is_the_return_of_its_slots():
 
 
 def _silent(evidence: Any) -> Any:
-    return mutants.MUTANTS["gang.short-unsaid"][1](evidence)
+    return mutants.MUTANTS["gang.short-unsaid"].act(evidence)
 
 
 def test_a_podgroup_that_never_says_so_fails():
@@ -147,7 +147,7 @@ def test_a_native_podgroup_never_says_so():
 
 def test_not_healed_and_not_said_is_a_violation():
     """The slot is back, the member is not, and the PodGroup says Running."""
-    evidence = mutants.MUTANTS["gang.not-healed-unsaid"][1](_own())
+    evidence = mutants.MUTANTS["gang.not-healed-unsaid"].act(_own())
     finding = lost_member.healed(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "its object says Running" in finding.observed
@@ -156,7 +156,7 @@ def test_not_healed_and_not_said_is_a_violation():
 
 def test_not_healed_but_said_is_allowed():
     """A gang that stays short and says so is reported as short: that is the other half of the sentence."""
-    base = mutants.MUTANTS["gang.not-healed-unsaid"][1](_own())
+    base = mutants.MUTANTS["gang.not-healed-unsaid"].act(_own())
 
     def short(obj: dict[str, Any]) -> None:
         obj["status"]["phase"] = "Unknown"
@@ -170,7 +170,7 @@ def test_not_healed_but_said_is_allowed():
 
 def test_too_late_and_not_said_is_a_violation():
     """Whole again after the declared time, without a word until then."""
-    base = mutants.MUTANTS["gang.short-unsaid"][1](_own())
+    base = mutants.MUTANTS["gang.short-unsaid"].act(_own())
     back = next(note.t for note in base.notes("slots-set") if note.data["slots"] > note.data["was"])
     evidence = mutants.with_lines(
         base,

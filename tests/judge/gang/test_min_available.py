@@ -86,7 +86,7 @@ def test_a_lower_minimum_is_judged_from_the_binds(name: str):
 
 def test_a_role_that_starts_without_the_other_is_named():
     """Enough members are bound, but of one role only: which, where, and for how long."""
-    evidence = mutants.MUTANTS["gang.role-starts-alone"][1](_own())
+    evidence = mutants.MUTANTS["gang.role-starts-alone"].act(_own())
     assert min_available.never_below_minimum(evidence, evidence.given).verdict == "pass"
     finding = min_available.roles_gated(evidence, evidence.given)
     assert (finding.verdict, finding.violation) == ("fail", True)
@@ -98,7 +98,7 @@ def test_a_role_that_starts_without_the_other_is_named():
 
 def test_minimums_of_tasks_are_not_judged_where_volcano_ignores_them():
     """A Job whose minAvailable is below the sum is diagnosed, and its workers may start without a leader."""
-    evidence = mutants.MUTANTS["gang.role-starts-alone"][1](
+    evidence = mutants.MUTANTS["gang.role-starts-alone"].act(
         _change("Job.batch.volcano.sh", lambda obj: obj["spec"].update(minAvailable=2))
     )
     finding = min_available.roles_gated(evidence, {})
@@ -137,7 +137,7 @@ def test_a_window_that_is_too_short_shows_nothing():
 
 def test_room_that_is_not_taken_is_a_fail_when_the_driver_waited_in_vain():
     """A scheduler that waits for all members instead of the minimum is found by the expired wait."""
-    base = mutants.MUTANTS["gang.never-bound"][1](_own())
+    base = mutants.MUTANTS["gang.never-bound"].act(_own())
     late = {
         "type": "NOTE",
         "t": base.end + 8,

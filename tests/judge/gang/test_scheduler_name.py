@@ -91,7 +91,7 @@ def test_the_field_is_found_in_the_job_alone(spec: dict[str, Any], told: dict[st
 
 def test_pods_that_somebody_renamed_are_told():
     """The Job and its templates agree and the pods do not: a webhook between them is the cause."""
-    evidence = mutants.MUTANTS["gang.pods-renamed"][1](_own())
+    evidence = mutants.MUTANTS["gang.pods-renamed"].act(_own())
     (first, second) = job_faults.scheduler_names(evidence, evidence.given)
     assert (first.field, second.field) == ("Pod spec.schedulerName", "Pod spec.schedulerName")
     assert "misnamed-in-template-worker-0" in first.observed
@@ -103,7 +103,7 @@ def test_pods_that_somebody_renamed_are_told():
 
 def test_a_mismatch_that_is_not_there_shows_nothing():
     """An admission that makes the names equal leaves nothing to diagnose."""
-    evidence = mutants.MUTANTS["gang.schedulers-agree"][1](_own())
+    evidence = mutants.MUTANTS["gang.schedulers-agree"].act(_own())
     assert job_faults.scheduler_names(evidence, evidence.given) == ()
     finding = scheduler_name.field_named_control(evidence, evidence.given)
     assert finding.verdict == "inconclusive"

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from pytest_gpucluster.judge import creating
 from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.judge.refusal import no_scheduler
 from pytest_gpucluster.report import decisions
@@ -159,6 +160,8 @@ def test_evidence_that_is_too_short_for_a_pod(lines, verdict):
     assert finding.verdict == verdict, finding.observed
 
 
+FORBIDDEN = "jobs.batch.volcano.sh is forbidden: User cannot create"
+UNABLE = "the server is currently unable to handle the request"
 OWN = 'admission webhook "validatejob.volcano.sh" denied the request: {}'
 
 
@@ -172,14 +175,14 @@ OWN = 'admission webhook "validatejob.volcano.sh" denied the request: {}'
         (403, OWN.format("queue `default` status is `Closed`"), ENVIRONMENT, scheduler_parts.QUEUE),
         (400, OWN.format("job 'minAvailable' must be >= 0"), FAIL, scheduler_parts.ADMISSION),
         (400, 'admission webhook "deny.kyverno.svc" denied the request: image', NO, scheduler_parts.FOREIGN),
-        (403, "jobs.batch.volcano.sh is forbidden: User cannot create", NO, scheduler_parts.NOT_TAKEN),
+        (403, FORBIDDEN, NO, creating.why(403, FORBIDDEN)),
         (
             500,
             'Internal error: failed calling webhook "mutatejob.volcano.sh": no endpoints',
             FAIL,
             scheduler_parts.SILENT,
         ),
-        (503, "the server is currently unable to handle the request", NO, scheduler_parts.NOT_TAKEN),
+        (503, UNABLE, NO, creating.why(503, UNABLE)),
     ],
 )  # fmt: skip
 def test_who_refused_the_dry_run(code, message, verdict, cause):
@@ -187,7 +190,7 @@ def test_who_refused_the_dry_run(code, message, verdict, cause):
     assert matrix.rows()
     finding = decisions.decide(REGISTRY.get("INV-001"), evidence(answers(code, message)))
     assert finding.verdict == verdict, finding.observed
-    assert finding.causes[0] is cause
+    assert finding.causes[0] == cause
 
 
 def test_a_queue_that_is_closing_and_no_job():

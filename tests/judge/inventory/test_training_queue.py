@@ -51,8 +51,9 @@ def test_a_queue_that_is_not_there_is_told_with_those_that_are():
     """Other queues come by name alone, and a misspelt one is the likeliest."""
     absent = fits(node("a"), queues={"Queue": ["default", "trainings"]})
     assert absent.verdict == "fail"
-    assert "did you mean 'trainings'" in absent.observed
-    assert "there are: default, trainings" in absent.observed
+    assert absent.observed == (
+        "there is no queue 'training'; did you mean 'trainings'?; there are: default, trainings"
+    )
     assert "no queue exists" in fits(node("a"), queues={"Queue": []}).observed
     assert fits(node("a")).observed == "there is no queue 'training'"
 

@@ -78,7 +78,7 @@ def test_on_cpus_figures_are_notes(cpus):
         "MFU-001": "not_applicable", "MFU-002": "not_applicable", "MFU-003": "pass", "MFU-006": "not_applicable",
     }  # fmt: skip
     assert "TFLOP/s" in judged(gemm.reach_the_floor, cpus).observed
-    fast = mutants.MUTANTS["mfu.above-the-peak"][1](cpus)
+    fast = mutants.MUTANTS["mfu.above-the-peak"].act(cpus)
     assert judged(possible_figures.possible, fast).verdict is Verdict.FAIL
 
 
@@ -88,7 +88,7 @@ def test_on_cpus_figures_are_notes(cpus):
 )
 def test_what_is_computed_wrongly_is_wrong_on_cpus_too(cpus, mutant, row):
     """No speed of CPUs is judged; a wrong product and a loss that does not fall or differs are violations anywhere."""
-    assert verdicts(mutants.MUTANTS[mutant][1](cpus))[row] == "fail"
+    assert verdicts(mutants.MUTANTS[mutant].act(cpus))[row] == "fail"
 
 
 def test_gpus_that_were_asked_for_and_are_not_seen(cpus):
@@ -100,7 +100,7 @@ def test_gpus_that_were_asked_for_and_are_not_seen(cpus):
 def test_the_slow_gpu_is_named_with_what_holds_it(gpus):
     """Below the floor: which GPU on which node, by how much, and the throttle reason read beside it."""
     slow = mutants.last("gemm", mutants.faster(0.6))(gpus)
-    hot = mutants.MUTANTS["mfu.throttled"][1](slow)
+    hot = mutants.MUTANTS["mfu.throttled"].act(slow)
     finding = judged(gemm.reach_the_floor, hot)
     assert finding.verdict is Verdict.FAIL
     assert finding.violation
@@ -147,7 +147,7 @@ def test_a_lowered_power_limit_that_is_meant(gpus):
 
 def test_a_gpu_lost_in_the_middle(gpus):
     """The GPU is named, the fix is about Xids; of figures nobody can say anything."""
-    lost = mutants.MUTANTS["mfu.gpu-lost"][1](gpus)
+    lost = mutants.MUTANTS["mfu.gpu-lost"].act(gpus)
     finding = judged(gemm.reach_the_floor, lost)
     assert finding.verdict is Verdict.FAIL
     assert "GPU 3" in finding.where[0]
@@ -306,7 +306,7 @@ def test_the_smoke_loop_counts_each_product_once(smoke):
     finding = smoke_loop.counts_right(smoke, smoke.given)
     assert finding.verdict is Verdict.PASS
     assert "(ratio 0.667)" in finding.observed
-    wrong = mutants.MUTANTS["mfu.counted-as-documented"][1](smoke)
+    wrong = mutants.MUTANTS["mfu.counted-as-documented"].act(smoke)
     finding = smoke_loop.counts_right(wrong, wrong.given)
     assert finding.verdict is Verdict.FAIL
     assert "divides by the number of ranks" in finding.causes[0].text

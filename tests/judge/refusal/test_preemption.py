@@ -122,7 +122,7 @@ def test_nobody_taken_is_not_a_pass():
 
 def test_a_gap_in_the_watch_leaves_it_open():
     """What pods did while nobody watched cannot be called kept."""
-    cut = mutants.MUTANTS["watch.cut"][1]
+    cut = mutants.MUTANTS["watch.cut"].act
     assert verdict(preemption.whole_or_surplus, cut(stream(G5)), {}) == "inconclusive"
 
 
@@ -180,7 +180,7 @@ def test_nothing_taken_is_a_fail_where_there_was_something():
     """An urgent gang that waits at the gang gate while a lower one has members to spare."""
     evidence = embedded("priorities")
     urgent = evidence.given["roles"]["urgent"][0]["name"]
-    spared = mutants.MUTANTS["refusal.take-nobody"][1](evidence)
+    spared = mutants.MUTANTS["refusal.take-nobody"].act(evidence)
     stop = max(line.t for line in evidence.of_kind("Pod") if line.name.startswith(urgent))
 
     def unbind(obj):

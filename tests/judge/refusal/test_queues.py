@@ -103,7 +103,7 @@ def test_a_gang_that_starts_beside_the_enqueued_one_is_not_blocked():
     base = recordings.embedded(BLOCKS)
     blocked = next(gang for gang in gangs.gangs(base) if gang.name.endswith("-blocked"))
     uids = {pod.uid for pod in blocked.pods}
-    early = mutants.MUTANTS["refusal.not-blocked"][1](base)
+    early = mutants.MUTANTS["refusal.not-blocked"].act(base)
     holder = next(gang for gang in gangs.gangs(base) if gang.name.endswith("-enqueued"))
     back = (blocked.whole or 0.0) - (holder.generations[-1].made or 0.0) - 0.05
     moved = [dataclasses.replace(line, t=line.t - back) if line.uid in uids else line for line in early.lines]

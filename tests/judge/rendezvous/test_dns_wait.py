@@ -105,7 +105,7 @@ def test_an_index_that_is_made_again_after_its_pod_left_is_no_second_one() -> No
 
 def base_index(evidence: Evidence) -> Evidence:
     """Give both members the index of the first."""
-    _, act = mutants.MUTANTS["rendezvous.index-twice"]
+    act = mutants.MUTANTS["rendezvous.index-twice"].act
     return act(evidence)
 
 
@@ -186,7 +186,7 @@ def test_the_wait_is_told_apart_from_scheduling() -> None:
 
 def test_a_server_that_does_not_answer_is_told_from_a_name_that_is_not_there() -> None:
     """CoreDNS scaled to zero, beside a Service that is missing or publishes only what is ready."""
-    _, lost = mutants.MUTANTS["rendezvous.names-unanswered"]
+    lost = mutants.MUTANTS["rendezvous.names-unanswered"].act
     down = judged(dns_wait.bounded, lost(waited()))
     assert down.verdict == "fail"
     assert "no answer from DNS (10.88.0.1)" in down.observed
@@ -303,13 +303,13 @@ def test_an_undeclared_interface_is_measured_and_not_judged() -> None:
 
 def test_a_wrong_sum_fails_whatever_is_declared() -> None:
     """The result is no matter of interfaces."""
-    _, wrong = mutants.MUTANTS["fabric.wrong-sum"]
+    wrong = mutants.MUTANTS["fabric.wrong-sum"].act
     assert judged(gloo_interface.on_declared_interface, wrong(world()), interface=None).verdict == "fail"
 
 
 def test_the_variable_alone_is_no_evidence() -> None:
     """It asks for eth0, the connections are elsewhere: the pod and both are named."""
-    _, elsewhere = mutants.MUTANTS["fabric.another-interface"]
+    elsewhere = mutants.MUTANTS["fabric.another-interface"].act
     finding = judged(gloo_interface.on_declared_interface, elsewhere(world()))
     assert finding.verdict == "fail"
     assert "is connected over net1 (GLOO_SOCKET_IFNAME is eth0)" in finding.observed

@@ -56,7 +56,7 @@ def test_the_members_clock_decides_the_order() -> None:
 
 def test_a_launcher_that_did_not_wait_is_named_with_pod_and_node() -> None:
     """A violation, also where nothing else was shown."""
-    _, act = mutants.MUTANTS["rendezvous.launched-early"]
+    act = mutants.MUTANTS["rendezvous.launched-early"].act
     finding = judged(act(evidence()))
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "Pod/prepared-late-" in finding.observed

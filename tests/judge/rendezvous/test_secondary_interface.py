@@ -151,7 +151,7 @@ def test_without_a_declared_interface_there_is_nothing_to_judge() -> None:
 
 def test_a_first_member_whose_name_is_unknown_is_a_missing_ground() -> None:
     """DNS is no matter of the interface."""
-    _, act = mutants.MUTANTS["rendezvous.nobody-asks"]
+    act = mutants.MUTANTS["rendezvous.nobody-asks"].act
     changed = act(evidence())
     assert secondary_interface.meeting_told(changed, changed.given).held is False
     assert secondary_interface.meeting_told(evidence(), evidence().given).held is True

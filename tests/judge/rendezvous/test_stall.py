@@ -83,7 +83,7 @@ def test_what_stands_between_is_another_matter():
     """A try that was dropped says that something stands between; a refused one says that nobody hosts it."""
     evidence = recordings.embedded("unreachable")
     assert no_interception(evidence, evidence.given).held is True
-    dropped = mutants.MUTANTS["plugins.reset-connections"][1](evidence)
+    dropped = mutants.MUTANTS["plugins.reset-connections"].act(evidence)
     assert no_interception(dropped, evidence.given).held is False
 
 

@@ -81,7 +81,7 @@ def test_two_worlds_pass_and_all_four_ranks_are_placed() -> None:
 
 def test_a_nonce_of_the_other_job_names_who_got_it_and_who_sent_it() -> None:
     """Both ranks with their pods, and the fix that the documents give."""
-    _, act = mutants.MUTANTS["rendezvous.nonce-of-the-other"]
+    act = mutants.MUTANTS["rendezvous.nonce-of-the-other"].act
     finding = found(two_worlds.apart, act(evidence()))
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "two-jobs-left-" in finding.observed

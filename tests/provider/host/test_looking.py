@@ -144,7 +144,7 @@ def test_gpus_that_are_hidden_from_this_process_are_not_its_to_give(tmp_path, vi
 
 
 def _missing():
-    raise HostProblem("the Python package nvidia-ml-py is missing: pip install pytest-gpucluster[host]")
+    raise HostProblem("the Python package nvidia-ml-py is missing: pip install nvidia-ml-py")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def _missing():
         (
             _missing,
             None,
-            "nvidia-ml-py is missing: pip install pytest-gpucluster[host]; /sys/class/kfd",
+            "nvidia-ml-py is missing: pip install nvidia-ml-py; /sys/class/kfd",
         ),
         (
             lambda: machines.library([], error=machines.NVMLError("NVML Shared Library Not Found")),

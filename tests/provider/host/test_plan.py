@@ -111,7 +111,7 @@ def test_slices_of_several_kinds_are_no_one_resource(tmp_path):
 
 
 def test_a_profile_is_completed_with_what_was_found(hgx):
-    """GPUs a node and NUMA nodes are the machine's, and say so; what somebody declared stays."""
+    """GPUs per node and NUMA nodes are the machine's, and say so; what somebody declared stays."""
     found = completed(_load(), hgx)
     assert (found.profile.gpus_per_node, found.profile.numa.nodes) == (8, 2)
     assert found.profile.numa.functions == "rdma/hca"

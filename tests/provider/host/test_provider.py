@@ -41,6 +41,7 @@ def test_nodes_have_what_the_machine_has(machine, tmp_path, monkeypatch):
     monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
     loaded = completed(profile.load("host", cli=["host.nodes=2"]), machine)
     with provider.start(loaded, tmp_path, source=HostProvider(lambda: machine)) as cluster:
+        assert provider.ONE_MACHINE in cluster.features
         assert (cluster.provider, cluster.pods_run) == ("host", True)
         one, two = sorted(_nodes(cluster), key=lambda node: node["metadata"]["name"])
         for node in (one, two):

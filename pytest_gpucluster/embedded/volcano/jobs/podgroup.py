@@ -5,7 +5,6 @@ from fractions import Fraction
 from pytest_gpucluster.embedded.objects import (
     Obj,
     annotations_of,
-    clone,
     labels_of,
     name_of,
     namespace_of,
@@ -14,6 +13,7 @@ from pytest_gpucluster.embedded.objects import (
 )
 from pytest_gpucluster.embedded.volcano.admission import task_minimum
 from pytest_gpucluster.embedded.volcano.amounts import Amounts, add, pod_limits, show_all, stated_requests
+from pytest_gpucluster.plain.copies import clone
 
 QUOTA_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from pytest_gpucluster.embedded.objects import (
     Obj,
     annotations_of,
-    clone,
     name_of,
     namespace_of,
     owner_reference,
@@ -14,6 +13,7 @@ from pytest_gpucluster.embedded.objects import (
 from pytest_gpucluster.embedded.volcano import names
 from pytest_gpucluster.embedded.volcano.jobs.podgroup import podgroup_name
 from pytest_gpucluster.embedded.volcano.plugins.base import Plugin
+from pytest_gpucluster.plain.copies import clone
 
 
 def pod_name(job: Obj, task: Obj, index: int) -> str:

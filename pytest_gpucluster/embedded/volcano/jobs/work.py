@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.events import Recorder
-from pytest_gpucluster.embedded.objects import Obj, clone, is_deleting, name_of, namespace_of, uid_of
+from pytest_gpucluster.embedded.objects import Obj, is_deleting, name_of, namespace_of, uid_of
 from pytest_gpucluster.embedded.runtime import Runtime
 from pytest_gpucluster.embedded.volcano import names
 from pytest_gpucluster.embedded.volcano.jobs import status as rules
@@ -10,6 +10,7 @@ from pytest_gpucluster.embedded.volcano.jobs.podgroup import new_podgroup, podgr
 from pytest_gpucluster.embedded.volcano.jobs.pods import PodCache, new_pod, task_of, wanted_pods
 from pytest_gpucluster.embedded.volcano.plugins.base import Plugin
 from pytest_gpucluster.embedded.volcano.plugins.registry import UnknownPluginError, plugins_of
+from pytest_gpucluster.plain.copies import clone
 
 
 class JobWork:

@@ -2,8 +2,9 @@
 
 from collections import Counter
 
-from pytest_gpucluster.embedded.objects import Obj, clone
+from pytest_gpucluster.embedded.objects import Obj
 from pytest_gpucluster.embedded.volcano.scheduler.model import Gang, State, Task
+from pytest_gpucluster.plain.copies import clone
 
 NOT_READY_REASON = "NotEnoughResources"
 READY_REASON = "tasks in gang are ready to be scheduled"

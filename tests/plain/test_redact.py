@@ -106,7 +106,8 @@ SECRETIVE = st.lists(
     st.sampled_from(
         ["token", "=", ": ", "hunter2", "Bearer ", "abcdefghijklmnop", "eyJhbGciOi.eyJzdWIi.x", "api", "_", "key", "-",
          "https://u:p@h", "sk-" + "a" * 20, "hf_" + "b" * 16, "AKIA" + "C" * 16, "-----BEGIN KEY-----", "\n", " ",
-         "Q" * 64, '"', "sharedKey", "clientSecret", "tokens", "monkey", "://", "task-", "xoxb-" + "d" * 12]
+         "Q" * 64, '"', "sharedKey", "clientSecret", "tokens", "monkey", "://", "task-", "xoxb-" + "d" * 12, "--", "{",
+         "password", "is", "|", "<", "&", "?", "wJalrXUtnFEMI7K7MDENGbPxRfiCYzEQ", "\\n", "\\", "'"]
     )
 ).map("".join)  # fmt: skip
 
@@ -114,14 +115,14 @@ SECRETIVE = st.lists(
 @given(
     st.recursive(SECRETIVE, lambda inner: st.lists(inner) | st.dictionaries(SECRETIVE, inner), max_leaves=8)
 )
-def test_what_is_not_suspected_holds_nothing(value: object) -> None:
-    """The cheap look never passes over something that cleaning would replace."""
-    redactor = redact.Redactor(known=("hunter2",))
-    assert redactor.suspects(json.dumps(value)) or redactor.clean(value) == value
+def test_cleaning_secretive_texts_twice_is_cleaning_once(value: object) -> None:
+    """What stands in place of a secret is no secret, whatever is around it."""
+    once = redact.clean(value)
+    assert redact.clean(once) == once
 
 
-def test_an_ordinary_node_is_not_suspected() -> None:
-    """What is there by the thousand is looked at, and not cleaned."""
+def test_what_holds_nothing_is_not_copied() -> None:
+    """Nodes by the thousand are looked at, and stay what they are."""
     node = {
         "kind": "Node",
         "metadata": {"name": "gpu-0", "labels": {"feature.node.kubernetes.io/cpu-cpuid.AVX": "true"}},
@@ -131,8 +132,7 @@ def test_an_ordinary_node_is_not_suspected() -> None:
             "conditions": [{"type": "Ready"}],
         },
     }
-    assert not redact.Redactor().suspects(json.dumps(node))
-    assert redact.Redactor().suspects(json.dumps({**node, "metadata": {"annotations": {"a": "api-key=1"}}}))
+    assert redact.clean(node) is node
 
 
 @given(PLAIN)
@@ -140,9 +140,3 @@ def test_cleaning_twice_is_cleaning_once(value: object) -> None:
     """Redaction is idempotent, so that a record can be compared with a finding decided again."""
     once = redact.clean(value)
     assert redact.clean(once) == once
-
-
-@pytest.mark.parametrize("before", ["\n", "\t", "\r", "\x0b", "\x1f", "\u00e9 "])
-def test_a_key_behind_an_escape_is_suspected(before):
-    """JSON writes a line break as a letter, which must not hide the start of a key."""
-    assert redact.Redactor().suspects(json.dumps(f"{before}sk-{'a' * 20}"))

@@ -1,0 +1,108 @@
+"""No row calls a healthy cluster a violation, however it differs from the one where the evidence was recorded."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_gpucluster import mutants
+from pytest_gpucluster.evidence import Evidence
+from pytest_gpucluster.report import decisions
+from pytest_gpucluster.requirement import Requirement
+from tests import amount
+from tests.defects import matrix
+from tests.variations import VARIATIONS, times
+
+# One worker reads the recordings, once.
+pytestmark = pytest.mark.xdist_group("recordings")
+
+SCENARIOS = sorted({row.scenario.name for row in matrix.rows()})
+
+SHORT = (
+    "the recorded windows and times to live are half a second to two: what a watch tells so much later is outside of "
+    "them, or was not seen to last"
+)
+UNREAD = "a refusal that is worded otherwise is not read as one, and a refusal must be seen"
+OF_QUEUE = "the state of the queue is told after the answer that it explains: what it was then is not known"
+UNDECIDED = {
+    "times.pods-late": dict.fromkeys(
+        ("GANG-002", "GANG-005", "GANG-008", "GANG-010", "KUE-004", "LIFE-002", "LIFE-005", "LIFE-009", "LIFE-010",
+         "LIFE-011", "NUMA-008", "REF-005", "REF-006", "REF-007", "REF-008", "REF-009"), SHORT),
+    "times.jobs-late": dict.fromkeys(("LIFE-003", "LIFE-005", "KUE-004", "KUE-008"), SHORT),
+    "clusters.restarted-node": {"NUMA-001": "nobody asked the kubelet of a node that is there besides"},
+    "times.queues-late": {"REF-004": OF_QUEUE},
+    "words.other-words": dict.fromkeys(
+        ("GANG-002", "GANG-003", "GANG-004", "GANG-005", "KUE-002", "KUE-004", "KUE-008", "LIFE-013", "LIFE-014",
+         "REF-001", "REF-002", "REF-005", "REF-006", "REF-007", "REF-009", "TRN-003"), UNREAD),
+    "times.other-order": {"REF-004": OF_QUEUE, "LIFE-005": SHORT, "REF-006": SHORT},
+}  # fmt: skip
+"""Variation -> rows that it may leave undecided, each with the reason."""
+
+
+def drawn():
+    """Return the scenarios to try a variation on: all of them, or half of them, drawn anew in each run."""
+    return SCENARIOS if amount.all_of_it() else random.sample(SCENARIOS, len(SCENARIOS) // 2)
+
+
+def judged(vary, scenarios=SCENARIOS) -> Iterator[tuple[Requirement, Evidence]]:
+    """Yield each row with the evidence of its scenario, where a variation changed that."""
+    for scenario in scenarios:
+        before = matrix.evidence(scenario)
+        after = vary(before)
+        if not matrix.untouched(before, after):
+            for row in matrix.rows():
+                if row.scenario.name == scenario:
+                    yield row, after
+
+
+@pytest.mark.parametrize("name", sorted(VARIATIONS))
+def test_a_healthy_cluster_is_called_healthy(name):
+    """Every row keeps its verdict; what the table lists may be undecided."""
+    seen, changed = 0, {}
+    for row, evidence in judged(VARIATIONS[name], drawn()):
+        seen += 1
+        finding = decisions.decide(row, evidence)
+        open_ = row.id in UNDECIDED.get(name, {}) and finding.verdict == "inconclusive"
+        if str(finding.verdict) != matrix.baseline()[row.id] and not open_:
+            changed[row.id] = f"{finding.verdict}: {finding.observed[:200]}"
+    assert changed == {}
+    assert seen or not amount.all_of_it(), "a variation that changes nothing shows nothing"
+
+
+KINDS = sorted({line.kind for name in SCENARIOS for line in matrix.evidence(name).lines if line.kind})
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.12, 0.24, 0.35, 0.5])
+def test_no_watch_that_is_late_makes_a_violation(seconds):
+    """Watches of one kind or of several are behind the others, by up to half a second."""
+    for kinds in [KINDS] if not amount.all_of_it() else [[kind] for kind in KINDS]:
+        late = [kind for kind in kinds if len(kinds) == 1 or random.random() < 0.5]  # noqa: S311 - not a secret
+        failed = {
+            row.id: finding.observed[:200]
+            for row, evidence in judged(times.late_watch(*late, by=seconds), drawn())
+            if (finding := decisions.decide(row, evidence)).verdict == "fail"
+        }
+        assert failed == {}, f"late: {late}"
+
+
+TIMELESS = [name for name in sorted(VARIATIONS) if not name.startswith("times.")]
+"""What moves lines in time may undo what a mutant did to times."""
+RED = sorted(
+    (mutant, row)
+    for mutant, made in mutants.MUTANTS.items()
+    for row, to in made.flips.items()
+    if to == "fail"
+)
+
+
+def test_a_violation_stays_red_on_every_cluster():
+    """What makes a row fail does not pass because the cluster differs; drawn anew in each run."""
+    rows = {row.id: row for row in matrix.rows()}
+    green = []
+    for mutant, row in RED if amount.all_of_it() else random.sample(RED, 100):
+        name = random.choice(TIMELESS)  # noqa: S311 - not a secret
+        broken = mutants.MUTANTS[mutant].act(matrix.evidence(rows[row].scenario.name))
+        finding = decisions.decide(rows[row], VARIATIONS[name](broken))
+        if finding.verdict == "pass":
+            green.append(f"{row} under {mutant} and {name}: {finding.observed[:200]}")
+    assert green == []
