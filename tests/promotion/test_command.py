@@ -273,3 +273,24 @@ def test_who_hides_in_a_name_is_one_line(monkeypatch):
     """A name of several lines is one on the queue."""
     options = types.SimpleNamespace(by="ann\n  smith")
     assert promote._record(options, None).by == "ann smith"
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "line"),
+    [
+        ({}, 2, "is not the folder of a run"),
+        ({"run.jsonl": "no record\n"}, 3, "run.jsonl"),
+        ({"report.json": "{}"}, 3, "report.json"),
+    ],
+)
+def test_a_run_that_cannot_be_read_opens_nothing(raw, place, call, name, files, status, line):  # noqa: PLR0917 (fixtures)
+    """As for the gate: 2 for what is no run, 3 for one that does not hold."""
+    make_queue(raw, name)
+    folder = place(name)
+    for file, content in files.items():
+        (folder / "run" / file).write_text(content)
+    found_status, _, err = call(folder, name)
+    assert found_status == status, err
+    assert line in err
+    assert len(err.splitlines()) == 1
+    assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
