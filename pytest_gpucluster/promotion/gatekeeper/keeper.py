@@ -126,8 +126,13 @@ class Keeper:
             self._trouble(error)
 
     def _trouble(self, error: errors.GpuClusterError) -> None:
-        self._say(" ".join(str(error).split()))
+        """Try again later what may pass; what is not permitted ends it."""
+        line = " ".join(str(error).split())
+        self._say(line)
         with self._woken:
+            if isinstance(error, errors.ApiError) and error.denied:
+                self.problem = f"{line}; grant it, see fixtures/manifests/gatekeeper.yaml"
+                return
             self._clock.wait(self._woken, TRY_AGAIN)
 
     def _patience(self) -> float:
