@@ -8,7 +8,18 @@ from pytest_gpucluster.kube import connection, errors, objects
 from pytest_gpucluster.promotion import following, records, switching
 from pytest_gpucluster.promotion.targets import Refused
 
-from .conftest import KUEUE, MERGE, QUEUES, close, found, make_cluster_queue, make_queue, state_of, wait
+from .conftest import (
+    KUEUE,
+    MERGE,
+    QUEUES,
+    close,
+    command,
+    found,
+    make_cluster_queue,
+    make_queue,
+    state_of,
+    wait,
+)
 
 
 def test_a_closed_queue_of_volcano_is_seen_open(raw, api, switch, name):
@@ -276,3 +287,16 @@ def test_without_permission_nothing_is_opened(raw, api, switch, name, monkeypatc
         switch().open(target)
     monkeypatch.undo()
     assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
+
+
+def test_the_embedded_volcano_closes_and_opens_children_with_their_parent(raw, name):
+    """What was closed by its parent opens with it; what somebody closed by hand stays closed."""
+    make_queue(raw, name, closed=False)
+    for child in ("with", "by-hand"):
+        make_queue(raw, f"{name}-{child}", closed=child == "by-hand", parent=name)
+    close(raw, name)
+    shut = wait(raw, f"{QUEUES}/{name}-with", lambda queue: state_of(queue) == "Closed")
+    assert shut["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
+    command(raw, name, "OpenQueue")
+    wait(raw, f"{QUEUES}/{name}-with", lambda queue: state_of(queue) == "Open")
+    assert state_of(raw.ok("GET", f"{QUEUES}/{name}-by-hand")) == "Closed"
