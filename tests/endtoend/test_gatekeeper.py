@@ -23,7 +23,7 @@ PROFILE = """provider: existing
 connection: {kubeconfig: kubeconfig, context: embedded}
 scheduler: volcano
 kueue: {cluster_queue: training}
-queue: training
+queue: default
 gpu_resource: nvidia.com/gpu
 gpus_per_node: 8
 """
