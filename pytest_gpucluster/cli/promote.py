@@ -65,6 +65,8 @@ def run(arguments: Sequence[str]) -> int:
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.promotion import targets
 
+    # The end of a pipeline's job is an interrupt: what was begun is taken back.
+    signal.signal(signal.SIGTERM, _interrupt)
     loaded = common.load_profile(options.cluster, options.profiles, options.set)
     api = _connect(loaded.profile)
     try:
@@ -184,17 +186,16 @@ def _on_trial(options: Any, decision: "Decision", switch: "Switch", target: "Tar
     folder = options.runs[0].resolve().parent
     rows = tuple(decision.pending)
     common.say(f"trial       {target.title} is opened, and {' and '.join(rows)} run in it")
-    opened = switch.open(target, records.TRIAL)
-    green = False
-    signal.signal(signal.SIGTERM, _interrupt)
+    opened, green = None, False
     try:
+        opened = switch.open(target, records.TRIAL)
         found = trial.run(trial.words(rows, options.cluster, folder, options.profiles, options.set))
         green = found.green
         for line in found.said:
             common.say(f"  {line}")
     finally:
-        if not green:
-            held = switch.hold(opened)
+        if opened is not None and not green:
+            held = _close_again(switch, opened)
             _tell(
                 switch.api, held, "PromotionRefused", f"{' or '.join(rows)} did not pass in it", warning=True
             )
@@ -205,6 +206,20 @@ def _on_trial(options: Any, decision: "Decision", switch: "Switch", target: "Tar
         return None
     with_trial = dataclasses.replace(switch.record, runs={**switch.record.runs, **found.runs})
     return dataclasses.replace(switch, record=with_trial).note(opened, records.OPENED)
+
+
+def _close_again(switch: "Switch", opened: "Target") -> "Target":
+    """Close a queue that did not pass its trial; say loudly if that is not possible."""
+    from pytest_gpucluster.kube import errors
+
+    try:
+        return switch.hold(opened)
+    except errors.GpuClusterError as error:
+        raise common.CliError(
+            f"promote: {opened.title} did not pass its trial, is STILL OPEN and cannot be closed: {error}; close it "
+            "with --hold as soon as the cluster answers",
+            status=1,
+        ) from None
 
 
 def _interrupt(_number: int, _frame: "FrameType | None") -> None:

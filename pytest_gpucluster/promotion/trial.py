@@ -77,4 +77,4 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
         said = last[-1:]
     told = {line.split()[0]: line.split()[-1] for line in said if len(line.split()) > 1}
     runs = {Path(told["run"]).name: told["digest"]} if {"run", "digest"} <= {*told} else {}
-    return Trial(done.returncode == 0, tuple(said), runs)
+    return Trial(green=done.returncode == 0, said=tuple(said), runs=runs)

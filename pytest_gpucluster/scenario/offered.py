@@ -82,14 +82,16 @@ def _queue(loaded: "LoadedProfile", there: objects.Objects) -> Offered:
     except errors.GpuClusterError:
         return Offered()  # the scheduler is not there, or this account may not list them: rows say so
     queues = {str(one["metadata"]["name"]): one for one in found}
-    where = loaded.sources.get("queue") or str(loaded.file or profile.name)
-    if profile.queue not in queues:
-        known = names.did_you_mean(profile.queue, queues) if queues else " (the cluster has none)"
-        return Offered(problem=f"{where}: queue = {profile.queue!r}: the cluster has no such queue{known}")
-    state = str((queues[profile.queue].get("status") or {}).get("state") or "Open")
+    for key, name in (("queue", profile.queue), ("conformance_queue", profile.conformance_queue)):
+        if name is not None and name not in queues:
+            where = loaded.sources.get(key) or str(loaded.file or profile.name)
+            known = names.did_you_mean(name, queues) if queues else " (the cluster has none)"
+            return Offered(problem=f"{where}: {key} = {name!r}: the cluster has no such queue{known}")
+    used = profile.runs_in  # one that is held is closed as declared, and takes none of ours
+    state = str((queues[used].get("status") or {}).get("state") or "Open")
     if state != "Open":
         return Offered(
-            f"the queue {profile.queue} is {state} and takes no Jobs: vcctl queue operate -a open -n {profile.queue}"
+            f"the queue {used} is {state} and takes no Jobs: vcctl queue operate -a open -n {used}"
         )
     return Offered()
 

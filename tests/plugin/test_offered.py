@@ -206,3 +206,18 @@ def test_a_queue_that_takes_nothing_or_is_not_to_be_seen_ends_nothing(there: Any
     closed.stdout.fnmatch_lines(["gpucluster: the queue default is Closed and takes no Jobs*"])
     forbidden = errors.ApiError(403, "Forbidden", "queues is forbidden")
     assert there("amd.com/gpu", queues=forbidden).run("--cluster=there").ret == 0
+
+
+def test_a_queue_that_is_held_is_closed_as_declared(there: Any) -> None:
+    """Of the two the one is told that takes the gangs of the run; both must be there."""
+    held = f"{IMAGES}\nconformance_queue: conformance\n"
+    both = queue("default", "Closed"), queue("conformance")
+    quiet = there("amd.com/gpu", queues=both, more=held).run("--cluster=there")
+    assert quiet.ret == 0
+    quiet.stdout.no_fnmatch_line("*takes no Jobs*")
+    shut = queue("default", "Closed"), queue("conformance", "Closed")
+    told = there("amd.com/gpu", queues=shut, more=held).run("--cluster=there")
+    told.stdout.fnmatch_lines(["gpucluster: the queue conformance is Closed and takes no Jobs*"])
+    missing = there("amd.com/gpu", queues=both[:1], more=held).run("--cluster=there")
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    missing.stderr.fnmatch_lines(["*conformance_queue = 'conformance': the cluster has no such queue*"])

@@ -8,37 +8,10 @@ import pytest
 
 from pytest_gpucluster import cli
 from pytest_gpucluster.cli import gate, promote
-from pytest_gpucluster.promotion import records, trial
+from pytest_gpucluster.promotion import records, switching, targets, trial
 from tests.acceptance import toy
 
 from .conftest import KUEUE, MERGE, QUEUES, found, make_cluster_queue, make_queue, state_of
-
-PROFILE = """provider: existing
-connection: {{kubeconfig: kubeconfig, context: c}}
-scheduler: volcano
-queue: {queue}
-gpu_resource: nvidia.com/gpu
-gpus_per_node: 8
-{more}
-"""
-
-
-@pytest.fixture
-def place(tmp_path, url):
-    """Give a folder with a kubeconfig, and what writes a profile into it."""
-    config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
-        "clusters": [{"name": "k", "cluster": {"server": url}}],
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-    }  # fmt: skip
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
-    (tmp_path / "run").mkdir()
-
-    def write(queue, more=""):
-        (tmp_path / "prod.yaml").write_text(PROFILE.format(queue=queue, more=more))
-        return tmp_path
-
-    return write
 
 
 @pytest.fixture
@@ -236,7 +209,7 @@ def test_a_held_queue_is_tried_out(raw, api, place, call, name, monkeypatch, gre
         states.append((state_of(queue), queue["metadata"]["annotations"][records.STATE]))
         assert "-k=GANG-001" in words
         assert "--gpucluster-set=conformance_queue=null" in words
-        return trial.Trial(green, ("answer    as it is",), {"trial-1": "cd" * 32})
+        return trial.Trial(green=green, said=("answer    as it is",), runs={"trial-1": "cd" * 32})
 
     monkeypatch.setattr(trial, "run", run_rows)
     run, decided = pending(api, name)
@@ -272,6 +245,21 @@ def test_a_trial_that_is_cut_off_leaves_the_queue_closed(raw, api, place, call, 
     assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
 
 
+def test_a_trial_that_leaves_a_queue_open_says_so(raw, api, place, call, name, monkeypatch):  # noqa: PLR0917 (fixtures)
+    """The cluster does not answer any more: one line, exit 1, and what to do."""
+    make_queue(raw, name)
+    monkeypatch.setattr(trial, "run", lambda _words: trial.Trial(green=False, said=()))
+
+    def refused(self, target):
+        raise targets.Refused("no answer")
+
+    monkeypatch.setattr(switching.Switch, "hold", refused)
+    run, decided = pending(api, name)
+    status, _, err = call(held(place, name), name, decided=decided, runs=[run])
+    assert status == 1
+    assert "is STILL OPEN and cannot be closed: no answer; close it with --hold" in err
+
+
 def test_a_trial_that_cannot_start_is_not_green(tmp_path):
     """A profile that does not load, a selection without a row: never green, and its last line is told."""
     for words in (trial.words(["GANG-001"], "nowhere", tmp_path), ["--no-such-option"]):
@@ -285,3 +273,24 @@ def test_who_hides_in_a_name_is_one_line(monkeypatch):
     """A name of several lines is one on the queue."""
     options = types.SimpleNamespace(by="ann\n  smith")
     assert promote._record(options, None).by == "ann smith"
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "line"),
+    [
+        ({}, 2, "is not the folder of a run"),
+        ({"run.jsonl": "no record\n"}, 3, "run.jsonl"),
+        ({"report.json": "{}"}, 3, "report.json"),
+    ],
+)
+def test_a_run_that_cannot_be_read_opens_nothing(raw, place, call, name, files, status, line):  # noqa: PLR0917 (fixtures)
+    """As for the gate: 2 for what is no run, 3 for one that does not hold."""
+    make_queue(raw, name)
+    folder = place(name)
+    for file, content in files.items():
+        (folder / "run" / file).write_text(content)
+    found_status, _, err = call(folder, name)
+    assert found_status == status, err
+    assert line in err
+    assert len(err.splitlines()) == 1
+    assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
