@@ -77,6 +77,23 @@ class Policy:
         """Return the policy as plain data for a decision's record."""
         return {**dataclasses.asdict(self), "age": self.age.total_seconds()}
 
+    @classmethod
+    def of_dict(cls, data: Mapping[str, Any]) -> "Policy":
+        """Return the policy of `as_dict`, as a record has it.
+
+        Raises:
+            PolicyError: it is of another shape.
+        """
+        try:
+            stages = tuple(
+                Stage(str(each["name"]), *(tuple(map(str, each[key])) for key in _STAGE_KEYS[1:]))
+                for each in data["stages"]
+            )
+            age = timedelta(seconds=float(data["age"]))
+            return cls(**{**data, "age": age, "stages": stages})
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise PolicyError(f"the policy in the record is not one of this version: {error!r}") from None
+
 
 _STAGE_KEYS = ("name", "areas", "if_declared", "rows")
 _KEYS = ("summary", "age", "nodes", "waivers", "stages", "not_applicable", "left_out")

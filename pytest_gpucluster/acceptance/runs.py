@@ -110,19 +110,31 @@ class _Place:
     seen_queues: Mapping[tuple[str, str], queues.Queue]
 
 
+class Reading:
+    """Reads evidence files and remembers when and where each was taken.
+
+    Attributes:
+        places: name of the file -> what it says.
+    """
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.places: dict[str, _Place] = {}
+
+    def __call__(self, path: Path) -> Evidence:
+        """Read a file."""
+        evidence = ingest.read(path)
+        self.places[path.name] = _place(evidence)
+        return evidence
+
+
 def read(folder: Path, registry: Registry | None = None) -> Run:
     """Judge a run again and return what it shows.
 
     Raises:
         RunError: no record, or files that were changed (3); rows whose module was not named (2).
     """
-    places: dict[str, _Place] = {}
-
-    def reading(path: Path) -> Evidence:
-        evidence = ingest.read(path)
-        places[path.name] = _place(evidence)
-        return evidence
-
+    reading = Reading()
     try:
         found = verify.verify(folder, registry=registry, read=reading)
         report = record.load(folder)
@@ -137,7 +149,22 @@ def read(folder: Path, registry: Registry | None = None) -> Run:
         raise RunError(f"{folder}: the record does not hold: {found.problems[0]}{more}", verify.TAMPERED)
     if found.unnamed:
         raise RunError(f"{folder}: {found.unnamed[0]}", verify.OPEN_MODULE)
-    return _run(folder, report, found.digest, places)
+    return _run(folder, report, found.digest, reading.places)
+
+
+def of_itself(folder: Path, report: Mapping[str, Any], reading: Reading) -> Run:
+    """Return what a run shows whose verdicts were reached just now, with no digest: it is not sealed yet.
+
+    Args:
+        folder: its folder.
+        report: its record so far.
+        reading: has read its evidence, or some of it: the rest is read here.
+    """
+    for item in (*report["scenarios"], *report["requirements"]):
+        path = folder / str(item["evidence"] or "")
+        if path.name not in reading.places and path.is_file():
+            reading(path)
+    return _run(folder, report, "", reading.places)
 
 
 def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[str, _Place]) -> Run:

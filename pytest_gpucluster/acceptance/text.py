@@ -41,10 +41,10 @@ def lines(decision: Decision) -> Iterator[str]:
     yield ""
     for purpose, word in decision.purposes.items():
         yield f"{purpose:<18} {word}"
-    notes = list(_notes(decision))
-    if notes:
+    told = list(notes(decision))
+    if told:
         yield ""
-        yield from notes
+        yield from told
     yield ""
     yield f"gate        {answer(decision)}"
 
@@ -67,7 +67,8 @@ def _selection(rows: Sequence[str]) -> str:
     return rows[0] if len(rows) == 1 else f"'{' or '.join(rows)}'"
 
 
-def _notes(decision: Decision) -> Iterator[str]:
+def notes(decision: Decision) -> Iterator[str]:
+    """Yield what was excused, what is pending, what contradicts, and what was not shown."""
     for row, why in decision.excused.items():
         yield f"excused     {row}: {_short(why)}"
     for row, why in decision.pending.items():

@@ -1,5 +1,6 @@
 """`gpucluster verify`: decide every verdict of a run again from its files alone."""
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from pytest_gpucluster.report.verify import Verification
 
 DESCRIPTION = """Check every file in the folder of a run against its SHA-256, decide every row again from the evidence,
-make report, page and JUnit again from the journal, and print the answer. No cluster is touched; links are not followed.
+make report, page and JUnit again from the journal, and print the answer. The gate of a run that had a policy is
+decided again, as of the end of the run. No cluster is touched; links are not followed.
 Each missing, changed or added file and each verdict that is not reached again is named; several with the same
 trouble share a line. A site's own requirements are decided again by their module, named with --module; a site's plain
 tests are asserted, not decided again.
@@ -50,10 +52,19 @@ def run(arguments: Sequence[str]) -> int:
         raise common.CliError(
             f"--digest {options.digest!r}: expected the 64 hexadecimal digits of the line `digest`"
         )
+    from pytest_gpucluster.acceptance import runs
+
+    registry, reading = common.registry(options.module), runs.Reading()
     try:
-        found = verify.verify(folder, registry=common.registry(options.module), digest=options.digest)
+        found = verify.verify(folder, registry=registry, read=reading, digest=options.digest)
+        report = record.load(folder)
     except record.RecordError as error:
         raise common.CliError(str(error), status=verify.TAMPERED) from None
+    if report["decision"] and found.ok:
+        from pytest_gpucluster.acceptance import own
+
+        wrong = own.differs(folder, report, registry, reading)
+        found = dataclasses.replace(found, problems=(*found.problems, *wrong))
     if found.killed and found.problems:
         common.say(
             "note: the run was killed before its end: it wrote neither report nor sums, so its files cannot be "

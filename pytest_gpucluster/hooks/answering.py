@@ -35,6 +35,7 @@ class Ended:
         digest: the sum that stands for the whole folder, "" where no report could be written.
         ailments: what keeps rows from green.
         again: the command that runs those rows again.
+        decision: what the run comes to by its policy, as its record has it; None without one.
     """
 
     folder: Path
@@ -46,6 +47,7 @@ class Ended:
     digest: str = ""
     ailments: "tuple[causes.Ailment, ...]" = ()
     again: str = ""
+    decision: Mapping[str, Any] | None = None
 
 
 ENDED = pytest.StashKey[Ended]()
@@ -73,10 +75,17 @@ class Answer:
             for line in (causes.head(ended.ailments), *causes.lines(ended.ailments)):
                 terminalreporter.write_line(line)
             terminalreporter.write_line(f"{'again':<10}{ended.again}")
-        # What keeps a row from green stands above, once for all rows of one cause.
+        if ended.decision:
+            from pytest_gpucluster.hooks import by_policy
+
+            terminalreporter.section("gate")
+            for line in by_policy.lines(ended.decision):
+                terminalreporter.write_line(line)
+        # What keeps a row from green stands above, once for all rows of one cause; what closes a gate in its section.
         above = {row for one in ended.ailments for row in one.rows}
-        reasons = [reason for reason in ended.reasons if reason.partition(" ")[0] not in above]
-        told = reasons[:_REASONS] if len(ended.reasons) > 1 else ()
+        known = ended.reasons if not ended.decision else ()
+        reasons = [reason for reason in known if reason.partition(" ")[0] not in above]
+        told = reasons[:_REASONS] if len(known) > 1 else ()
         for number, reason in enumerate(told):
             terminalreporter.write_line(f"{'because' if number == 0 else '':<10}{reason}")
         if len(reasons) > len(told) > 0:

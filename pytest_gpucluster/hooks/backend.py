@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -62,6 +62,9 @@ class Backend(Protocol):
     def close(self) -> list[str]:
         """Clean up and let go; return what was left behind, one line each."""
 
+    def proof(self) -> Sequence[str]:
+        """Return, after it was closed, how it is known that nothing is left, a line each."""
+
 
 class Reused:
     """Evidence of an earlier run, copied into the folder of this one, which is a record of its own; no cluster."""
@@ -111,6 +114,10 @@ class Reused:
         """Nothing is held."""
         return []
 
+    def proof(self) -> Sequence[str]:
+        """Return nothing: no cluster was touched."""
+        return ()
+
 
 class Live:
     """A session of our own (namespace, watches) on the run's one cluster."""
@@ -138,7 +145,13 @@ class Live:
             store = RunStore(run.folder)
             profile = declared(run.loaded.profile, run.settings.defects)
             self.session = Session(
-                held.cluster, profile, store, worker=run.worker, keep=run.settings.keep, tell=run.board.tell
+                held.cluster,
+                profile,
+                store,
+                worker=run.worker,
+                keep=run.settings.keep,
+                tell=run.board.tell,
+                most_nodes=run.settings.max_nodes,
             )
             self.session.__enter__()
         except BaseException:
@@ -175,6 +188,10 @@ class Live:
             self.session.__exit__(None, None, None)
             left = [str(item) for item in self.session.left_overs]
             return left + self._held.close()
+
+    def proof(self) -> Sequence[str]:
+        """Return what the session saw when it looked once more."""
+        return self.session.proof
 
 
 def open_backend(run: RunLike) -> Backend:

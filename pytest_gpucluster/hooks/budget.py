@@ -1,22 +1,30 @@
-"""The budget of GPU-seconds: the cheapest first, and what is beyond it is named and never green."""
+"""The budget of a run, GPU-seconds and nodes: the cheapest first, and what is beyond it is named and never green."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_gpucluster.hooks import site_tests, state
+from pytest_gpucluster.plain import plurals
 from pytest_gpucluster.requirement import Requirement
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.profile import Profile
 
 REASON = "budget"
 """First word of the reason in the record."""
-UNKNOWN = f"{REASON}: the test does not declare its needs: mark it needs(gpus=..., seconds=...)"
+UNKNOWN = f"{REASON}: the test does not declare its needs: mark it needs(nodes=..., gpus=..., seconds=...)"
 
 
 def keep(
     session: pytest.Session,
     chosen: Sequence[Requirement],
     cases: Mapping[str, site_tests.SiteCase],
-    limit: float,
+    profile: "Profile",
+    *,
+    gpu_seconds: float | None,
+    nodes: int | None,
 ) -> None:
     """Take what is beyond the budget out of the run, and remember it as not run.
 
@@ -24,11 +32,17 @@ def keep(
         session: its items are what is selected.
         chosen: the rows among them.
         cases: tests of the site's own among them.
-        limit: GPU-seconds that may be spent.
+        profile: what is declared of the cluster.
+        gpu_seconds: GPU-seconds that may be spent; None for any.
+        nodes: nodes that may be used at the same time; None for any.
     """
+    uses = {f"scenario {row.scenario.name}": nodes_of(row, profile) for row in chosen}
+    uses |= {case.scenario: case.needs.nodes for case in cases.values()}
+    out = {} if nodes is None else too_wide(uses, nodes)
     prices = {f"scenario {row.scenario.name}": cost(row)[0] for row in chosen}
     prices |= {case.scenario: case.needs.gpu_seconds for case in cases.values() if case.needs.declared}
-    out = beyond(prices, limit)
+    if gpu_seconds is not None:
+        out |= beyond({name: price for name, price in prices.items() if name not in out}, gpu_seconds)
     out |= {case.scenario: UNKNOWN for case in cases.values() if not case.needs.declared}
     gone = [item for item in session.items if _price_of(item) in out]
     if not gone:
@@ -76,6 +90,29 @@ def beyond(prices: Mapping[str, float], limit: float) -> dict[str, str]:
         else:
             spent += price
     return left_out
+
+
+def too_wide(uses: Mapping[str, int], limit: int) -> dict[str, str]:
+    """Return what uses more nodes at the same time than it may, each with why."""
+    return {
+        name: (
+            f"{REASON}: {name} uses {plurals.count(nodes, 'node')} at the same time, at most {limit} may be used "
+            "(--gpucluster-max-nodes)"
+        )
+        for name, nodes in uses.items()
+        if nodes > limit
+    }
+
+
+def nodes_of(requirement: Requirement, profile: "Profile") -> int:
+    """Return how many nodes a requirement's scenario uses at the same time, as far as that is declared."""
+    needs = getattr(requirement.scenario, "needs", None)
+    found = [int(getattr(needs, "nodes", 0) or 0), int(getattr(needs, "slot_nodes", 0) or 0)]
+    if requirement.area == "fabric" and profile.fabric is not None:
+        found.append(profile.fabric.nodes or 0)
+    if requirement.area == "mfu" and profile.mfu is not None:
+        found.append(profile.mfu.nodes or 0)
+    return max(found)
 
 
 def lines(left_out: Mapping[str, str]) -> Iterator[str]:

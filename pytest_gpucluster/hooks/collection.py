@@ -156,21 +156,34 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     cases = site_tests.take(config, own)
     if not named:
         return  # each of them says so itself; nobody else's tests are in the way
-    from pytest_gpucluster.hooks import budget, offered, preparing, progress, reruns
+    from pytest_gpucluster.hooks import budget, by_policy, offered, preparing, progress, reruns
 
     playing = {case.scenario for case in cases.values() if case.plays}
     made = preparing.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
+    made.policy = by_policy.load(made.settings)
     reruns.check(config, made.settings, session.items)
     made.notes += offered.check(made, chosen)
     config.stash[state.RUN] = made
     state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
-    if made.settings.max_gpu_seconds is not None:
-        budget.keep(session, chosen, cases, made.settings.max_gpu_seconds)
+    told = made.settings
+    if told.max_gpu_seconds is not None or told.max_nodes is not None:
+        budget.keep(
+            session,
+            chosen,
+            cases,
+            made.loaded.profile,
+            gpu_seconds=told.max_gpu_seconds,
+            nodes=told.max_nodes,
+        )
     made.board = progress.Board(_parts(session.items))
     if not state.is_worker(config) and not made.settings.plan:
         from pytest_gpucluster.hooks import progress_line
 
         progress_line.watch(config, made.board, lambda: made.folder)
+    if made.loaded.profile.provider == "existing" and session.items and not (told.plan or told.reuse):
+        from pytest_gpucluster.hooks import asking
+
+        asking.prepare(config, made)
 
 
 def _parts(items: Sequence[pytest.Item]) -> dict[str, "progress.Part"]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpucluster.hooks import disk_full, settings, state
+from pytest_gpucluster.hooks import by_policy, disk_full, settings, state
 
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks import answering
@@ -64,14 +64,19 @@ def end(
         with contextlib.suppress(record.RecordError):
             report = record.fold(journal.path)
     files = write.write_all(folder, report)
-    agreed = _agreed(report, exit_status, gate=settings.resolve(config).gate)
+    status = _by_rows_alone(session, exit_status)
+    agreed = _agreed(report, status, gate=settings.resolve(config).gate)
     if agreed != exit_status:
         session.exitstatus = pytest.ExitCode(agreed)
     ended = answering.Ended(folder, tuple(files), (*left_overs, *stayed), digest=whole.digest(folder))
     if report is not None:
         told = report["answer"]
         ended = dataclasses.replace(
-            ended, word=told["word"], banner=scope.banner(report), reasons=tuple(map(str, told["reasons"]))
+            ended,
+            word=told["word"],
+            banner=scope.banner(report),
+            reasons=tuple(map(str, told["reasons"])),
+            decision=report["decision"],
         )
         ended = _to_mend(session.config, report, ended)
     config.stash[answering.ENDED] = ended
@@ -114,9 +119,25 @@ def _end_record(
     for row in before["not_run"]:
         if row["id"] in selected and row["why"] == record.KILLED:
             folding.take(journal.write("not-run", **{**row, "why": why}))
-    agreed = _agreed(_ended_well(folding.report()), exit_status, gate=gate)
+    decision = by_policy.decided(journal.path.parent, folding.report(), interrupted=interrupted)
+    if decision is not None:
+        folding.take(journal.decision(decision))
+    status = _by_rows_alone(session, exit_status)
+    agreed = _agreed(_ended_well(folding.report()), status, gate=gate)
     folding.take(journal.run_end(exit_status=agreed, interrupted=interrupted))
     return folding.report()
+
+
+def _by_rows_alone(session: pytest.Session, exit_status: int) -> int:
+    """Return the exit status of a gate run by what is not a row: of rows, its policy is the judge.
+
+    Outside gate runs, and without a policy, a row that failed makes a run red.
+    """
+    told = settings.resolve(session.config)
+    failed = exit_status == int(pytest.ExitCode.TESTS_FAILED)
+    if failed and told.gate and told.policy is not None and by_policy.only_rows_failed(session.config):
+        return int(pytest.ExitCode.OK)
+    return exit_status
 
 
 def _ended_well(report: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -132,7 +153,7 @@ def _agreed(report: Mapping[str, Any] | None, exit_status: int, *, gate: bool) -
 
     A run in which no MUST row of the catalogue was asked for has no answer but undecided, such as one of a site's own
     tests alone. Outside gate runs it is as green as its tests, unless it left something behind, was cut off, or its
-    record is damaged.
+    record is damaged. Where a policy decides, a closed gate is red.
 
     Args:
         report: the record so far, None where it cannot be read.
@@ -149,11 +170,11 @@ def _agreed(report: Mapping[str, Any] | None, exit_status: int, *, gate: bool) -
 
     asked = [*report["requirements"], *filter(answer.is_asked, report["not_run"])]
     of_catalogue = [row for row in asked if not is_site(row["id"])]
-    if gate or any(row["level"] == "must" for row in of_catalogue):
+    if gate or report["decision"] or any(row["level"] == "must" for row in of_catalogue):
         return int(pytest.ExitCode.OK) if report["answer"]["word"] == "yes" else red
     nothing = of_catalogue and not any(row.get("verdict") == "pass" for row in of_catalogue)
     cut = any(map(answer.is_cut_off, report["not_run"])) or any(
-        str(test["text"]).startswith(answer.BUDGET) for test in report["site_tests"]
+        str(test["text"]).startswith(answer.CUT_OFF) for test in report["site_tests"]
     )
     bad = report["answer"]["word"] == "no" or answer.distrust(report) or nothing or cut
     return red if bad else exit_status

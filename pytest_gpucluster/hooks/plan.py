@@ -13,6 +13,7 @@ EXISTING = "existing"
 
 if TYPE_CHECKING:
     from pytest_gpucluster.hooks.run import Run
+    from pytest_gpucluster.hooks.settings import Settings
     from pytest_gpucluster.profile import Profile
 
 
@@ -49,16 +50,28 @@ def lines(run: "Run", selection: state.Selection) -> Iterator[str]:
     for nodeid, case in own.items():
         yield from _site_test(nodeid, case)
     yield from _not_run(selection.beyond_budget())
+    for bound in bounds(run.settings):
+        yield f"bound         {bound}"
     for line in waivers.lines(run.loaded):
         yield f"waivers       {line.removeprefix('gpucluster: ')}"
     yield ""
-    yield from _altogether([group[0].scenario for group in by_scenario.values()], profile)
+    yield from altogether([group[0].scenario for group in by_scenario.values()], profile)
     scenarios = [group[0].scenario for group in by_scenario.values()]
     for number, line in enumerate(_permissions(scenarios, profile)):
         yield f"{'permissions' if number == 0 else '':<14}{line}"
     yield f"{'times':<14}those of the embedded cluster; image pulls, real nodes and other tenants come on top"
     touched = "the cluster was only read" if profile.provider == EXISTING else "no cluster was touched"
     yield f"Nothing was run, and {touched}."
+
+
+def bounds(told: "Settings") -> Iterator[str]:
+    """Yield what a run was told not to exceed."""
+    if told.max_nodes is not None:
+        yield f"at most {plurals.count(told.max_nodes, 'node')} at the same time (--gpucluster-max-nodes)"
+    if told.max_gpu_seconds is not None:
+        yield f"at most {told.max_gpu_seconds:g} GPU-seconds (--gpucluster-max-gpu-seconds)"
+    if told.deadline is not None:
+        yield f"no scenario is begun after {told.deadline:g} s (--gpucluster-deadline)"
 
 
 def _site_test(nodeid: str, case: Mapping[str, Any]) -> Iterator[str]:
@@ -83,7 +96,7 @@ def _not_run(left_out: Mapping[str, str]) -> Iterator[str]:
     yield from budget.lines(left_out)
 
 
-def _altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
+def altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
     """Say what the whole run does to a cluster that others use too."""
     needs = [found for each in scenarios if (found := getattr(each, "needs", None)) is not None]
     space = profile.namespace
@@ -98,6 +111,8 @@ def _altogether(scenarios: Sequence[Any], profile: "Profile") -> Iterator[str]:
     slots = max((each.slot_nodes for each in needs), default=0)
     if slots:
         effects.append(f"changes the status of at most {plurals.count(slots, 'node')} for each scenario")
+    if any("create pods/eviction" in each.permissions for each in needs):
+        effects.append("evicts pods of its own, and no others")
     made = dict.fromkeys(kind for each in needs for kind in _made_outside(each))
     if made:
         effects.append(f"makes and removes outside its namespace: {', '.join(made)}")

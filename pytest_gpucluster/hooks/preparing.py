@@ -66,6 +66,7 @@ def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
             loaded,
             Path(given["folder"]),
             owner_pid=given["owner_pid"],
+            began=given["began"],
             worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
         )
     made = Run(told, loaded, run_folder.new_folder(told))

@@ -11,6 +11,7 @@ from pytest_gpucluster.requirement import Verdict
 OWN: Mapping[str, tuple[str, str, tuple[str, Mapping[str, bool]]]] = {
     Verdict.ENVIRONMENT.value: ("environment", "e", ("ENVIRONMENT", {"yellow": True, "bold": True})),
     Verdict.INCONCLUSIVE.value: ("inconclusive", "i", ("INCONCLUSIVE", {"yellow": True, "bold": True})),
+    state.NOT_RUN: ("not run", "-", ("NOT RUN", {"yellow": True, "bold": True})),
     Verdict.NOT_APPLICABLE.value: ("not applicable", "n", ("NOT APPLICABLE", {"yellow": True})),
 }
 """Verdict -> category, letter and word of the verdicts for which pytest has no outcome."""
@@ -154,6 +155,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         return
     for category in _TOLD:
         _print_texts(terminalreporter, category)
+    _print_late(terminalreporter)
     _print_left_out(terminalreporter, config)
     _print_not_applicable(terminalreporter)
     _print_end(terminalreporter, config)
@@ -183,6 +185,14 @@ def _by_cause(reports: list[Any], config: pytest.Config) -> list[list[Any]]:
         row = _property(report, state.REQUIREMENT_PROPERTY)
         found.setdefault(of.get(row, row) or report.nodeid, []).append(report)
     return list(found.values())
+
+
+def _print_late(terminal: Any) -> None:
+    reports = terminal.stats.get("not run", [])
+    if reports:
+        terminal.section("not run: deadline")
+    for report in reports:
+        terminal.write_line(str(report.longrepr), red=True)
 
 
 def _print_left_out(terminal: Any, config: pytest.Config) -> None:

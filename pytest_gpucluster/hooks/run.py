@@ -25,7 +25,7 @@ from pytest_gpucluster.hooks import (
     state,
     waivers,
 )
-from pytest_gpucluster.plain import private
+from pytest_gpucluster.plain import private, times
 from pytest_gpucluster.report import decisions, record, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
@@ -53,6 +53,8 @@ class Run:
         owner_pid: the process with whose end the embedded cluster ends.
         worker: name of this process: `main`, or the worker's id.
         notes: what some rows will lack, or could not be checked before the first one, a line each.
+        began: when the run began, in seconds since 1970.
+        policy: what must be shown for the answer yes, as plain data; None without one.
         board: what this process is doing, for whoever watches the run.
     """
 
@@ -64,6 +66,7 @@ class Run:
         *,
         owner_pid: int | None = None,
         worker: str = MAIN,
+        began: float | None = None,
     ) -> None:
         """Take what was told; touch nothing."""
         self.settings = told
@@ -72,6 +75,8 @@ class Run:
         self.owner_pid = owner_pid or os.getpid()
         self.worker = worker
         self.notes: list[str] = []
+        self.began = began or times.now().timestamp()
+        self.policy: dict[str, Any] | None = None
         self.board = progress.Board({})
         self.journal = record.Journal(folder / record.JOURNAL)
         self._backend: backend.Backend | None = None
@@ -221,7 +226,7 @@ class Run:
             # On purpose, and all the same something that is not as the run found it.
             left = [*left, f"everything that {self.worker} made: kept on purpose (--gpucluster-keep)"]
         with disk_full.telling(self.journal.path, left):
-            self.journal.cleanup(left, _more(source.requests(), self._told))
+            self.journal.cleanup(left, _more(source.requests(), self._told), source.proof())
         return left
 
     def _open(self) -> backend.Backend:
@@ -285,6 +290,7 @@ class Run:
             asked=selection.asked,
             evidence_schema=self._evidence_schema(),
             by=_by(),
+            policy=self.policy,
         )
         # Shipped rows that were not collected were not selected, which is not "not built".
         if not suites.complete() and all(is_site(row.id) for row in REGISTRY):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gpucluster.hooks import disk_full, settings, signals, state
+from pytest_gpucluster.hooks import deadline, disk_full, settings, signals, state
 from pytest_gpucluster.plain import visible
 from pytest_gpucluster.requirement import Finding, Verdict
 
@@ -20,7 +20,7 @@ def obtain_decision(item: pytest.Item) -> Callable[[], Finding]:
     """Obtain evidence and decide; return what the test calls to settle the row.
 
     Raises:
-        Outcome: environment or inconclusive: there is nothing that the test could settle.
+        Outcome: environment or inconclusive, or after the deadline: there is nothing that the test could settle.
         pytest.skip.Exception: not applicable.
     """
     case = state.case_of(item)
@@ -31,6 +31,8 @@ def obtain_decision(item: pytest.Item) -> Callable[[], Finding]:
     run: Run = item.config.stash[state.RUN]
     started = time.monotonic()
     with disk_full.ending_the_run(run.folder):
+        if why := deadline.passed(run, case.requirement.scenario):
+            deadline.leave_out(item, run, case, why)
         run.begin(state.selection_of(item.config))
         finding, presupposed = run.decide(case.requirement)
     case.finding, case.seconds = finding, round(time.monotonic() - started, 3)

@@ -14,6 +14,9 @@ from pytest_gpucluster.hooks.table import OPTIONS, OURS, Option
 ADDONS = ("kueue", "volcano")
 """Folders that a folder of add-ons may hold: `profile.model.ADDONS`, which costs an import that --help need not pay."""
 
+_YAML = frozenset({".yaml", ".yml"})
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
 
@@ -33,6 +36,10 @@ class Settings:
         report_dir: folder for run folders.
         max_gpu_seconds: budget of GPU-seconds, or None.
         gate: each row is decided once.
+        policy: name of a shipped policy or path of a file that gives the answer, or None.
+        max_nodes: most nodes that are used at the same time, or None.
+        deadline: seconds after which no scenario is begun, or None.
+        yes: nobody is asked whether the run may begin.
         kind: what options say of a kind cluster, by name.
         sources: name -> where it came from, for those that are not default.
         rootdir: pytest's root folder.
@@ -48,6 +55,10 @@ class Settings:
     report_dir: Path
     max_gpu_seconds: float | None
     gate: bool
+    policy: str | None
+    max_nodes: int | None
+    deadline: float | None
+    yes: bool
     kind: Mapping[str, Any]
     sources: Mapping[str, str]
     rootdir: Path
@@ -196,6 +207,10 @@ def resolve(config: pytest.Config, env: Mapping[str, str] | None = None) -> Sett
         report_dir=_absolute(values["report_dir"]),
         max_gpu_seconds=_number(values["max_gpu_seconds"], sources.get("max_gpu_seconds", "")),
         gate=values["gate"],
+        policy=str(values["policy"] or "") or None,
+        max_nodes=_nodes(values["max_nodes"], sources.get("max_nodes", "")),
+        deadline=_seconds(values["deadline"], sources.get("deadline", "")),
+        yes=values["yes"],
         kind={
             name: _absolute(value) if name == "kind_addons" else value
             for name, value in values.items()
@@ -223,6 +238,8 @@ def _beside_ini(config: pytest.Config, option: Option, value: Any) -> Any:
     base = config.inipath.parent if config.inipath else config.rootpath
     if option.kind == "path":
         return base / Path(value).expanduser()
+    if option.kind == "named" and Path(value).suffix in _YAML:
+        return str(base / Path(value).expanduser())
     if option.kind == "paths":
         return [base / Path(entry).expanduser() for entry in value]
     return value
@@ -258,6 +275,30 @@ def _number(given: Any, source: str) -> float | None:
         value = math.nan
     if not 0 <= value < math.inf:
         raise pytest.UsageError(f"{source} = {given!r}: must be a number of GPU-seconds, 0 or more")
+    return value
+
+
+def _nodes(given: Any, source: str) -> int | None:
+    if given is None:
+        return None
+    if not str(given).strip().isdecimal() or int(given) < 1:
+        raise pytest.UsageError(f"{source} = {given!r}: must be a number of nodes, 1 or more")
+    return int(given)
+
+
+def _seconds(given: Any, source: str) -> float | None:
+    if given is None:
+        return None
+    text = str(given).strip().lower()
+    number, unit = (text[:-1], text[-1]) if text.endswith(tuple("smh")) else (text, "")
+    try:
+        value = float(number) * _UNITS[unit]
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise pytest.UsageError(
+            f"{source} = {given!r}: must be a time above 0 such as 900 (seconds), 30m or 2h"
+        )
     return value
 
 

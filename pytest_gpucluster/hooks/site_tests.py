@@ -183,6 +183,7 @@ class SiteTests:
             (name, value) for name, value in item.user_properties if name != state.VERDICT_PROPERTY
         ]
         with _explained(item, case):
+            _check_deadline(item, run, case)
             with disk_full.ending_the_run(run.folder):
                 run.begin(state.selection_of(item.config))
             check_needs(run, case)
@@ -241,6 +242,23 @@ def _explained(item: pytest.Item, case: SiteCase) -> Generator[None]:
         if verdict == Verdict.NOT_APPLICABLE.value:
             pytest.skip(f"not applicable: {text}")
         raise state.Outcome(text) from error
+
+
+def _check_deadline(item: pytest.Item, run: "Run", case: SiteCase) -> None:
+    """Begin no test after the deadline.
+
+    Raises:
+        Outcome: it is not run, and red.
+    """
+    from pytest_gpucluster.hooks import deadline
+
+    why = deadline.passed(run)
+    if why:
+        with disk_full.ending_the_run(run.folder):
+            run.begin(state.selection_of(item.config), touch=False)
+        state.set_property(item, state.VERDICT_PROPERTY, state.NOT_RUN)
+        case.outcome, case.text = state.NOT_RUN, why
+        raise state.Outcome(f"{item.nodeid}: not run: {why}")
 
 
 def check_needs(run: "Run", case: SiteCase) -> None:

@@ -16,6 +16,10 @@ FLAKY_PROPERTY = "gpucluster.flaky"
 """Names in `user_properties`: what crosses to the controller, to JUnit and to pytest-html, as texts."""
 
 
+NOT_RUN = "not_run"
+"""Stands for a verdict where a row was selected and its turn came after the deadline."""
+
+
 @dataclasses.dataclass
 class Case:
     """What became of the requirement of one test item.
@@ -55,7 +59,7 @@ class Selection:
         deselected: requirement -> why it was deselected.
         total: how many requirement items were collected.
         collected: all items of a run with requirements, until it is known which of them are selected.
-        left_out: requirement -> why it is not run although it was selected: the budget.
+        left_out: requirement -> why it is not run although it was selected: the budget, or the bound of nodes.
         site_tests: node id of a test of the site's own that is to run -> what is known of it, as plain data.
         site_left_out: node id -> why it is not run although it was selected.
         asked: areas that were asked for by name.

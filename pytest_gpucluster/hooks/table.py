@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import pytest
 
-Kind = Literal["text", "path", "flag", "number", "texts", "paths"]
+Kind = Literal["text", "path", "flag", "number", "named", "texts", "paths"]
+"""Kind of a value; `named` is a name of something shipped, or the path of a YAML file."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,10 +91,32 @@ OPTIONS: tuple[Option, ...] = (
         "N", "GPUCLUSTER_MAX_GPU_SECONDS",
     ),
     Option(
+        "--gpucluster-max-nodes", "max_nodes", "number", None,
+        "Use at most so many nodes at the same time; rows that need more are named, not run, and make the run red",
+        "N", "GPUCLUSTER_MAX_NODES",
+    ),
+    Option(
+        "--gpucluster-deadline", "deadline", "text", None,
+        "Begin no scenario after this time: seconds, or such as 30m or 2h; rows that are left are named, not run, "
+"and make the run red",
+        "TIME", "GPUCLUSTER_DEADLINE",
+    ),
+    Option(
+        "--gpucluster-yes", "yes", "flag", NO,
+        "Do not ask at a terminal whether a run may begin on a cluster that exists",
+        None, "GPUCLUSTER_YES",
+    ),
+    Option(
         "--gpucluster-gate", "gate", "flag", NO,
         "A gate run: each row is decided once, a failed row may not be repeated, and only the answer yes "
 "ends with 0",
         None, "GPUCLUSTER_GATE",
+    ),
+    Option(
+        "--gpucluster-policy", "policy", "named", None,
+        "Let a policy give the answer: acceptance, weekly, after-change, or the path of a file; with "
+"--gpucluster-gate, its answer is the exit code; empty for none",
+        "POLICY", "GPUCLUSTER_POLICY",
     ),
     Option(
         "--gpucluster-kind-image", "kind_image", "text", None,
@@ -132,7 +155,8 @@ SUITES_HELP = (
 )
 
 _INI_TYPES: Mapping[Kind, Literal["string", "bool", "linelist"]] = {
-    "text": "string", "path": "string", "flag": "bool", "number": "string", "texts": "linelist", "paths": "linelist",
+    "text": "string", "path": "string", "flag": "bool", "number": "string", "named": "string",
+    "texts": "linelist", "paths": "linelist",
 }  # fmt: skip
 
 

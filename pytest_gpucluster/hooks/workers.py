@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.hooks import finish, settings, signals, state
+from pytest_gpucluster.plain import times
 
 INPUT = "gpucluster"
 OUTPUT = "gpucluster"
@@ -60,6 +61,7 @@ class Controller:
         self.folder: Path | None = None
         self.problem: str | None = None
         self.crashed = False
+        self.began = times.now().timestamp()
 
     def pytest_sessionstart(self) -> None:
         """Let SIGTERM interrupt a run of ours; any other run keeps its default."""
@@ -80,7 +82,7 @@ class Controller:
             from pytest_gpucluster.hooks import progress_line
 
             progress_line.watch(self.config, None, lambda: self.folder)
-        node.workerinput[INPUT] = {"folder": str(self.folder), "owner_pid": os.getpid()}
+        node.workerinput[INPUT] = {"folder": str(self.folder), "owner_pid": os.getpid(), "began": self.began}
         if self.config.pluginmanager.has_plugin(state.SUITES):
             node.workerinput[INPUT]["args"] = [*self.config.args]
 
@@ -92,6 +94,15 @@ class Controller:
         except pytest.UsageError:
             # A worker that collects a requirement tells it; a foreign run must not care.
             return self.config.rootpath / "reports" / "unnamed"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """Say what the run will do on a cluster that exists, and ask, before any worker gets a test."""
+        if self.folder is None or not self.folder.parent.is_dir():
+            return
+        from pytest_gpucluster.hooks import asking
+
+        asking.ask_for_workers(self.config, self.folder)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

@@ -13,6 +13,7 @@ ENV_PREFIX = "GPUCLUSTER_"
 OPTION_TWINS = frozenset(
     {
         "CLUSTER", "PROFILES", "PLAN", "DEFECT", "KEEP", "REUSE", "REPORT_DIR", "MAX_GPU_SECONDS", "GATE",
+        "POLICY", "MAX_NODES", "DEADLINE", "YES",
         "KIND_IMAGE", "KIND_NAME", "KIND_PAYLOAD", "KIND_ADDONS",
     }
 )  # fmt: skip

@@ -9,8 +9,8 @@ from pytest_gpucluster.requirement import is_site
 UNASKED = ("deselected", "not selected")
 """How the reason of a row begins that nobody asked for: it narrows what a yes is for, and leaves nothing open."""
 
-BUDGET = "budget:"
-"""How the reason of a row begins that was selected and left out for want of GPU-seconds."""
+CUT_OFF = ("budget:", "deadline:")
+"""How the reason of a row begins that was selected and left out: for want of GPU-seconds, nodes or time."""
 
 
 def counts(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +48,12 @@ def answer(report: Mapping[str, Any]) -> dict[str, Any]:
     to be wholly not applicable, a run that came to its end on its own and cleaned up, and a record that is whole; a
     waiver, a repeated attempt, a row that was not run or a site's test that asserts nothing leaves it undecided. What a
     yes is for is told by `scope`.
+
+    Of a run that was started with a policy, the policy says what is asked for, and its decision is the answer; a test
+    of the site's own that failed is a no all the same.
     """
+    if report.get("decision"):
+        return _by_policy(report)
     musts = [row for row in report["requirements"] if row["level"] == "must"]
     failed = [row for row in musts if row["verdict"] == "fail" and not row["waiver"]]
     reasons = [f"{row['id']} is violated: {row['title']}" for row in failed]
@@ -69,6 +74,18 @@ def answer(report: Mapping[str, Any]) -> dict[str, Any]:
         doubts.append(f"the run ended with exit status {status}")
     word = "no" if reasons else "undecided" if doubts else "yes"
     return {"word": word, "reasons": reasons + doubts}
+
+
+def _by_policy(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of a run that decided by a policy."""
+    decision = report["decision"]
+    failures = site.failures(report["site_tests"])
+    reasons = [f"{each['what']}: {each['why']}" for each in decision["closers"]]
+    # The decision comes before the last line of the record: what is found wrong later counts, too.
+    reasons += [] if reasons else distrust(report)
+    if "no" in decision["purposes"].values() or failures:
+        return {"word": "no", "reasons": failures + reasons}
+    return {"word": "yes" if decision["open"] and not reasons else "undecided", "reasons": reasons}
 
 
 def distrust(report: Mapping[str, Any]) -> list[str]:
@@ -99,8 +116,8 @@ def is_asked(row: Mapping[str, Any]) -> bool:
 
 
 def is_cut_off(row: Mapping[str, Any]) -> bool:
-    """Report whether a row was selected and left out for want of GPU-seconds."""
-    return str(row["why"]).startswith(BUDGET)
+    """Report whether a row was selected and left out for want of GPU-seconds, nodes or time."""
+    return str(row["why"]).startswith(CUT_OFF)
 
 
 def _not_run(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -45,6 +45,7 @@ def render(report: Mapping[str, Any]) -> str:
     own = {
         "answer": report["answer"],
         "answer_text": scope.banner(report),
+        **({"decision": report["decision"]} if report["decision"] else {}),
         "not_built": [row["id"] for row in report["not_built"]],
         "left_overs": report["cleanup"]["left_overs"],
         "problems": report["problems"],

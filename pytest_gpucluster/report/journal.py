@@ -21,7 +21,17 @@ SCHEMA = 1
 __all__ = ["EVENTS", "JOURNAL", "SCHEMA", "Journal", "RecordError", "judge_name", "sha256"]
 
 EVENTS = frozenset(
-    {"run-start", "declared", "scenario", "requirement", "not-run", "site-test", "cleanup", "run-end"}
+    {
+        "run-start",
+        "declared",
+        "scenario",
+        "requirement",
+        "not-run",
+        "site-test",
+        "cleanup",
+        "decision",
+        "run-end",
+    }
 )
 
 
@@ -84,6 +94,7 @@ class Journal:
         asked: Sequence[str] = (),
         evidence_schema: int | None = None,
         by: str = "",
+        policy: Mapping[str, Any] | None = None,
     ) -> None:
         """Record the start: what ran, against which cluster, and what was declared about it.
 
@@ -100,6 +111,7 @@ class Journal:
             asked: areas that were asked for by name; one of which no row applies is no yes.
             evidence_schema: schema of the evidence of the run; None if nobody knows it.
             by: who ran it, and on which machine.
+            policy: what must be shown for the answer yes, as plain data (`acceptance.policy`); None without one.
         """
         self.write(
             "run-start",
@@ -115,6 +127,7 @@ class Journal:
             versions=dict(versions or {}),
             asked=list(asked),
             by=by,
+            policy=dict(policy) if policy is not None else None,
         )
 
     def declared(self, requirements: Iterable[Requirement]) -> None:
@@ -253,14 +266,24 @@ class Journal:
             **self._evidence(evidence),
         )
 
-    def cleanup(self, left_overs: Sequence[str], requests: Mapping[str, int] | None = None) -> None:
+    def cleanup(
+        self,
+        left_overs: Sequence[str],
+        requests: Mapping[str, int] | None = None,
+        proof: Sequence[str] = (),
+    ) -> None:
         """Record what was left on the cluster after cleanup; an empty list says that nothing was.
 
         Args:
             left_overs: one line each.
             requests: what this process asked of the API beside its scenarios, by verb and kind.
+            proof: how it is known that nothing is left, a line each.
         """
-        self.write("cleanup", left_overs=list(left_overs), requests=dict(requests or {}))
+        self.write("cleanup", left_overs=list(left_overs), requests=dict(requests or {}), proof=list(proof))
+
+    def decision(self, decided: Mapping[str, Any]) -> bytes:
+        """Record what the run comes to by its policy, see `acceptance.own`; return the line."""
+        return self.write("decision", decision=dict(decided))
 
     def run_end(self, *, exit_status: int, interrupted: bool) -> bytes:
         """Record the end, with the sums of all that the run wrote; return the line."""

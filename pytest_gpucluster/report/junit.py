@@ -44,7 +44,17 @@ def render(report: Mapping[str, Any]) -> str:
 
 def _suite_properties(report: Mapping[str, Any]) -> dict[str, str]:
     cluster = report["cluster"]
+    decision = report["decision"]
+    by_policy = {}
+    if decision:
+        by_policy = {
+            "gpucluster.policy": str(decision["policy"]["name"]),
+            "gpucluster.gate": "open" if decision["open"] else "closed",
+            "gpucluster.gate_text": decision["text"],
+            **{f"gpucluster.purpose.{name}": word for name, word in decision["purposes"].items()},
+        }
     return {
+        **by_policy,
         "gpucluster.run": report["run"]["id"],
         "gpucluster.plugin": report["run"]["plugin"],
         "gpucluster.cluster": str(cluster.get("name", "")),
@@ -158,6 +168,13 @@ def _run_cases(suite: ET.Element, report: Mapping[str, Any]) -> None:
         case = ET.SubElement(suite, "testcase", classname="gpucluster.run", name="cleanup", time="0.000")
         message = _text(f"{len(left)} objects were left on the cluster")
         ET.SubElement(case, "error", type="cleanup", message=message).text = _text("\n".join(left))
+    decision = report["decision"]
+    if decision and not decision["open"]:
+        # Rows may all be green while what the policy asks for was never run.
+        case = ET.SubElement(suite, "testcase", classname="gpucluster.run", name="gate", time="0.000")
+        told = [f"{each['what']}: {each['why']}; fix: {each['fix']}" for each in decision["closers"]]
+        message = _text(f"policy {decision['policy']['name']}: {decision['text']}")
+        ET.SubElement(case, "failure", type="gate", message=message).text = _text("\n".join(told))
     if report["run"]["interrupted"]:
         case = ET.SubElement(suite, "testcase", classname="gpucluster.run", name="end", time="0.000")
         ET.SubElement(case, "error", type="interrupted", message="the run did not finish")

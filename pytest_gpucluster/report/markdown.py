@@ -31,9 +31,30 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     if run["defects"]:
         yield f"Planted defects: {cell(', '.join(run['defects']))}."
     yield ""
+    yield from _by_policy(report)
     yield from _red(report)
     yield from _counts(report)
     yield from _rest(report)
+
+
+def _by_policy(report: Mapping[str, Any]) -> Iterator[str]:
+    decision = report["decision"]
+    if not decision:
+        return
+    yield f"Gate of the policy `{decision['policy']['name']}`: {cell(decision['text'])}."
+    yield ""
+    if decision["purposes"]:
+        yield "| purpose | answer |"
+        yield "| --- | --- |"
+        yield from (f"| {cell(name)} | {cell(word)} |" for name, word in decision["purposes"].items())
+        yield ""
+    if decision["closers"]:
+        yield "| closed by | why | what to do |"
+        yield "| --- | --- | --- |"
+        for each in decision["closers"]:
+            why = f"{each['why']}; ambiguous: {each['ambiguous']}" if each["ambiguous"] else each["why"]
+            yield f"| {cell(_short(each['what']))} | {cell(_short(why))} | {cell(_short(each['fix']))} |"
+        yield ""
 
 
 def _red(report: Mapping[str, Any]) -> Iterator[str]:

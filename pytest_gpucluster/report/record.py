@@ -55,6 +55,8 @@ def load(run_folder: Path) -> dict[str, Any]:
     # Records made before sites' own tests were kept have none.
     report.setdefault("site_tests", [])
     report.setdefault("files", {})
+    report.setdefault("decision", None)
+    report.setdefault("cleanup", {"done": False, "left_overs": []}).setdefault("proof", [])
     if not isinstance(report["files"], dict) or not isinstance(report.get("run"), dict):
         raise RecordError(f"{path}: is not a report of a run")
     report["run"].setdefault("evidence_schema", None)
@@ -125,7 +127,9 @@ class Folding:
         self.scenarios: dict[str, dict[str, Any]] = {}
         self.left_overs: dict[str, None] = {}
         self.cleaned = False
+        self.proof: dict[str, None] = {}
         self.beside: list[Mapping[str, int]] = []
+        self.decision: Mapping[str, Any] | None = None
         for entry in entries:
             self._take(entry)
 
@@ -171,8 +175,11 @@ class Folding:
                 self.site_tests[entry["nodeid"]] = site.folded(entry, self.site_tests.get(entry["nodeid"]))
             case "cleanup":
                 self.cleaned = True
+                self.proof.update(dict.fromkeys(str(line) for line in entry.get("proof") or ()))
                 self.beside.append(dict(entry.get("requests") or {}))
                 self.left_overs.update(dict.fromkeys(str(item) for item in entry["left_overs"]))
+            case "decision":
+                self.decision = dict(entry["decision"])
             case "run-end":
                 self.end = entry
                 self.files = seal.told(entry.get("files") or ())
@@ -212,8 +219,13 @@ class Folding:
             "site_tests": sorted(self.site_tests.values(), key=lambda item: str(item["nodeid"])),
             "waivers": waivers,
             "scenarios": sorted(self.scenarios.values(), key=lambda item: str(item["name"])),
-            "cleanup": {"done": self.cleaned, "left_overs": list(self.left_overs)},
+            "cleanup": {
+                "done": self.cleaned,
+                "left_overs": list(self.left_overs),
+                "proof": list(self.proof),
+            },
             "requests": self._requests(),
+            "decision": self.decision or _undecided(start),
             "problems": list(self.problems),
             "files": dict(self.files),
         }
@@ -262,6 +274,27 @@ class Folding:
             for name, count in requests.items():
                 by[name] = by.get(name, 0) + count
         return {"total": sum(by.values()), "by": dict(sorted(by.items()))}
+
+
+def _undecided(start: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the decision of a run that has not come to one, None where nobody asked for one."""
+    policy = start.get("policy")
+    if not policy:
+        return None
+    why = "the run has not come to its end"
+    return {
+        "open": False,
+        "text": f"closed: {why}",
+        "policy": dict(policy),
+        "at": None,
+        "until": None,
+        "purposes": {},
+        "closers": [
+            {"what": "run", "why": why, "fix": "make a new one", "stage": "", "ambiguous": ""},
+        ],
+        "notes": [],
+        "rows": [],
+    }
 
 
 def _cluster(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from pytest_gpucluster.requirement import AREAS, is_site
 SECTIONS = ("fabric", "kueue", "mfu", "numa")
 """Areas that a profile declares by a section of that name."""
 
+_NO_YES = ("not declared", "undecided")
+"""What a purpose may be beside yes and no where the gate of a policy is open."""
+
 _REASON = 200
 """Characters of a reason that the one line shows."""
 
@@ -32,6 +35,14 @@ def banner(report: Mapping[str, Any]) -> str:
 
 def parts(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield for what a yes is, then what it says nothing of."""
+    decision = report.get("decision")
+    if decision:
+        yield f"Yes by the policy {decision['policy']['name']}: {decision['text']}"
+        rest = {
+            word: [name for name, each in decision["purposes"].items() if each == word] for word in _NO_YES
+        }
+        yield from (f"{_listed(named)}: {word}" for word, named in rest.items() if named)
+        return
     areas = {name: _Area(report, name) for name, _ in AREAS.values()}
     whole = [one.name for one in areas.values() if one.passed and one.decided == one.musts]
     some = [one.told for one in areas.values() if one.passed and one.decided < one.musts]

@@ -60,6 +60,7 @@ class Connecting:
         self._rights = rights.Rights(None)
         self._refused: errors.EnvironmentProblem | None = None
         self._cluster_uid = ""
+        self._most_nodes: int | None = None
 
     @property
     def namespace(self) -> str | None:
@@ -174,6 +175,7 @@ class Connecting:
             prove=self._prover.prove,
             together=together.Together(self._rights),
             tell=self._tell,
+            most_nodes=self._most_nodes,
         )
 
     def _check_rights(self, wanted: Iterable[rights.Permission], whose: str) -> None:

@@ -99,13 +99,20 @@ class Live:
 
     What it returns is the state itself, not a copy: read it, do not change it. Asking costs what the answer is long,
     not what the namespace holds.
+
+    Attributes:
+        namespace: the session's.
+        most_nodes: how many GPU nodes a scenario may try at most, None for all.
     """
 
-    def __init__(self, state: State, lock: threading.Condition, namespace: str) -> None:
+    def __init__(
+        self, state: State, lock: threading.Condition, namespace: str, most_nodes: int | None = None
+    ) -> None:
         """View a state that is guarded by `lock`."""
         self._state = state
         self._lock = lock
         self.namespace = namespace
+        self.most_nodes = most_nodes
 
     def objects(self, kind: str, namespace: str | None = None, owner_uid: str | None = None) -> list[Obj]:
         """Return the objects of a kind; with `owner_uid` those that it owns directly.

@@ -15,6 +15,7 @@ from pytest_gpucluster.provider.protocol import PODS_RUN
 from pytest_gpucluster.scenario import (
     cluster_lease,
     connecting,
+    ending,
     evidence_header,
     not_applicable,
     openstage,
@@ -59,6 +60,7 @@ class Session(connecting.Connecting):
 
     Attributes:
         left_overs: what cleanup could not remove, of all scenarios so far and, after exit, of the session.
+        proof: after exit: how it is known that nothing is left, a line each.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Session(connecting.Connecting):
         keep: bool = False,
         say: Callable[[str], None] = _say,
         tell: steps.Tell = steps.silent,
+        most_nodes: int | None = None,
     ) -> None:
         """Prepare a session.
 
@@ -86,11 +89,15 @@ class Session(connecting.Connecting):
             keep: leave the namespace and the objects of scenarios where they are, to look at them.
             say: takes the one line that an interrupted cleanup says.
             tell: takes what is being done, step by step.
+            most_nodes: how many GPU nodes a scenario may try at most, None for all.
         """
         super().__init__(
             cluster, profile, store, worker=worker, clock=clock, overlay=overlay, say=say, tell=tell
         )
+        self._most_nodes = most_nodes
         self.left_overs: list[errors.LeftOver] = []
+        self.proof: tuple[str, ...] = ()
+        self._ran: dict[str, spec.Scenario] = {}
         self._keep = keep
         self._standing: stage.Stage | None = None
         self._interrupted = False
@@ -127,6 +134,7 @@ class Session(connecting.Connecting):
                 self.left_overs += left
                 if self._site is not None:
                     self.left_overs += slots.remove_stale(self._site)
+                    self._prove_end(self._site, home, removed=home.made and not left)
             if self._turn is not None:
                 # Last: what we leave would disturb whoever comes next.
                 self.left_overs += self._turn.give_back()
@@ -135,6 +143,13 @@ class Session(connecting.Connecting):
             raise
         finally:
             self._end_watches()
+
+    def _prove_end(self, site: sites.Site, home: namespaces.Namespace, *, removed: bool) -> None:
+        """Ask the cluster once more what is left."""
+        found = ending.look(site.api, site.log, home, self._rights, self._ran, removed=removed)
+        self.proof = found.lines
+        known = {(item.kind, item.name) for item in self.left_overs}
+        self.left_overs += [item for item in found.left if (item.kind, item.name) not in known]
 
     def check_clean(self) -> None:
         """Raise when something of ours was left; for scripts, after the session was closed.
@@ -156,6 +171,7 @@ class Session(connecting.Connecting):
                 self._header(scenario, {}, evidence_header.problem("environment", error)), (), ()
             )
         self._check_nested(scenario)
+        self._ran[scenario.name] = scenario
         self._tell(scenario.name, "waits for other scenarios of the run", None)
         with self._holding(scenario):
             self._tell(scenario.name, "begins", None)
@@ -175,6 +191,7 @@ class Session(connecting.Connecting):
         """
         site = self._open()
         self._take_turn(scenario)
+        self._ran[scenario.name] = scenario
         with self._holding(scenario):
             playing = _Playing(site, scenario, site.log.mark(), self._asked())
             made = openstage.OpenStage(

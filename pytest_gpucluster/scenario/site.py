@@ -87,6 +87,7 @@ class Site:
         together: which kinds may be deleted several at a time.
         stale: slots of scenarios that are over.
         tell: takes what a scenario is doing.
+        most_nodes: how many GPU nodes a scenario may try at most, None for all.
     """
 
     profile: "Profile"
@@ -107,6 +108,7 @@ class Site:
     )
     stale: leaving.Stale = dataclasses.field(default_factory=leaving.Stale)
     tell: steps.Tell = steps.silent
+    most_nodes: int | None = None
 
     def budget(self, name: str) -> float:
         """Return a named budget in seconds.

@@ -37,7 +37,7 @@ class Waiting:
             relied: those of which a "never" may be said, whose watches show at each end that they are current.
         """
         self.name = name
-        self.live = live.Live(site.log.state, site.log.condition, site.namespace)
+        self.live = live.Live(site.log.state, site.log.condition, site.namespace, site.most_nodes)
         self._site = site
         self.horizon: float | None = None
         self._ended = False

@@ -71,11 +71,12 @@ def sizes(stage: Stage, nodes: int) -> Sizes:
 
 
 def gpu_nodes(stage: Stage, free: int) -> list[Pod]:
-    """Return the nodes that take pods and offer at least so many GPUs, by name."""
+    """Return the nodes that take pods and offer at least so many GPUs, by name; no more than the run may use."""
     resource = stage.profile.gpu_resource
     nodes = stage.live.objects("Node")
-    found = [node for node in nodes if takes_pods(node) and offered(node, resource) >= free]
-    return sorted(found, key=lambda node: str(node["metadata"]["name"]))
+    found: list[Pod] = [node for node in nodes if takes_pods(node) and offered(node, resource) >= free]
+    found.sort(key=lambda node: str(node["metadata"]["name"]))
+    return found[: stage.live.most_nodes]
 
 
 def pod(

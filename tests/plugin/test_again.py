@@ -15,6 +15,7 @@ def told(**changes):
     plain = {
         "cluster": "embedded", "profiles": (), "overrides": {"ini": (), "option": ()}, "plan": False, "defects": (),
         "keep": False, "reuse": None, "report_dir": Path("reports"), "max_gpu_seconds": None, "gate": False, "kind": {},
+        "policy": None, "max_nodes": None, "deadline": None, "yes": False,
         "sources": {}, "rootdir": Path("/"),
     }  # fmt: skip
     return Settings(**{**plain, **changes})

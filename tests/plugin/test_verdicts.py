@@ -194,7 +194,9 @@ def test_left_overs_are_told_and_recorded(project, monkeypatch):
     project.rows("GANG-001 calm passes")
     result = project.run()
     result.stdout.fnmatch_lines(["left over Pod/x in ns-1"])
-    assert project.report()["cleanup"] == {"done": True, "left_overs": ["Pod/x in ns-1"]}
+    assert project.report()["cleanup"] == {
+        "done": True, "left_overs": ["Pod/x in ns-1"], "proof": ["Pod: none made by main"],
+    }  # fmt: skip
 
 
 def test_rows_that_did_not_run_are_listed_with_their_reason(project):
@@ -250,3 +252,15 @@ def test_ids_stand_beside_each_word(project):
         "FAILED GANG-002 test_rows.py::test_gang_002*", "PASSED GANG-001 test_rows.py::test_gang_001",
     ):  # fmt: skip
         result.stdout.fnmatch_lines([line])
+
+
+def test_the_record_and_the_page_say_how_it_is_known_that_nothing_is_left(project):
+    """Each worker's proof stands in the record once, and on the page in one line."""
+    project.rows("GANG-001 calm passes")
+    project.run()
+    assert project.report()["cleanup"] == {
+        "done": True,
+        "left_overs": [],
+        "proof": ["Pod: none made by main"],
+    }
+    assert "nothing: Pod: none made by main" in (project.latest / "report.html").read_text(encoding="utf-8")

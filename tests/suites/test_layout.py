@@ -12,8 +12,9 @@ GPU = "nvidia.com/gpu"
 class Live:
     """The nodes of a cluster."""
 
-    def __init__(self, nodes, gpus):
+    def __init__(self, nodes, gpus, most_nodes=None):
         """Name them n0, n1 and so on."""
+        self.most_nodes = most_nodes
         ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {GPU: str(gpus)}}
         self._nodes = [{"metadata": {"name": f"n{n}"}, "spec": {}, "status": ready} for n in range(nodes)]
 
@@ -49,3 +50,10 @@ def test_a_site_that_chooses_nodes_itself_is_not_overruled():
     """Its selector may leave out the nodes that come first by name."""
     site = stage(3, spec={"nodeSelector": {"pool": "a"}})
     assert collectives.layout(site, fabric(2, 2)).names == ()
+
+
+def test_a_bound_of_nodes_holds_for_layouts_that_take_all():
+    """Where the run may use two nodes, a layout of all nodes has two."""
+    bound = stage(4)
+    bound.live = Live(4, 8, most_nodes=2)
+    assert collectives.layout(bound, SimpleNamespace(nodes=None, pods_per_node=1, device="gpu")).nodes == 2
