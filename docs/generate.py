@@ -1,5 +1,6 @@
 """Write docs/reference from the registry: `python -m docs.generate`."""
 
+import argparse
 import pathlib
 from collections.abc import Mapping
 
@@ -127,4 +128,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser("python -m docs.generate", description=__doc__).parse_args()
     main()

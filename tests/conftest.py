@@ -1,5 +1,6 @@
 """How much is tried, which tests are pure and held to it, and in which order workers begin."""
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -24,7 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how much is tried before any property is imported."""
     amount.choose(everything=config.getoption("everything"))
-    config.addinivalue_line("markers", f"{order.LONG}: waits for minutes; workers begin with them")
+    config.addinivalue_line(
+        "markers", f"{order.LONG}: waits for minutes or starts torch; workers begin with them"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -42,6 +45,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let each worker begin with its part of what takes longest; after the shuffle."""
     items[:] = order.spread(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let the collector of cycles leave all tests alone: a run within a test looks through all there is ten times."""
+    del session
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

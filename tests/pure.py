@@ -25,6 +25,7 @@ ELSEWHERE = {
     "node": "runs pods in sandboxes",
     "payloads": "needs torch, and runs programs",
     "plugin": "runs pytest",
+    "promotion": "opens queues of the embedded cluster",
     "provider": "starts clusters",
     "report": "ends processes in the middle of a write",
     "scenario": "runs a control plane",

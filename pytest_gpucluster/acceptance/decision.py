@@ -188,7 +188,9 @@ class _Gate:
         rows = asked(self.policy, declared=declared, site_rows=site_rows)
         shown = {each.id: self.together.row(each.id) for each in rows}
         counted = [run for run in self.runs if run.id not in self.ignored]
-        pending = held.pending(self.profile, (each.id for each in rows), shown, counted)
+        # What is too old closes the gate, whatever a promotion would show.
+        fresh = [each.id for each in rows if shown[each.id].state != "old"]
+        pending = held.pending(self.profile, fresh, counted)
         excused, unbuilt, red = self._sorted(rows, shown, pending)
         doubted = {run.id: run.distrust[0] for run in self.runs if run.distrust}
         if len(self.ignored) == len(self.runs):
@@ -212,7 +214,7 @@ class _Gate:
             profile=self.profile.name,
             at=self.at,
             closers=tuple(closers),
-            purposes=self._purposes(rows, shown, {**excused, **pending}, set(unbuilt)),
+            purposes=self._purposes(rows, shown, excused, pending, set(unbuilt)),
             rows={row: each for row, each in shown.items() if row not in unbuilt},
             excused=excused,
             pending=pending,
@@ -307,7 +309,12 @@ class _Gate:
         return _FIXES[found.state].format(cluster=self.profile.name, row=found.row)
 
     def _purposes(
-        self, rows: Sequence[Asked], shown: Mapping[str, Shown], excused: Mapping[str, str], unbuilt: set[str]
+        self,
+        rows: Sequence[Asked],
+        shown: Mapping[str, Shown],
+        excused: Mapping[str, str],
+        pending: Mapping[str, str],
+        unbuilt: set[str],
     ) -> dict[str, str]:
         found: dict[str, str] = {}
         wanted = {area for stage in self.policy.stages for area in (*stage.areas, *stage.if_declared)}
@@ -317,7 +324,7 @@ class _Gate:
             if not areas:
                 continue
             states = [
-                _state(shown[each.id], excused.get(each.id))
+                "pending" if each.id in pending else _state(shown[each.id], excused.get(each.id))
                 for each in rows
                 if _area(each.id) in areas and each.id not in unbuilt
             ]
@@ -334,6 +341,11 @@ def _state(shown: Shown, excuse: str | None) -> str:
 def _word(states: Sequence[str]) -> str:
     if "fail" in states:
         return "no"
+    waits = states.count("pending")
+    if waits:
+        rest = _word([state for state in states if state != "pending"])
+        more = f"{plurals.count(waits, 'row')} pending promotion"
+        return f"yes, but for {more}" if rest == "yes" else more if rest == "not declared" else rest
     if not states or set(states) <= {"not applicable", "excused"}:
         return "not declared"
     if not set(states) <= {"pass", "excused", "waived"} or "pass" not in states:

@@ -1,42 +1,39 @@
 """A training queue that is held: what can only be shown once it is open is pending, neither green nor excused."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pytest_gpucluster.acceptance.runs import Run
-from pytest_gpucluster.acceptance.shown import Shown
 
-ROWS = ("INV-005", "GANG-001")
-"""That the queue is open, and that a gang runs whole in it: `gpucluster promote` runs both when it has opened it."""
+ROWS = {"INV-005": "not_applicable", "GANG-001": "pass"}
+"""That the queue is open, and that a gang runs whole in it -> verdict while it is held, the gang then runs elsewhere.
+`gpucluster promote` runs both when it has opened the queue."""
 KEY = "conformance_queue"
 """Key of a profile that declares its queue held."""
 
 
-def pending(
-    profile: Any, rows: Iterable[str], shown: Mapping[str, Shown], runs: Iterable[Run]
-) -> dict[str, str]:
+def pending(profile: Any, rows: Iterable[str], runs: Iterable[Run]) -> dict[str, str]:
     """Return the rows that are pending promotion, each with the reason.
+
+    The newest attempt decides: what an older one showed in the open queue may have been another queue then.
 
     Args:
         profile: the profile for which it is asked (`profile.Profile`).
         rows: what the policy asks for.
-        shown: what the runs show of each row.
         runs: the runs that count.
     """
     if profile.conformance_queue is None:
         return {}
-    elsewhere = {run.id for run in runs if run.profile.get(KEY)}
-    asked = {*rows}
-    return {
-        row: _why(row, profile)
-        for row in ROWS
-        if row in asked and shown[row].run in elsewhere and _waits(row, shown[row])
-    }
+    asked, counted = {*rows}, [*runs]
+    return {row: _why(row, profile) for row in ROWS if row in asked and _waits(row, counted)}
 
 
-def _waits(row: str, found: Shown) -> bool:
-    """Report whether a row waits for the queue: a run saw it closed, as declared, or ran the gang in another one."""
-    return found.state == ("pass" if row == "GANG-001" else "not applicable")
+def _waits(row: str, runs: Iterable[Run]) -> bool:
+    tried = [(run.attempts[row], run) for run in runs if row in run.attempts]
+    if not tried:
+        return False
+    attempt, run = max(tried, key=lambda pair: pair[0].at.timestamp() if pair[0].at is not None else 0.0)
+    return bool(run.profile.get(KEY)) and attempt.verdict == ROWS[row]
 
 
 def _why(row: str, profile: Any) -> str:

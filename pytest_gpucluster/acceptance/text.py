@@ -20,7 +20,8 @@ def answer(decision: Decision) -> str:
         return f"closed: {plurals.count(len(decision.closers), 'reason')}{where}"
     yes = [name for name, word in decision.purposes.items() if word.startswith("yes")]
     until = f", until {decision.until:%Y-%m-%d %H:%M} UTC" if decision.until else ""
-    return f"open for {', '.join(yes)}{until}"
+    purposes = f" for {', '.join(yes)}" if yes else ""
+    return f"open{purposes}{until}"
 
 
 def lines(decision: Decision) -> Iterator[str]:

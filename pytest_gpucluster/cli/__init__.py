@@ -1,6 +1,7 @@
 """The `gpucluster` command: one module a command, imported when that command is asked for."""
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A mistake of the user is one line on standard error and status 2, never a traceback.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # names from a cluster may hold what no terminal takes
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in {"-h", "--help", "help"}:
         sys.stdout.write(_help())

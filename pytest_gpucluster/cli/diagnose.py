@@ -109,15 +109,30 @@ def _subject(subject: str | None) -> tuple[str, str]:
 def _of_files(options: Any, kind: str, name: str) -> int:
     from pytest_gpucluster import diagnose
 
-    evidence = _read(options.files)
+    judges = _judges()
+    try:
+        found = _diagnoses(_read(options.files), options, kind, name, judges)
+    except diagnose.ODD as error:
+        files = ", ".join(map(str, options.files))
+        raise common.CliError(
+            f"{files}: a field of an object has another type than the Kubernetes API gives it ({error}); expected what "
+            "kubectl prints with -o json, unchanged"
+        ) from None
+    return _report(found, options)
+
+
+def _diagnoses(
+    evidence: "Evidence", options: Any, kind: str, name: str, judges: Mapping[str, "Judge"]
+) -> list["Diagnosis"]:
+    from pytest_gpucluster import diagnose
+
     told = evidence.header.get("subject") if not name else None
     if isinstance(told, Mapping):
         name, options.namespace = str(told.get("name") or ""), str(told.get("namespace") or "")
     found = diagnose.subjects(evidence, name, options.namespace, kind)
     if not found:
         _not_there(evidence, options, f"{kind or 'vcjob'}/{name}" if name else "")
-    judges = _judges()
-    return _report([diagnose.diagnose(one, judges) for one in found], options)
+    return [diagnose.diagnose(one, judges) for one in found]
 
 
 def _read(files: Sequence[Path]) -> "Evidence":

@@ -242,7 +242,12 @@ KEPT_METADATA = (
     "labels",
     "ownerReferences",
     "deletionTimestamp",
+    "deletionGracePeriodSeconds",
 )
+KEPT_SPEC = (
+    "nodeName", "schedulerName", "restartPolicy", "overhead", "resources", "terminationGracePeriodSeconds",
+)  # fmt: skip
+"""Fields of a pod that tell how much room it takes, and until when."""
 
 
 def slim(obj: Obj) -> Obj:
@@ -259,13 +264,16 @@ def slim(obj: Obj) -> Obj:
     if group:
         metadata["annotations"] = {"scheduling.k8s.io/group-name": group}
     spec = obj.get("spec") or {}
-    boxes = [
-        {"name": c.get("name"), "resources": c.get("resources") or {}} for c in spec.get("containers") or []
-    ]
-    kept = {k: spec[k] for k in ("nodeName", "schedulerName", "restartPolicy") if k in spec}
+    kept = {k: spec[k] for k in KEPT_SPEC if k in spec}
+    for part in ("initContainers", "containers"):
+        if part in spec or part == "containers":
+            kept[part] = [
+                {k: box[k] for k in ("name", "restartPolicy", "resources") if k in box}
+                for box in spec.get(part) or []
+            ]
     status = obj.get("status") or {}
     told = {k: status[k] for k in ("phase", "conditions", "startTime") if k in status}
-    return {**obj, "metadata": metadata, "spec": {**kept, "containers": boxes}, "status": told}
+    return {**obj, "metadata": metadata, "spec": kept, "status": told}
 
 
 def near(name: str, known: Sequence[str]) -> str:

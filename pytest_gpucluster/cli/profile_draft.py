@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pytest_gpucluster.cli import profile_sections
 from pytest_gpucluster.cli.cluster_survey import Survey
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.objects import gpu_names, node_status
+from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.plain import components as known
-from pytest_gpucluster.plain import names, plurals, times, versions
+from pytest_gpucluster.plain import plurals, times, versions
 
 OPEN = "OPEN"
 """Word that marks what the reader has to fill in."""
@@ -173,6 +174,8 @@ def _declared(survey: Survey) -> list[str]:
     return [
         *lines,
         "",
+        *_images(),
+        "",
         *_bounds(),
         "",
         *_policies(survey),
@@ -181,7 +184,7 @@ def _declared(survey: Survey) -> list[str]:
         "",
         *_pools(survey),
         "",
-        *_images(),
+        *profile_sections.sections(survey, _comments, scalar),
     ]
 
 
@@ -196,11 +199,6 @@ def _bounds() -> list[str]:
         ),
         "# window: 5",
         "# scheduler_period: 1",
-        *_comments(
-            "Declare floors of bandwidth and FLOP/s, the transport of collectives, the NUMA alignment and Kueue "
-            "in the sections fabric, mfu, numa and kueue: gpucluster describe keys lists the keys. What is not "
-            "declared is not judged.",
-        ),
     ]
 
 
@@ -258,8 +256,8 @@ def _pools(survey: Survey) -> list[str]:
 def _images() -> list[str]:
     digest = "registry.example/IMAGE@sha256:DIGEST"
     text = (
-        "Images of the suite's own pods, pinned by digest: python (standard library) and torch. Rows that run pods are "
-        "`environment` without them."
+        f"{OPEN}: images of the suite's own pods, best pinned by digest: python (standard library) and torch. Without "
+        "images.python no row is decided that makes pods, and without images.torch none that needs PyTorch."
     )
     return [*_comments(text), "# images:", f"#   python: {digest}", f"#   torch: {digest}"]
 
@@ -292,12 +290,7 @@ def _observed(survey: Survey) -> list[str]:
         if counts:
             shown = ", ".join(f"{value} ({count})" for value, count in counts.most_common(4))
             texts.append(f"observed: {title} of GPU nodes: {shown}")
-    others: dict[str, Counter[int]] = {}
-    for machine in gpu:
-        for name, count in machine.capacity.items():
-            if count > 0 and not gpu_names.is_gpu(name) and not name.startswith(names.SLOT_PREFIX):
-                others.setdefault(name, Counter())[count] += 1
-    for name, counter in sorted(others.items()):
+    for name, counter in profile_sections.adapters(survey).items():
         shown = ", ".join(f"{count} on {nodes} nodes" for count, nodes in counter.most_common(3))
         texts.append(f"observed: {name}: {shown}")
     return _comments(*texts)

@@ -1,5 +1,6 @@
 """`gpucluster promote`: opens a queue if recorded runs open the gate of a policy, and closes it again."""
 
+import dataclasses
 import os
 import signal
 from collections.abc import Sequence
@@ -60,10 +61,12 @@ def parser() -> common.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     options = parser().parse_args(arguments)
-    _check(options)
+    check(options)
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.promotion import targets
 
+    # The end of a pipeline's job is an interrupt: what was begun is taken back.
+    signal.signal(signal.SIGTERM, _interrupt)
     loaded = common.load_profile(options.cluster, options.profiles, options.set)
     api = _connect(loaded.profile)
     try:
@@ -77,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
         raise common.CliError(f"promote: {error}", status=1) from None
 
 
-def _check(options: Any) -> None:
+def check(options: Any) -> None:
     """Check what the parser cannot: to open takes runs and a policy, to close takes neither."""
     missing = [flag for flag, value in (("--run", options.runs), ("--policy", options.policy)) if not value]
     if missing and not options.hold:
@@ -183,24 +186,40 @@ def _on_trial(options: Any, decision: "Decision", switch: "Switch", target: "Tar
     folder = options.runs[0].resolve().parent
     rows = tuple(decision.pending)
     common.say(f"trial       {target.title} is opened, and {' and '.join(rows)} run in it")
-    opened = switch.open(target, records.TRIAL)
-    green = False
-    signal.signal(signal.SIGTERM, _interrupt)
+    opened, green = None, False
     try:
+        opened = switch.open(target, records.TRIAL)
         found = trial.run(trial.words(rows, options.cluster, folder, options.profiles, options.set))
         green = found.green
         for line in found.said:
             common.say(f"  {line}")
     finally:
-        if not green:
-            held = switch.hold(opened)
+        if opened is not None and not green:
+            held = _close_again(switch, opened)
             _tell(
                 switch.api, held, "PromotionRefused", f"{' or '.join(rows)} did not pass in it", warning=True
             )
             common.say(
                 f"queue       {held.title} is {held.state} again: {' and '.join(rows)} did not pass in it"
             )
-    return switch.note(opened, records.OPENED) if green else None
+    if not green:
+        return None
+    with_trial = dataclasses.replace(switch.record, runs={**switch.record.runs, **found.runs})
+    return dataclasses.replace(switch, record=with_trial).note(opened, records.OPENED)
+
+
+def _close_again(switch: "Switch", opened: "Target") -> "Target":
+    """Close a queue that did not pass its trial; say loudly if that is not possible."""
+    from pytest_gpucluster.kube import errors
+
+    try:
+        return switch.hold(opened)
+    except errors.GpuClusterError as error:
+        raise common.CliError(
+            f"promote: {opened.title} did not pass its trial, is STILL OPEN and cannot be closed: {error}; close it "
+            "with --hold as soon as the cluster answers",
+            status=1,
+        ) from None
 
 
 def _interrupt(_number: int, _frame: "FrameType | None") -> None:

@@ -170,12 +170,40 @@ def _placed(kubeconfig: Path, wanted: Path | None) -> Iterator[Path]:
         descriptor = os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise common.CliError(f"--kubeconfig {wanted}: cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(descriptor, "wb") as file:
+        written = os.fstat(file.fileno())
+        try:
             file.write(kubeconfig.read_bytes())
-        yield wanted.absolute()
-    finally:
-        wanted.unlink(missing_ok=True)
+            file.flush()
+            yield wanted.absolute()
+        finally:
+            _take_away(wanted, written, kubeconfig)
+
+
+def _take_away(path: Path, written: os.stat_result, ours: Path) -> None:
+    """Delete the kubeconfig that we wrote; one that somebody put in its place, or added clusters to, is kept.
+
+    Args:
+        path: where it was written.
+        written: the file that was written; it is still open, so that no other can have its number.
+        ours: the kubeconfig that it was copied from.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(path.lstat(), written) and _servers(path) <= _servers(ours):
+            path.unlink()
+            return
+        common.say(f"# {path} is kept: it is no longer what was written there")
+
+
+def _servers(path: Path) -> set[str]:
+    """Return the servers that a kubeconfig names; of a file that is none its name, which no server has."""
+    import yaml
+
+    try:
+        clusters = (yaml.safe_load(path.read_bytes()) or {}).get("clusters") or []
+        return {str(one["cluster"]["server"]) for one in clusters}
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+        return {str(path)}
 
 
 @contextlib.contextmanager

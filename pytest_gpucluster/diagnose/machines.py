@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from pytest_gpucluster.diagnose import vendors
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
+from pytest_gpucluster.judge import vendors
 
 Amounts = Mapping[str, Fraction]
 
@@ -83,6 +83,19 @@ def complaints(node: fields.Object) -> tuple[str, ...]:
     return tuple(found)
 
 
+def asked_by_pods(evidence: Evidence) -> Mapping[str, Amounts]:
+    """Return what each pod that holds a place asks for, by uid."""
+    return evidence.derived(_asked_by_pods)
+
+
+def _asked_by_pods(evidence: Evidence) -> Mapping[str, Amounts]:
+    return {
+        pod.uid: fields.demands(pod.last)
+        for pod in every_pod(evidence)
+        if pod.bound is not None and pod.deleted is None and pod.phase not in FINISHED
+    }
+
+
 def in_use(evidence: Evidence) -> Mapping[str, Amounts]:
     """Return what the pods on each node ask for, by node and resource."""
     return evidence.derived(_in_use)
@@ -90,10 +103,11 @@ def in_use(evidence: Evidence) -> Mapping[str, Amounts]:
 
 def _in_use(evidence: Evidence) -> Mapping[str, Amounts]:
     used: dict[str, dict[str, Fraction]] = {}
+    asked_by = asked_by_pods(evidence)
     for pod in every_pod(evidence):
-        if pod.bound is not None and pod.deleted is None and pod.phase not in FINISHED:
+        if pod.uid in asked_by:
             room = used.setdefault(pod.node, {})
-            for resource, asked in fields.demands(pod.last).items():
+            for resource, asked in asked_by[pod.uid].items():
                 room[resource] = room.get(resource, Fraction(0)) + asked
             room["pods"] = room.get("pods", Fraction(0)) + 1
     return used
@@ -101,6 +115,13 @@ def _in_use(evidence: Evidence) -> Mapping[str, Amounts]:
 
 def machines(s: Situation, resource: str) -> tuple[Machine, ...]:
     """Return every node that has, or should have, some of a resource."""
+    if resource not in s.reckoned:
+        s.reckoned[resource] = _machines(s, resource)
+    found: tuple[Machine, ...] = s.reckoned[resource]
+    return found
+
+
+def _machines(s: Situation, resource: str) -> tuple[Machine, ...]:
     used = in_use(s.evidence)
     specs = [p.last for p in s.unbound] or list(s.templates) or [{}]
     specs = list({json.dumps([fields.sub(one, "spec").get(key) for key in SHAPE], default=str): one

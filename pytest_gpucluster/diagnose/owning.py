@@ -5,9 +5,9 @@ import math
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.owners import JobStory
-from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling import kueue_workloads
 from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation, gangs
-from pytest_gpucluster.evidence.scheduling.kueue import Workload
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import Workload
 from pytest_gpucluster.plain import names
 
 OPERATED = (
@@ -30,12 +30,12 @@ def owned(evidence: Evidence) -> tuple[Gang, ...]:
     taken = {g.uid for g in known} | {uid for g in known for uid in _owners_of(g)}
     places = {(g.namespace, g.name) for g in known}
     there = {line.uid: line for kind in evidence.kinds for line in _present(evidence, kind)}
-    asked = {one.job_uid for one in kueue.workloads(evidence) if one.job_uid}
+    asked = {one.job_uid for one in kueue_workloads.workloads(evidence) if one.job_uid}
     found = [
         _gang(evidence, line) for line in there.values()
         if line.uid not in taken
         and (fields.text(line.object, "metadata", "namespace"), line.name) not in places
-        and (line.kind in OPERATED or (line.uid in asked and line.kind not in ("Pod", kueue.WORKLOAD)))
+        and (line.kind in OPERATED or (line.uid in asked and line.kind not in ("Pod", kueue_workloads.WORKLOAD)))
         and fields.owner(line.object).get("uid") not in there
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda gang: gang.created))
@@ -59,7 +59,9 @@ def workloads_of(evidence: Evidence, gang: Gang) -> tuple[Workload, ...]:
     """Return the Workloads of Kueue that stand for a gang: by owner, by its owner's owner, else by their name."""
     mine = {gang.uid} | {uid for uid in _owners_of(gang) if uid}
     every = [
-        one for one in kueue.workloads(evidence) if one.deleted is None and one.namespace == gang.namespace
+        one
+        for one in kueue_workloads.workloads(evidence)
+        if one.deleted is None and one.namespace == gang.namespace
     ]
     found = [one for one in every if one.job_uid and one.job_uid in mine]
     if not found:

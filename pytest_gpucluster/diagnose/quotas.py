@@ -7,8 +7,8 @@ from fractions import Fraction
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Line
-from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.evidence.scheduling.kueue import Workload
+from pytest_gpucluster.evidence.scheduling import kueue_workloads
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import Workload
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +47,11 @@ class Quota:
 def quota(s: Situation, workload: Workload) -> Quota:
     """Return what stands between a Workload and its start."""
     name = fields.text(workload.last, "spec", "queueName")
-    local = s.object(kueue.LOCAL_QUEUE, name, workload.namespace)
+    local = s.object(kueue_workloads.LOCAL_QUEUE, name, workload.namespace)
     queue = (
-        s.object(kueue.CLUSTER_QUEUE, fields.text(local.object, "spec", "clusterQueue")) if local else None
+        s.object(kueue_workloads.CLUSTER_QUEUE, fields.text(local.object, "spec", "clusterQueue"))
+        if local
+        else None
     )
     asked: dict[str, Fraction] = {}
     for part in fields.items(workload.last, "spec", "podSets"):
@@ -85,7 +87,9 @@ def _sharing(s: Situation, queue: fields.Object) -> tuple[fields.Object, ...]:
     """Return the ClusterQueues that share their quota with one: those of its cohort, or it alone."""
     cohort = _cohort(queue)
     beside = (
-        line.object for line in s.objects(kueue.CLUSTER_QUEUE) if cohort and _cohort(line.object) == cohort
+        line.object
+        for line in s.objects(kueue_workloads.CLUSTER_QUEUE)
+        if cohort and _cohort(line.object) == cohort
     )
     return tuple(beside) or (queue,)
 

@@ -49,6 +49,13 @@ class Reckoning:
 
 def reckon(s: Situation) -> Reckoning | None:
     """Return what would become of the members that lack a place; None if none does, or there is no node to look at."""
+    if "members" not in s.reckoned:
+        s.reckoned["members"] = _reckon(s)
+    found: Reckoning | None = s.reckoned["members"]
+    return found
+
+
+def _reckon(s: Situation) -> Reckoning | None:
     nodes, members = s.objects("Node"), machines.lacking(s)
     if not nodes or not members:
         return None
@@ -58,7 +65,7 @@ def reckon(s: Situation) -> Reckoning | None:
         for resource, asked in fields.demands(pod.last).items():
             held = mine.setdefault(pod.node, {})
             held[resource] = held.get(resource, Fraction(0)) + asked
-    groups = _alike(members)
+    groups = alike(members)
     usable = tuple(line for line in nodes if any(takes(one[0], line, closed_too=True) for one in groups))
     return Reckoning(
         members=tuple(members),
@@ -138,7 +145,7 @@ def _times(node: Line, asked: machines.Amounts, used: machines.Amounts, *, heale
     return 1_000_000 if math.isinf(most) else int(most)
 
 
-def _alike(members: Sequence[fields.Object]) -> list[list[fields.Object]]:
+def alike(members: Sequence[fields.Object]) -> list[list[fields.Object]]:
     """Return members by what they ask for and where they may go, the largest first."""
     found: dict[str, list[fields.Object]] = {}
     for one in members:

@@ -8,7 +8,6 @@ from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import EVERY_KIND
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
-from pytest_gpucluster.evidence.scheduling import schedulers
 from pytest_gpucluster.plain import names
 
 POD_PHASES = ("Pending", "Running", *FINISHED)
@@ -100,9 +99,8 @@ def unread(s: Situation, *, well: bool) -> tuple[str, ...]:
 
 def _needed(s: Situation) -> tuple[str, ...]:
     kinds = ["Pod", "Node", "Event"]
-    waits = s.group is not None and not s.group.native
-    if waits or s.vcjob is not None or any(p.scheduler != schedulers.DEFAULT_NAME for p in s.pods):
-        kinds += [names.QUEUE] if waits or s.vcjob is not None else []
+    if s.vcjob is not None or (s.group is not None and not s.group.native):
+        kinds.append(names.QUEUE)
     if s.gang is not None and workloads_of(s.evidence, s.gang):
         kinds.append("ClusterQueue")
     return tuple(kinds)

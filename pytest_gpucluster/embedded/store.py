@@ -5,7 +5,6 @@ changed in place; what goes in and comes out is copied.
 """
 
 import heapq
-import secrets
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -13,7 +12,6 @@ from datetime import datetime
 from pytest_gpucluster.embedded import errors
 from pytest_gpucluster.embedded.admission import AdmissionHook, admit
 from pytest_gpucluster.embedded.deletion import grace_of, mark, may_go
-from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.feed import (
     ADDED,
     DELETED,
@@ -35,7 +33,9 @@ from pytest_gpucluster.embedded.objects import (
 from pytest_gpucluster.embedded.resources import ResourceTable, ResourceType
 from pytest_gpucluster.embedded.writing import (
     check_metadata,
+    check_namespace,
     check_same_object,
+    generated_name,
     merge_for_update,
     next_generation,
     same_content,
@@ -45,9 +45,6 @@ from pytest_gpucluster.plain.times import format_time, now
 
 HISTORY_DEPTH = 20_000
 """Changes kept per kind; a watch from before them is answered with 410."""
-
-NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of generated names: no vowels, so that no word appears."""
 
 # The store has a method called `list`, which hides the built-in inside the class.
 Objs = list[Obj]
@@ -377,7 +374,7 @@ class Store:
         obj["apiVersion"], obj["kind"] = row.api_version, row.kind
         meta = obj.setdefault("metadata", {})
         if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = meta["generateName"][:58] + generated_suffix()
+            meta["name"] = generated_name(meta["generateName"])
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
             meta.pop(field, None)
         meta["uid"] = str(uuid.uuid4())
@@ -389,30 +386,10 @@ class Store:
         if not row.namespaced:
             meta.pop("namespace", None)
             return obj
-        self._check_namespace(row, obj)
+        check_namespace(row, obj, self.peek("Namespace", None, namespace_of(obj)))
         return obj
-
-    def _check_namespace(self, row: ResourceType, obj: Obj) -> None:
-        namespace = namespace_of(obj)
-        found = self.peek("Namespace", None, namespace)
-        if found is None:
-            raise errors.not_found("namespaces", "", namespace)
-        if is_deleting(found):
-            why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            cause = errors.cause(
-                "metadata.namespace", "NamespaceTerminating", f"namespace {namespace} is being terminated"
-            )
-            raise errors.forbidden(row.plural, row.group, name_of(obj), why, [cause])
 
     def _check(self, row: ResourceType, new: Obj, old: Obj | None) -> None:
         causes = check_metadata(row, new) + row.validate(new, old)
         if causes:
             raise errors.invalid(row.kind, row.group, name_of(new), causes)
-
-
-def generated_suffix(length: int = 5) -> str:
-    """Return the random end of a generated name."""
-    return "".join(secrets.choice(NAME_ALPHABET) for _ in range(length))
-
-
-__all__ = ["ApiError", "Store", "generated_suffix"]

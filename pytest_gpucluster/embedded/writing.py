@@ -1,5 +1,6 @@
 """What a write may change, and when it counts as a change."""
 
+import secrets
 from typing import Any
 
 from pytest_gpucluster.embedded import errors
@@ -14,7 +15,14 @@ from pytest_gpucluster.embedded.names import (
     is_qualified,
     is_subdomain,
 )
-from pytest_gpucluster.embedded.objects import Obj, annotations_of, labels_of, name_of
+from pytest_gpucluster.embedded.objects import (
+    Obj,
+    annotations_of,
+    is_deleting,
+    labels_of,
+    name_of,
+    namespace_of,
+)
 from pytest_gpucluster.embedded.resources import ResourceType
 from pytest_gpucluster.plain.copies import clone
 
@@ -120,3 +128,29 @@ def same_content(old: Obj, new: Obj) -> bool:
 def _content(obj: Obj) -> dict[str, Any]:
     meta = {k: v for k, v in obj["metadata"].items() if k not in ("resourceVersion", "managedFields")}
     return {**obj, "metadata": meta}
+
+
+def check_namespace(row: ResourceType, obj: Obj, namespace: Obj | None) -> None:
+    """Check that an object may be made in its namespace.
+
+    Raises:
+        ApiError: there is no such namespace, or it is being deleted.
+    """
+    name = namespace_of(obj)
+    if namespace is None:
+        raise errors.not_found("namespaces", "", name)
+    if is_deleting(namespace):
+        why = f"unable to create new content in namespace {name} because it is being terminated"
+        cause = errors.cause(
+            "metadata.namespace", "NamespaceTerminating", f"namespace {name} is being terminated"
+        )
+        raise errors.forbidden(row.plural, row.group, name_of(obj), why, [cause])
+
+
+NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Letters of generated names: no vowels, so that no word appears."""
+
+
+def generated_name(start: str) -> str:
+    """Return a name with a random end of five letters."""
+    return start[:58] + "".join(secrets.choice(NAME_ALPHABET) for _ in range(5))

@@ -1,12 +1,14 @@
-"""The command that runs rows again as this run did, to be copied: with the cluster, its settings, and every quote."""
+"""Commands to be copied after a run: what runs rows again as it did, and which looks at the cluster still find it."""
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gpucluster.hooks.table import OURS
 
 if TYPE_CHECKING:
+    from pytest_gpucluster import profile
     from pytest_gpucluster.hooks.settings import Settings
 
 REUSE = f"{OURS}reuse"
@@ -14,14 +16,14 @@ FEW = 8
 """So many rows are named; of more the whole run is repeated."""
 
 
-def options(told: "Settings", profile: str) -> list[str]:
+def options(told: "Settings", cluster: str) -> list[str]:
     """Return the options with which another run has the same cluster, profile and defects.
 
     Args:
         told: the settings of the run.
-        profile: name of the profile.
+        cluster: name of the profile.
     """
-    found = [f"--cluster={profile}"] if "cluster" in told.sources else []
+    found = [f"--cluster={cluster}"] if "cluster" in told.sources else []
     if told.sources.get("profiles", "").startswith("option"):
         found += [f"--gpucluster-profiles={path}" for path in told.profiles]
     found += [f"--gpucluster-set={text}" for text in told.overrides["option"]]
@@ -54,3 +56,32 @@ def _live(invoked: Sequence[str]) -> Iterator[str]:
         if not skip and not word.startswith(REUSE):
             yield word
         skip = word == REUSE
+
+
+def kubectl(loaded: "profile.LoadedProfile") -> list[str]:
+    """Return the options with which kubectl reaches a cluster that outlives the run, [] for any other."""
+    from pytest_gpucluster import provider
+
+    told = loaded.profile.connection
+    if told is None or not provider.of(loaded).real:
+        return []
+    usual = told.kubeconfig == str(Path("~/.kube/config").expanduser())
+    return [*([] if usual else [f"--kubeconfig={told.kubeconfig}"]), f"--context={told.context}"]
+
+
+def gone(loaded: "profile.LoadedProfile", folder: Path, *, kept: bool) -> tuple[str, ...]:
+    """Return words of what nobody finds after a run: its id, a namespace that was lent; all of a cluster of its own.
+
+    Args:
+        loaded: the profile.
+        folder: the run.
+        kept: whether its objects stay.
+    """
+    from pytest_gpucluster import provider
+    from pytest_gpucluster.hooks import run_folder
+    from pytest_gpucluster.report import text
+
+    if not provider.of(loaded).real:
+        return (text.EVERYTHING,)
+    lent = loaded.profile.namespace
+    return () if kept else (run_folder.id_of(folder), *([f"-n {lent} "] if lent else []))

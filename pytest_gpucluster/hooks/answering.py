@@ -81,13 +81,15 @@ class Answer:
             terminalreporter.section("gate")
             for line in by_policy.lines(ended.decision):
                 terminalreporter.write_line(line)
-        # What closes a gate is told by its section.
+        # What keeps a row from green stands above, once for all rows of one cause; what closes a gate in its section.
+        above = {row for one in ended.ailments for row in one.rows}
         known = ended.reasons if not ended.decision else ()
-        told = known[:_REASONS] if len(known) > 1 else ()
+        reasons = [reason for reason in known if reason.partition(" ")[0] not in above]
+        told = reasons[:_REASONS] if len(known) > 1 else ()
         for number, reason in enumerate(told):
             terminalreporter.write_line(f"{'because' if number == 0 else '':<10}{reason}")
-        if len(known) > len(told) > 0:
-            terminalreporter.write_line(f"{'':<10}and {len(known) - len(told)} more, on the page")
+        if len(reasons) > len(told) > 0:
+            terminalreporter.write_line(f"{'':<10}and {len(reasons) - len(told)} more, on the page")
         cut = len(state.selection_of(config).beyond_budget())
         colour = _COLOURS.get(ended.word, {"yellow": True})
         terminalreporter.write_line(f"answer    {_head(ended, cut)}", bold=True, **colour)

@@ -94,7 +94,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_finish
 
     Raises:
-        pytest.UsageError: see `run.prepare`.
+        pytest.UsageError: see `preparing.prepare`.
     """
     config = session.config
     selection = state.selection_of(config)
@@ -144,7 +144,7 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     """Make the run ready for the rows that were selected, and for the tests of the site's own.
 
     Raises:
-        pytest.UsageError: see `run.prepare` and `site_tests.take`.
+        pytest.UsageError: see `preparing.prepare` and `site_tests.take`.
     """
     config = session.config
     from pytest_gpucluster.hooks import site_tests
@@ -156,13 +156,13 @@ def _prepare(session: pytest.Session, chosen: Sequence[Requirement]) -> None:
     cases = site_tests.take(config, own)
     if not named:
         return  # each of them says so itself; nobody else's tests are in the way
-    from pytest_gpucluster.hooks import budget, by_policy, offered, progress, reruns, run
+    from pytest_gpucluster.hooks import budget, by_policy, offered, preparing, progress, reruns
 
     playing = {case.scenario for case in cases.values() if case.plays}
-    made = run.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
+    made = preparing.prepare(config, {requirement.scenario.name for requirement in chosen} | playing)
     made.policy = by_policy.load(made.settings)
     reruns.check(config, made.settings, session.items)
-    made.notes = offered.check(made, chosen)
+    made.notes += offered.check(made, chosen)
     config.stash[state.RUN] = made
     state.selection_of(config).site_tests = {nodeid: case.declaration() for nodeid, case in cases.items()}
     told = made.settings

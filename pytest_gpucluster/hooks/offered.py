@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pytest_gpucluster.requirement import Requirement
 
 
+MAKE_PODS = ("gang", "pods_run", "slot_nodes")
+"""Needs of scenarios that make pods: slots are for pods that take them."""
+
+
 def check(run: "Run", chosen: Sequence["Requirement"]) -> list[str]:
     """Return what some rows will lack, or what could not be checked, a line each; for a plan all that is wrong.
 
@@ -39,7 +43,7 @@ def _role(needs: Any) -> str:
     """Return which image the pods of a scenario name, "" for none; pods that never run name one, too."""
     if needs is None:
         return ""
-    return "torch" if needs.torch else "python" if needs.pods_run or needs.gang else ""
+    return "torch" if needs.torch else "python" if any(getattr(needs, what) for what in MAKE_PODS) else ""
 
 
 def _images(run: "Run", chosen: Sequence["Requirement"]) -> tuple[str, list[str]]:

@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not state.is_worker(config) and (source := settings.who_names_cluster(config)):
         from pytest_gpucluster.hooks import shipped
 
-        if source.startswith("option"):
+        if source.startswith("option") and not config.getoption("collectonly"):
             _check_cluster(config)
         shipped.configure(config, source)
 

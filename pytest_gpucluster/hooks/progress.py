@@ -101,13 +101,14 @@ def read(folder: Path | None) -> list[Board]:
     return found
 
 
-def line(boards: Sequence[Board], decided: frozenset[str], now: float) -> str:
+def line(boards: Sequence[Board], decided: frozenset[str], now: float, began: float | None = None) -> str:
     """Return how far a run is, in one line; "" while nothing is done.
 
     Args:
         boards: what each of its processes does.
         decided: ids of the rows that are decided.
         now: seconds of the machine's monotonic clock.
+        began: when the first step began, on the same clock; None if nobody knows.
     """
     steps = sorted((board.step for board in boards if board.step is not None), key=lambda one: one.since)
     if not steps:
@@ -115,7 +116,7 @@ def line(boards: Sequence[Board], decided: frozenset[str], now: float) -> str:
     parts = boards[0].parts
     rows = {row for part in parts.values() for row in part.rows}
     head = (
-        f"{len(rows & decided)} of {len(rows)} rows decided, {_left(parts, steps, decided, now)}"
+        f"{len(rows & decided)} of {len(rows)} rows decided, {_left(parts, steps, decided, now, began)}"
         if rows
         else ""
     )
@@ -131,11 +132,19 @@ def line(boards: Sequence[Board], decided: frozenset[str], now: float) -> str:
     return f"{head}{'; ' if head else ''}{doing}{others}"
 
 
-def _left(parts: Mapping[str, Part], steps: Sequence[Step], decided: frozenset[str], now: float) -> str:
-    """Return about how long the rest takes: what scenarios declare, shared among those at work."""
+def _left(
+    parts: Mapping[str, Part], steps: Sequence[Step], decided: frozenset[str], now: float, began: float | None
+) -> str:
+    """Return about how long the rest takes: what scenarios declare, shared among those at work.
+
+    They declare what they take on the embedded cluster; a slower one is known by what is over.
+    """
     running = {step.scenario: now - step.began for step in steps}
+    over = sum(p.seconds for n, p in parts.items() if n not in running and decided.issuperset(p.rows))
+    taken = max(0.0, (now - began) * len(steps) - sum(running.values())) if began is not None else 0.0
+    slower = max(1.0, taken / over) if over else 1.0
     seconds = sum(
-        max(0.0, part.seconds - running.get(name, 0.0))
+        max(0.0, slower * part.seconds - running.get(name, 0.0))
         for name, part in parts.items()
         if name in running or not decided.issuperset(part.rows)
     ) / len(steps)

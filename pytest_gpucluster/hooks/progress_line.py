@@ -58,19 +58,29 @@ class Progress:
         if row and report.when == "teardown":
             self._decided.add(row)
 
+    def pytest_enter_pdb(self) -> None:
+        """Stop for good: a debugger has the terminal."""
+        self._stop()
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Stop after all that is done at the end, before the summary is written."""
+        self._stop()
+
+    def _stop(self) -> None:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        if self._output is not None:
-            self._output.end()
+        output, self._thread, self._output = self._output, None, None
+        if output is not None:
+            output.end()
 
     def _watch(self, output: "_Output") -> None:
+        began: float | None = None
         while not self._over.wait(output.pause):
             boards = [self._board] if self._board is not None else progress.read(self._folder())
-            told = progress.line(boards, frozenset(self._decided), time.monotonic())
+            began = began or min((board.step.began for board in boards if board.step), default=None)
+            told = progress.line(boards, frozenset(self._decided), time.monotonic(), began)
             if told:
                 with contextlib.suppress(OSError, ValueError):
                     output.show(f"gpucluster: {told}")
@@ -83,7 +93,10 @@ def watch(config: pytest.Config, board: progress.Board | None, folder: Callable[
 
 
 class _Output:
-    """Where lines go: a copy of standard output, which pytest does not capture."""
+    """Where lines go: a copy of standard output, which pytest does not capture.
+
+    What pytest writes goes through `write`, so that it and our lines do not mix.
+    """
 
     pause = EVERY
 
@@ -91,21 +104,39 @@ class _Output:
         self._reporter = reporter
         self._terminal = terminal
         self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._begun = terminal.width_of_current_line > 0
+        self._file = terminal._file  # noqa: SLF001 - see `_output`
+        terminal._file = _Through(self._file, self.write)  # noqa: SLF001
 
     def show(self, text: str) -> None:
         """Write a line of its own; pytest names the file again before the next result."""
-        self._terminal.flush()
-        begun = self._terminal.width_of_current_line > 0
-        # Both remember what stands on the line that we ended.
-        self._terminal._current_line = ""  # noqa: SLF001 - see `_output`
-        self._reporter.currentfspath = None
-        self._write("\n" * begun + f"{text}\n")
+        with self._lock:
+            self._put("\n" * self._begun + f"{text}\n")
+            self._begun = False
+            # Both remember what stands on the line that we ended.
+            self._terminal._current_line = ""  # noqa: SLF001
+            self._reporter.currentfspath = None
+
+    def write(self, text: str) -> int:
+        """Write what pytest says."""
+        with self._lock:
+            self._make_way()
+            written: int = self._file.write(text)
+            self._file.flush()
+            self._begun = not text.endswith("\n") if text else self._begun
+            return written
 
     def end(self) -> None:
-        """Let go of the copy."""
+        """Give pytest its terminal back."""
+        self.write("")
+        self._terminal._file = self._file  # noqa: SLF001
         os.close(self._descriptor)
 
-    def _write(self, text: str) -> None:
+    def _make_way(self) -> None:
+        """Take away what is in the way of pytest's words."""
+
+    def _put(self, text: str) -> None:
         os.write(self._descriptor, text.encode("utf-8", "replace"))
 
 
@@ -113,44 +144,27 @@ class _Line(_Output):
     """A line below what pytest writes, cleared before each of its words and drawn again."""
 
     pause = EACH
-
-    def __init__(self, reporter: Any, terminal: Any, descriptor: int) -> None:
-        super().__init__(reporter, terminal, descriptor)
-        self._lock = threading.Lock()
-        self._shown = False
-        self._file = terminal._file  # noqa: SLF001 - see `_output`
-        terminal._file = _Clearing(self._file, self)  # noqa: SLF001
+    _shown = False
 
     def show(self, text: str) -> None:
         """Draw the line, cut to the width of the terminal."""
         with self._lock:
             width = os.get_terminal_size(self._descriptor).columns
-            self._write(f"{_ROOM}{_SAVE}{_BELOW}{text[: max(0, width - 1)]}{_RESTORE}")
+            self._put(f"{_ROOM}{_SAVE}{_BELOW}{text[: max(0, width - 1)]}{_RESTORE}")
             self._shown = True
 
-    def write(self, text: str) -> int:
-        """Write what pytest says, where the line is not."""
-        with self._lock:
-            if self._shown:
-                self._write(f"{_SAVE}{_BELOW}{_RESTORE}")
-                self._shown = False
-            written: int = self._file.write(text)
-            self._file.flush()
-            return written
-
-    def end(self) -> None:
-        """Take the line away."""
-        self.write("")
-        self._terminal._file = self._file  # noqa: SLF001
-        super().end()
+    def _make_way(self) -> None:
+        if self._shown:
+            self._put(f"{_SAVE}{_BELOW}{_RESTORE}")
+            self._shown = False
 
 
-class _Clearing:
-    """The terminal's file; its `write` takes the line away first."""
+class _Through:
+    """The terminal's file, of which the output writes."""
 
-    def __init__(self, file: Any, line: _Line) -> None:
+    def __init__(self, file: Any, write: Callable[[str], int]) -> None:
         self._file = file
-        self.write = line.write
+        self.write = write
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)

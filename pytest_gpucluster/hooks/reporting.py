@@ -43,9 +43,21 @@ def pytest_runtest_makereport(
         _, _, reason = report.longrepr
         report.longrepr = (str(item.path), (item.location[1] or 0) + 1, reason)
         _record_skip(item, case, reason)
+    elif report.failed:
+        _show_steering(report)
     _keep_red(report, case)
     report.user_properties = list(item.user_properties)
     return report
+
+
+def _show_steering(report: pytest.TestReport) -> None:
+    """Show what would steer a terminal as escapes: an exception of a judge may quote the cluster."""
+    from pytest_gpucluster.plain import visible
+
+    told = str(report.longrepr)
+    shown = visible.text(told)
+    if shown != told:
+        report.longrepr = shown
 
 
 def _keep_red(report: pytest.TestReport, case: state.Case) -> None:
@@ -70,15 +82,25 @@ def _record_skip(item: pytest.Item, case: state.Case, reason: str) -> None:
     run.journal.not_run(case.requirement, f"skipped: {reason.removeprefix('Skipped: ')}")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
-    """Count environment, inconclusive and not applicable as what they are.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_report_teststatus(report: Any) -> Generator[None, tuple[str, str, Any], tuple[str, str, Any]]:
+    """Count environment, inconclusive and not applicable as what they are, and name the row beside each word.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_teststatus
     """
-    properties = getattr(report, "user_properties", None)
-    if not properties:
-        return None
+    result = yield
+    if not getattr(report, "user_properties", None):
+        return result
+    category, letter, word = _status(report) or result
+    row = _property(report, state.REQUIREMENT_PROPERTY)
+    if not row or not word:
+        return category, letter, word
+    text, *markup = word if isinstance(word, tuple) else (word,)
+    return category, letter, (f"{text} {row}", *markup) if markup else f"{text} {row}"
+
+
+def _status(report: Any) -> tuple[str, str, Any] | None:
+    """Return category, letter and word of what pytest has no word for, None for anything else."""
     verdict = _property(report, state.VERDICT_PROPERTY)
     if report.outcome == "rerun":
         # An attempt that a plugin repeats: the last one is told.

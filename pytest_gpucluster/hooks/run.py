@@ -5,9 +5,8 @@ import getpass
 import os
 import platform
 import sys
-import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +20,13 @@ from pytest_gpucluster.hooks import (
     backend,
     disk_full,
     progress,
-    run_folder,
     settings,
     signals,
     state,
     waivers,
 )
 from pytest_gpucluster.plain import private, times
-from pytest_gpucluster.report import decisions, record, seal, suites, text, whole
+from pytest_gpucluster.report import decisions, record, suites, text
 from pytest_gpucluster.requirement import REGISTRY, Finding, Requirement, Verdict, is_site
 
 if TYPE_CHECKING:
@@ -159,27 +157,10 @@ class Run:
             nodeid=nodeid,
             run_folder=self.folder,
             options=again.options(self.settings, self.loaded.profile.name),
-            gone=self._gone(),
-            kubectl=self._kubectl(),
+            gone=again.gone(self.loaded, self.folder, kept=self.settings.keep),
+            kubectl=again.kubectl(self.loaded),
             waived=waived,
         )
-
-    def _kubectl(self) -> list[str]:
-        """Return the options with which kubectl reaches a cluster that outlives the run."""
-        told = self.loaded.profile.connection
-        if told is None or not provider.of(self.loaded).real:
-            return []
-        usual = told.kubeconfig == str(Path("~/.kube/config").expanduser())
-        return [*([] if usual else [f"--kubeconfig={told.kubeconfig}"]), f"--context={told.context}"]
-
-    def _gone(self) -> tuple[str, ...]:
-        """Return what nobody finds after the run: what bears its id, and its namespace; all of a cluster of its own."""
-        if not provider.of(self.loaded).real:
-            return (text.EVERYTHING,)
-        if self.settings.keep:
-            return ()
-        lent = self.loaded.profile.namespace
-        return (run_folder.id_of(self.folder), *([f"-n {lent} "] if lent else []))
 
     def waived(self, requirement: Requirement, finding: Finding) -> str:
         """Return the waiver that covers a row that is red, in one line; "" where none does."""
@@ -337,83 +318,6 @@ class Run:
         return GpuClusterError
 
 
-def prepare(config: pytest.Config, scenarios: Collection[str]) -> Run:
-    """Check everything that was told and return the run; touches no cluster and makes no folder.
-
-    Args:
-        config: pytest's configuration.
-        scenarios: names of the scenarios that the selected requirements need.
-
-    Raises:
-        pytest.UsageError: one line: what, where, allowed, nearest.
-    """
-    told = settings.resolve(config)
-    try:
-        loaded = profile.load(
-            told.cluster,
-            told.search(),
-            os.environ,
-            told.overrides["ini"],
-            told.overrides["option"],
-            given=told.leaves(),
-        )
-        if told.kind and loaded.profile.provider != "kind":
-            name = next(iter(told.kind))
-            raise pytest.UsageError(
-                f"{told.sources[name]}: only for a kind cluster (--cluster=kind), this one is "
-                f"{loaded.profile.provider!r}"
-            )
-        waivers.check(loaded)
-        provider.check_defects(told.defects, loaded.profile.provider)
-        if told.reuse is None:
-            provider.verify(loaded)
-            loaded = provider.completed(loaded)
-    except (profile.ProfileError, provider.ProviderError) as error:
-        raise pytest.UsageError(str(error)) from None
-    if told.reuse is not None and not (told.reuse / backend.EVIDENCE_FOLDER).is_dir():
-        raise pytest.UsageError(
-            f"--gpucluster-reuse: {told.reuse} is not the folder of a run: it has no folder {backend.EVIDENCE_FOLDER}/"
-        )
-    if told.reuse is not None:
-        _check_unchanged(told.reuse, gate=told.gate)
-    if told.keep and len(scenarios) > 1:
-        # What one scenario leaves, such as the blocker that makes it scarce, would falsify the next.
-        raise pytest.UsageError(
-            f"{told.sources['keep']}: keeps the objects of one scenario, but {len(scenarios)} are selected "
-            f"({', '.join(sorted(scenarios))}): select rows of one, such as with -k GANG-002"
-        )
-    if not told.plan:
-        _check_writable(told.report_dir, told.sources.get("report_dir", "default"))
-    given = getattr(config, "workerinput", {}).get("gpucluster", {})
-    if given:
-        return Run(
-            told,
-            loaded,
-            Path(given["folder"]),
-            owner_pid=given["owner_pid"],
-            began=given["began"],
-            worker=config.workerinput["workerid"],  # type: ignore[attr-defined]
-        )
-    return Run(told, loaded, run_folder.new_folder(told))
-
-
-def _check_unchanged(run: Path, *, gate: bool) -> None:
-    """Refuse to judge evidence again that was changed since its run; a run that was killed has no sums."""
-    wrong = seal.check(run.resolve())
-    with contextlib.suppress(record.RecordError):
-        # Sums can be made anew: the record of the run has them, too.
-        folded, report = record.fold(run / record.JOURNAL), record.load(run)
-        if folded["files"] or report["files"]:
-            wrong = {**whole.differs(run.resolve(), report, folded), **wrong}
-    for name, what in wrong.items():
-        if (
-            name.startswith(f"{backend.EVIDENCE_FOLDER}/")
-            or name == record.JOURNAL
-            or (gate and name == seal.SUMS)
-        ):
-            raise pytest.UsageError(f"--gpucluster-reuse: {run / name}: {what}: it is not judged again")
-
-
 def _by() -> str:
     """Return who runs this, and on which machine."""
     try:
@@ -421,25 +325,6 @@ def _by() -> str:
     except (KeyError, OSError):  # a number that no file names, as in some containers
         user = f"user {os.getuid()}"
     return f"{user} on {platform.node()}"
-
-
-def _check_writable(report_dir: Path, source: str) -> None:
-    at = report_dir
-    while not at.exists() and at != at.parent:
-        at = at.parent
-    if not at.is_dir():
-        raise pytest.UsageError(f"{source}: report folder {report_dir} cannot be made: {at} is not a folder")
-    if not os.access(at, os.W_OK | os.X_OK):
-        raise pytest.UsageError(
-            f"{source}: report folder {report_dir} is not writable: no permission in {at}"
-        )
-    try:
-        # Some places, such as /proc, look writable and are not.
-        tempfile.TemporaryDirectory(prefix=".gpucluster-", dir=at).cleanup()
-    except OSError as error:
-        raise pytest.UsageError(
-            f"{source}: report folder {report_dir} cannot be made: {error.strerror} in {at}"
-        ) from None
 
 
 def _point_latest(folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_gpucluster.hooks import deadline, disk_full, settings, signals, state
+from pytest_gpucluster.plain import visible
 from pytest_gpucluster.requirement import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def obtain_decision(item: pytest.Item) -> Callable[[], Finding]:
     if finding.verdict in {Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE, Verdict.NOT_APPLICABLE}:
         _close(item, run, case, presupposed)
         if finding.verdict is Verdict.NOT_APPLICABLE:
-            pytest.skip(f"not applicable: {finding.observed}")
+            pytest.skip(f"not applicable: {visible.text(finding.observed)}")
         raise state.Outcome(case.text)
     return settle
 

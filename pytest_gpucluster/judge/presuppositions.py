@@ -13,14 +13,20 @@ IMAGE = Cause(
     "the containers did not start",
     "check the image name and pull secrets of the profile, and that the node can pull",
 )
+NOT_STARTED = Cause(
+    "the containers were not started: their configuration (a Secret, a ConfigMap, a user), their command, or the "
+    "container runtime of the node",
+    "read `kubectl describe pod`: the message of the container's state, and the events",
+)
+ENDED = Cause(
+    "the kubelet ended the pod: its node ran short, it went over a limit of its own, or the node was shut down",
+    "read `kubectl describe pod`: status.message of the pod says which",
+)
+PULLS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError")
 QUOTA = Cause(
     "a ResourceQuota of the namespace stops the creation of members; it counts waiting pods like running ones",
     "raise the ResourceQuota above what all members ask for, or run in a namespace without one: the queue "
     "limits what runs",
-)
-NOT_CREATED = Cause(
-    "the API server refuses the pods that the Job's controller creates",
-    "read the FailedCreate events of the Job: the message names the admission or quota that refuses",
 )
 FORBIDDEN = re.compile(r'pods "(?P<pod>[^"]+)" is forbidden: (?P<why>.*)', re.DOTALL)
 EXCEEDED = re.compile(r"exceeded quota: (?P<quota>[^,\s]+)")
@@ -56,7 +62,7 @@ def members_made(evidence: Evidence, given: subjects.Given) -> Presupposed:
         quota = EXCEEDED.search(why)
         by = f"ResourceQuota {quota['quota']} stops" if quota else "the API server refuses"
         text = f"{by} the creation of {wording.listed(list(refused), 4)}: {wording.short(why)}"
-        causes = (QUOTA if quota else NOT_CREATED,)
+        causes = (QUOTA if quota else creating.why(403, why),)
         return wording.presupposed(name, held=False, observed=text, causes=causes, evidence=(key,))
     made = sum(len(gang.pods) for gang in gangs)
     return wording.presupposed(name, held=True if made else None, observed=f"{made} members were created")
@@ -72,7 +78,9 @@ def pods_ran(evidence: Evidence, given: subjects.Given) -> Presupposed:
     blocked = [(pod, pod.blocked()) for pod in pods if pod.blocked() and pod.running is None]
     if blocked:
         pod, why = blocked[0]
-        cause = REJECTED if fields.text(pod.last, "status", "reason") else IMAGE
+        told = fields.text(pod.last, "status", "reason")
+        cause = REJECTED if told else IMAGE if why in PULLS else NOT_STARTED
+        cause = ENDED if told in ("Evicted", "Terminated", "Shutdown") else cause
         keys = (pod.keys.get("bound") or pod.keys["created"],)
         return wording.presupposed(
             name, held=False, observed=f"{pod.where}: {why}", causes=(cause,), evidence=keys

@@ -10,6 +10,7 @@ from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory, pods
 from pytest_gpucluster.evidence.scheduling import gangs, half_placement, schedulers
+from pytest_gpucluster.judge import vendors
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.requirement import Finding
 
@@ -28,7 +29,8 @@ def judge(decide: Callable[[Evidence, Given], Finding]) -> Judge:
 
     @functools.wraps(decide)
     def judged(evidence: Evidence, given: Given | None = None) -> Finding:
-        return decide(evidence, evidence.given if given is None else given)
+        terms = evidence.given if given is None else given
+        return vendors.worded(decide(evidence, terms), str(terms.get("gpu_resource") or ""))
 
     return judged
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import urlencode
 
+from pytest_gpucluster.kube import bounded, errors, retry, translate
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import counter as counters
-from pytest_gpucluster.kube import errors, retry, translate
 from pytest_gpucluster.kube.stream import Stream
 
 JSON = "application/json"
@@ -33,6 +33,7 @@ class Ask:
         content_type: of the body.
         idempotent: whether it may be repeated after it may have reached the server.
         read: seconds for an answer, None for the connection's.
+        most: bytes of a text that are read; what comes after them is left out. None for an answer that must be whole.
     """
 
     verb: str
@@ -45,6 +46,7 @@ class Ask:
     content_type: str = JSON
     idempotent: bool = True
     read: float | None = None
+    most: int | None = None
 
 
 class Connection:
@@ -110,7 +112,7 @@ class Connection:
         data = self._repeated(ask)
         try:
             answer = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise errors.EnvironmentProblem(
                 f"{self.host} answered {ask.about} with something that is no JSON; is it a Kubernetes API server?"
             ) from None
@@ -128,12 +130,9 @@ class Connection:
         Raises:
             ApiError, Unreachable: as in `call`, for the opening only.
         """
-        response = self._send(ask, read=read, preload=False)
+        response = self._send(ask, read=read)
         if response.status >= 400:
-            try:
-                data = response.read()
-            finally:
-                response.release_conn()
+            data = self._body(response, ask, read)
             raise translate.api_error(response.status, response.headers, data, ask.about)
         return Stream(response, lambda e: translate.unreachable(e, self.host, ask.about, read))
 
@@ -143,16 +142,31 @@ class Connection:
 
     def _repeated(self, ask: Ask) -> bytes:
         def send() -> bytes:
-            response = self._send(ask, read=ask.read or self.limits.read, preload=True)
+            read = ask.read or self.limits.read
+            response = self._send(ask, read=read)
+            data = self._body(response, ask, read)
             if response.status >= 400:
-                raise translate.api_error(response.status, response.headers, response.data, ask.about)
-            return bytes(response.data)
+                raise translate.api_error(response.status, response.headers, data, ask.about)
+            return data
 
         return retry.call(
             send, idempotent=ask.idempotent, limits=self.limits, clock=self.clock, counter=self.counter
         )
 
-    def _send(self, ask: Ask, *, read: float, preload: bool) -> Any:
+    def _body(self, response: Any, ask: Ask, read: float) -> bytes:
+        """Return the body of a response; of one that says an error, and of a text, only the beginning."""
+        import urllib3  # noqa: PLC0415
+
+        failed = response.status >= 400
+        most = bounded.MOST_OF_AN_ERROR if failed else ask.most or bounded.MOST
+        try:
+            return bounded.read(response, self.clock.monotonic, most=most, cut=failed or ask.most is not None)
+        except bounded.Endless as error:
+            raise errors.EnvironmentProblem(f"{self.host}: the answer to {ask.about} {error}") from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise translate.unreachable(error, self.host, ask.about, read) from error
+
+    def _send(self, ask: Ask, *, read: float) -> Any:
         import urllib3  # noqa: PLC0415
 
         self.counter.add(ask.verb, ask.kind)
@@ -167,7 +181,7 @@ class Connection:
                 body=body,
                 headers=headers,
                 timeout=urllib3.Timeout(connect=self.limits.connect, read=read),
-                preload_content=preload,
+                preload_content=False,
                 retries=False,
                 redirect=False,
             )

@@ -11,6 +11,8 @@ Obj = dict[str, Any]
 PatchType = Literal["merge", "json"]
 
 _CONTENT = {"merge": connections.MERGE_PATCH, "json": connections.JSON_PATCH}
+MOST_LOG = 64 * 1024 * 1024
+"""Bytes of a container's log that are read."""
 PAGE = 500
 """Objects per page of a list; kubectl's choice."""
 
@@ -279,7 +281,7 @@ class Objects:
         previous: bool = False,
         tail: int | None = None,
     ) -> str:
-        """Return what a container wrote so far.
+        """Return what a container wrote so far, at most `MOST_LOG` bytes of it.
 
         Raises:
             ApiError: 400 when the container has not started.
@@ -293,7 +295,9 @@ class Objects:
         info = POD
         about = _about("read the log of", info, namespace, pod)
         return self.connection.text(
-            connections.Ask("log", info.key, "GET", info.path(namespace, pod, "log"), about, query=query)
+            connections.Ask(
+                "log", info.key, "GET", info.path(namespace, pod, "log"), about, query=query, most=MOST_LOG
+            )
         )
 
     def follow_logs(

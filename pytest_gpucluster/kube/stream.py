@@ -5,6 +5,21 @@ from typing import Any
 
 from pytest_gpucluster.kube import errors
 
+LONGEST_LINE = 64 * 1024
+"""Bytes of a line of a log; a longer one is cut into several."""
+LONGEST_MESSAGE = 64 * 1024 * 1024
+"""Bytes of a message of a watch, which has one object."""
+
+
+def _check_end(rest: bytes) -> None:
+    """Refuse to wait for the end of a message that is longer than any can be.
+
+    Raises:
+        ValueError: it is.
+    """
+    if len(rest) > LONGEST_MESSAGE:
+        raise ValueError(f"a message of more than {LONGEST_MESSAGE // 2**20} MiB")
+
 
 class Stream:
     """The lines of a streaming answer.
@@ -22,8 +37,8 @@ class Stream:
         """Yield complete lines as they arrive.
 
         Args:
-            text: yield empty lines and a last line without its end too, as a log has them; in a stream of messages
-                the one is a keep-alive and the other half a message.
+            text: yield empty lines and a last line without its end too, as a log has them, and one without end in
+                pieces; in a stream of messages the one is a keep-alive and the other half a message.
 
         Raises:
             Unreachable: the connection broke or was silent for too long. A proper end just ends.
@@ -35,6 +50,10 @@ class Stream:
             for chunk in self._chunks():
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from (line for line in whole if text or line.strip())
+                if text and len(rest) > LONGEST_LINE:
+                    yield rest
+                    rest = b""
+                _check_end(rest)
             if text and rest:
                 yield rest
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:

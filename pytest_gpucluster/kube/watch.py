@@ -247,11 +247,8 @@ class KindWatch:
             f"(the run needs get, list and watch on {info.plural} of group {group})"
         )
 
+    @collector.paused()
     def _list(self) -> None:
-        with collector.paused():
-            self._list_all()
-
-    def _list_all(self) -> None:
         key = self.target.info.key
         found: dict[tuple[str, str], Obj] = {}
         version = ""

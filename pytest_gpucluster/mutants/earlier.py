@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields, order, payload_lines
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_workloads
 from pytest_gpucluster.mutants import base
 
 MOMENT = 0.01
@@ -51,7 +51,9 @@ def pod_before_quota(evidence: Evidence) -> Evidence:
         return evidence
     pod = min(job.gang.pods, key=lambda one: one.created)
     made = evidence.history(pod.uid)[0]
-    held = next(line for line in evidence.of_kind(kueue.WORKLOAD) if line.key == job.reserved[0].key)
+    held = next(
+        line for line in evidence.of_kind(kueue_workloads.WORKLOAD) if line.key == job.reserved[0].key
+    )
     version = str((order.version(held) or 1) - 1)
     early = base.edited(made, lambda obj: obj["metadata"].update(resourceVersion=version))
     moved = dataclasses.replace(early, t=held.t - MOMENT)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, kueue_workloads
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.mutants import base
 from pytest_gpucluster.plain.copies import clone
@@ -54,7 +54,7 @@ def admit_in_part(evidence: Evidence) -> Evidence:
         for part in fields.items(obj, "status", "admission", "podSetAssignments"):
             part["count"] = part["count"] - 1  # type: ignore[index]
 
-    return base.each(evidence, lambda line: line.kind == kueue.WORKLOAD, fewer)
+    return base.each(evidence, lambda line: line.kind == kueue_workloads.WORKLOAD, fewer)
 
 
 def pod_for_a_moment(evidence: Evidence) -> Evidence:
@@ -82,7 +82,7 @@ def blame_nothing(evidence: Evidence) -> Evidence:
             if condition.get("type") == "QuotaReserved" and condition.get("status") == "False":
                 condition.update(message="not now", reason="Pending")  # type: ignore[attr-defined]
 
-    return base.each(evidence, lambda line: line.kind == kueue.WORKLOAD, silence)
+    return base.each(evidence, lambda line: line.kind == kueue_workloads.WORKLOAD, silence)
 
 
 def _turns(evidence: Evidence) -> tuple[Held, Held] | None:
@@ -195,7 +195,7 @@ def keep_quota(evidence: Evidence) -> Evidence:
     kept: dict[str, dict[str, Any]] = {}
     lines: list[Line] = []
     for line in evidence.lines:
-        if line.kind == kueue.WORKLOAD and line.type != "DELETED":
+        if line.kind == kueue_workloads.WORKLOAD and line.type != "DELETED":
             if line.uid not in kept and fields.condition(line.object, "Evicted").get("status") == "True":
                 kept[line.uid] = dict(fields.sub(line.object, "status"))
             if line.uid in kept:
@@ -219,7 +219,7 @@ def forget_reservation(evidence: Evidence) -> Evidence:
             if condition.get("type") in ("QuotaReserved", "Admitted"):
                 condition.update(status="False", reason="Pending")  # type: ignore[attr-defined]
 
-    return base.each(evidence, lambda line: line.kind == kueue.WORKLOAD, forget)
+    return base.each(evidence, lambda line: line.kind == kueue_workloads.WORKLOAD, forget)
 
 
 def manage_unlabelled(evidence: Evidence) -> Evidence:
@@ -230,7 +230,7 @@ def manage_unlabelled(evidence: Evidence) -> Evidence:
 
 def not_served(evidence: Evidence) -> Evidence:
     """Let the API serve nothing of Kueue."""
-    if not evidence.of_kind(kueue.WORKLOAD):
+    if not evidence.of_kind(kueue_workloads.WORKLOAD):
         return evidence
     first = evidence.lines[0]
     data = {"request": "list ClusterQueue", "case": "api:ClusterQueue", "code": 404}

@@ -1,5 +1,6 @@
 """Kubernetes quantities as exact numbers."""
 
+import functools
 import re
 from fractions import Fraction
 
@@ -33,10 +34,18 @@ def parse_quantity(value: str | float) -> Fraction:
         raise QuantityError(f"not a quantity: {value!r}")
     if isinstance(value, int):
         return Fraction(value)
-    text = str(value).strip()
+    exact = _read(str(value).strip())
+    if exact is None:
+        raise QuantityError(f"not a quantity: {value!r}")
+    return exact
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(text: str) -> Fraction | None:
+    """Return what a text says, None for what is no quantity; a cluster has few, in each of its pods."""
     match = _SHAPE.match(text)
     if match is None:
-        raise QuantityError(f"not a quantity: {value!r}")
+        return None
     number, suffix = match.groups()
     if suffix and suffix[0] in "eE" and len(suffix) > 1 and suffix[1:].lstrip("+-").isdigit():
         return Fraction(f"{number}{suffix}")

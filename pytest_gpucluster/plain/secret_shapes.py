@@ -86,32 +86,60 @@ _IS = re.compile(
 
 def known(text: str) -> str:
     """Return a text without what has the shape of a secret that is known."""
+    low = text.lower()
     if "-----BEGIN" in text or "PuTTY" in text:
         text = _PUTTY.sub(rf"\g<1>{REDACTED}", _PEM.sub(REDACTED, text))
-    if len(text) >= 60:
+    if len(text) >= 60 and ("\n" in text or " " not in text):
         text = _PEM_BODY.sub(REDACTED, text)
-    text = _JWT.sub(REDACTED, text)
-    text = _HEADER.sub(rf"\g<1>{REDACTED}", _SCHEME.sub(rf"\g<1>{REDACTED}", text))
-    text = _KEY_HEADER.sub(rf"\g<1>{REDACTED}", text)
-    text = _COOKIE.sub(rf"\g<1>{REDACTED}", text)
-    text = _BEARER.sub(rf"\g<1>{REDACTED}", text)
-    if "://" in text or "?" in text or "/" in text:
+    if "eyJ" in text:
+        text = _JWT.sub(REDACTED, text)
+    if "authorization" in low:
+        text = _HEADER.sub(rf"\g<1>{REDACTED}", _SCHEME.sub(rf"\g<1>{REDACTED}", text))
+    if ":" in text and signs(low):
+        text = _KEY_HEADER.sub(rf"\g<1>{REDACTED}", text)
+    if "cookie" in low:
+        text = _COOKIE.sub(rf"\g<1>{REDACTED}", text)
+    if "bearer" in low:
+        text = _BEARER.sub(rf"\g<1>{REDACTED}", text)
+    if "://" in text:
         text = _URL_USER.sub(rf"\g<1>{REDACTED}@", text)
+    if "=" in text and ("?" in text or "&" in text):
         text = _URL_QUERY.sub(rf"\g<1>{REDACTED}", text)
+    if "hook" in low or "telegram" in low:
         text = _HOOK.sub(rf"\g<1>{REDACTED}", text)
     return _KNOWN_KEY.sub(REDACTED, text)
 
 
 def said(text: str) -> str:
     """Return a text without what commands, files and sentences say to be a secret."""
-    text = _BLOCKS.sub(rf"\g<1>  {REDACTED}\n", text)
-    text = _TAGGED.sub(rf"<\g<1>\g<2>>{REDACTED}</", text)
-    text = _NETRC.sub(rf"\g<1>{REDACTED}", text)
-    text = _PGPASS.sub(rf"\g<1>{REDACTED}", text)
-    text = _LOGIN.sub(rf"\g<1>{REDACTED}", text)
-    text = _SAYS.sub(rf"\g<1>\g<2>{REDACTED}\g<2>", text)
-    text = _ODBC.sub(rf"\g<1>{REDACTED}", text)
-    return _IS.sub(rf"\g<1>{REDACTED}", text)
+    low = text.lower()
+    if "\n" in text:
+        text = _BLOCKS.sub(rf"\g<1>  {REDACTED}\n", text)
+    if "</" in text:
+        text = _TAGGED.sub(rf"<\g<1>\g<2>>{REDACTED}</", text)
+    if "machine" in low:
+        text = _NETRC.sub(rf"\g<1>{REDACTED}", text)
+    if text.count(":") >= 4:
+        text = _PGPASS.sub(rf"\g<1>{REDACTED}", text)
+    if " -" in text or "pass" in low:
+        text = _LOGIN.sub(rf"\g<1>{REDACTED}", text)
+    if "pwd=" in low:
+        text = _ODBC.sub(rf"\g<1>{REDACTED}", text)
+    if signs(low):
+        text = _SAYS.sub(rf"\g<1>\g<2>{REDACTED}\g<2>", text)
+        text = _IS.sub(rf"\g<1>{REDACTED}", text)
+    return text
+
+
+_SIGNS = (
+    "key", "token", "pass", "secret", "auth", "cred", "pwd", "pat", "cookie", "jwt", "docker", "sas", "dsn", "psk",
+    "otp", "signature", "connection",
+)  # fmt: skip
+
+
+def signs(low: str) -> bool:
+    """Report whether a text in small letters has what is in every name of a secret; most texts have nothing of it."""
+    return any(sign in low for sign in _SIGNS)
 
 
 # -- words made by chance --------------------------------------------------------------------------------------------

@@ -102,8 +102,14 @@ def _free_once(text: str) -> str:
     return text.replace("\n", "\\n") if escaped else text
 
 
-_plain: Callable[[str], str] = functools.lru_cache(maxsize=32768)(_plain_whole)
-_free: Callable[[str], str] = functools.lru_cache(maxsize=8192)(_free_whole)
+_plain = functools.lru_cache(maxsize=32768)(_plain_whole)
+_free = functools.lru_cache(maxsize=8192)(_free_whole)
+
+
+def forget() -> None:
+    """Forget the texts that are remembered, as whoever measures must."""
+    for one in (_plain, _free):
+        one.cache_clear()
 
 
 # -- what names are set to -------------------------------------------------------------------------------------------
@@ -111,14 +117,16 @@ _free: Callable[[str], str] = functools.lru_cache(maxsize=8192)(_free_whole)
 
 def _unassigned(text: str) -> str:
     """Return a text without the values of names that hold secrets."""
+    if "env." in text or "annotations." in text:
+        text = _LEAF.sub(_without_leaf, text)
+    if not secret_shapes.signs(text.lower()):
+        return text
     if "-" in text and " " in text:
         text = _OPTION.sub(_without_option, text)
     if not any(sign in text for sign in "=:%"):
         return text
     if ": " in text:
         text = _PHRASE.sub(_without_phrase, text)
-    if "env." in text or "annotations." in text:
-        text = _LEAF.sub(_without_leaf, text)
     return _without_assigned(text)
 
 

@@ -280,7 +280,7 @@ class Profile(Frozen):
         return self.conformance_queue or self.queue
 
     def window_length(self, periods: float = 3) -> float:
-        """Return how long a window of `periods` rounds of the scheduler is watched, in seconds.
+        """Return how long a window of `periods` rounds of the scheduler is watched, in seconds (rule 1).
 
         A profile lengthens the window, it never shortens it below the rounds asked for.
         """

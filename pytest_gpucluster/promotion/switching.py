@@ -57,8 +57,8 @@ class Switch:
         target = self._begin(target, records.OPENING)
         try:
             opened = self._lift(target) if target.kind == queues.KUEUE else self._command(target)
-        except errors.GpuClusterError:
-            self._note(target, self.record.done(records.FAILED))
+        except BaseException:  # an interrupt too: nobody else has to wait for us
+            self.note(target, records.FAILED)
             raise
         return self.note(opened, state)
 
@@ -156,8 +156,13 @@ class Switch:
             if not seen.until(lambda _: True, self.seconds):
                 raise Refused(f"{target.title} is gone: it was deleted while it was being promoted")
             made = self._give(target, action)
-            if seen.until(obeyed, self.seconds) and seen.obj is not None:
-                return target.as_now(seen.obj)
+            try:
+                if seen.until(obeyed, self.seconds) and seen.obj is not None:
+                    return target.as_now(seen.obj)
+            except BaseException:
+                # Nobody is left to see it obeyed.
+                self._take_back(target, made, action)
+                raise
             if seen.gone:
                 raise Refused(f"{target.title} is gone: it was deleted while it was being promoted")
             taken = self._take_back(target, made, action)
@@ -222,8 +227,8 @@ class Switch:
             return target
         try:
             return self._stop(target, "None")
-        except errors.GpuClusterError:
-            # Whatever went wrong, it is not left half open.
+        except BaseException:
+            # Whatever went wrong, an interrupt too: it is not left half open.
             self._put_back(target)
             raise
 

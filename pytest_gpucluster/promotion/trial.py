@@ -20,10 +20,12 @@ class Trial:
     Attributes:
         green: whether every row passed.
         said: what the run said of itself: its folder, its digest, its answer.
+        runs: id of the run -> its digest; empty if it did not come to its end.
     """
 
     green: bool
     said: tuple[str, ...]
+    runs: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def words(
@@ -75,4 +77,6 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
     if not said:
         last = [line for line in (*lines, *done.stderr.splitlines()) if line.strip()]
         said = last[-1:]
-    return Trial(done.returncode == 0, tuple(said))
+    told = {line.split()[0]: line.split()[-1] for line in said if len(line.split()) > 1}
+    runs = {Path(told["run"]).name: told["digest"]} if {"run", "digest"} <= {*told} else {}
+    return Trial(green=done.returncode == 0, said=tuple(said), runs=runs)

@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.log.model import SCHEMA, Span
 from pytest_gpucluster.kube import clock as clocks
 from pytest_gpucluster.kube import coverage as coverages
 from pytest_gpucluster.kube import errors
-from pytest_gpucluster.plain import names, private, redact, texts
+from pytest_gpucluster.plain import names, private, redact, secret_logs, texts
 from pytest_gpucluster.scenario import live, strangers
 from pytest_gpucluster.scenario.entry import Entry
 
@@ -61,6 +61,7 @@ class SessionLog:
         self._clock = clock
         self._label = scenario_label
         self._entries: list[Entry] = []
+        self._logs: dict[tuple[str, str], secret_logs.Lines] = {}
         self._coverages: dict[str, coverages.Coverage] = {}
         self._up: set[str] = set()
         self._down: dict[str, tuple[float, str]] = {}
@@ -174,13 +175,18 @@ class SessionLog:
 
     def add(self, type_: str, scenario: str, fields: Mapping[str, Any]) -> float:
         """Append a NOTE, RESPONSE or LOG line of a scenario, without secrets, and return its time."""
-        cleaned = _REDACTOR.clean(fields)
+        cleaned = {**fields, "line": self._said(fields)} if type_ == "LOG" else _REDACTOR.clean(fields)
         with self.condition:
             at = self.now()
             data = {"type": type_, "t": round(at, 6), "scenario": scenario, **cleaned}
             text = json.dumps(data, separators=(",", ":"), default=str)
             self._keep(Entry(at, type_, "", "", "", "", (), "", "", scenario, text))
             return at
+
+    def _said(self, fields: Mapping[str, Any]) -> str:
+        """Return a line of a log without secrets, which may go on from one line to the next."""
+        source = (str(fields.get("uid")), str(fields.get("container")))
+        return self._logs.setdefault(source, secret_logs.Lines()).clean(str(fields.get("line")))
 
     # -- what is asked of it -----------------------------------------------------------------------------------------
 

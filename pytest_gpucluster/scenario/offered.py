@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_gpucluster.kube import connection, errors, objects, retry
-from pytest_gpucluster.plain import names, plurals, schedulers
+from pytest_gpucluster.plain import names, plurals
 from pytest_gpucluster.scenario import gpu_nodes
+from pytest_gpucluster.workload import dialect_for
 
 if TYPE_CHECKING:
     from pytest_gpucluster.profile import LoadedProfile
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 EXISTING = "existing"
 """Provider of clusters whose nodes are not made for the run."""
-
-QUEUE = objects.table_row("Queue")
 
 
 class Offered(NamedTuple):
@@ -58,7 +57,8 @@ def _unread(loaded: "LoadedProfile", declared: "Connection", error: errors.GpuCl
     text = " ".join(str(error).split())
     who = shlex.join([f"--kubeconfig={declared.kubeconfig}", f"--context={declared.context}"])
     where = loaded.sources.get("connection.context") or str(loaded.file or profile.name)
-    if isinstance(error, errors.Unreachable):
+    # Whoever took the request and is silent may be busy: rows wait longer.
+    if isinstance(error, errors.Unreachable) and not error.sent:
         fix = f"start or reach it (server in the kubeconfig, VPN, proxy), until this answers: kubectl {who} version"
         return Offered(problem=f"{where}: the cluster does not answer: {text}; {fix}")
     if isinstance(error, errors.ApiError) and error.code == 401:
@@ -72,22 +72,26 @@ def _unread(loaded: "LoadedProfile", declared: "Connection", error: errors.GpuCl
 
 
 def _queue(loaded: "LoadedProfile", there: objects.Objects) -> Offered:
-    """Say that the queue of Volcano is not there, or takes nothing; of other schedulers rows find out by themselves."""
+    """Say that the declared queue is not there, or takes nothing; not where the suite makes queues of its own."""
     profile = loaded.profile
-    if profile.scheduler != schedulers.VOLCANO:
+    spoken = dialect_for(profile.scheduler, profile.queue)
+    if not spoken.queue or spoken.own_queues:
         return Offered()
     try:
-        queues = {str(one["metadata"]["name"]): one for one in there.list(QUEUE)}
+        found = [one for kind in spoken.queues for one in there.list(objects.table_row(kind))]
     except errors.GpuClusterError:
-        return Offered()  # Volcano is not there, or this account may not list them: rows say so
-    where = loaded.sources.get("queue") or str(loaded.file or profile.name)
-    if profile.queue not in queues:
-        known = names.did_you_mean(profile.queue, queues) if queues else " (the cluster has none)"
-        return Offered(problem=f"{where}: queue = {profile.queue!r}: the cluster has no such queue{known}")
-    state = str((queues[profile.queue].get("status") or {}).get("state") or "Open")
+        return Offered()  # the scheduler is not there, or this account may not list them: rows say so
+    queues = {str(one["metadata"]["name"]): one for one in found}
+    for key, name in (("queue", profile.queue), ("conformance_queue", profile.conformance_queue)):
+        if name is not None and name not in queues:
+            where = loaded.sources.get(key) or str(loaded.file or profile.name)
+            known = names.did_you_mean(name, queues) if queues else " (the cluster has none)"
+            return Offered(problem=f"{where}: {key} = {name!r}: the cluster has no such queue{known}")
+    used = profile.runs_in  # one that is held is closed as declared, and takes none of ours
+    state = str((queues[used].get("status") or {}).get("state") or "Open")
     if state != "Open":
         return Offered(
-            f"the queue {profile.queue} is {state} and takes no Jobs: vcctl queue operate -a open -n {profile.queue}"
+            f"the queue {used} is {state} and takes no Jobs: vcctl queue operate -a open -n {used}"
         )
     return Offered()
 

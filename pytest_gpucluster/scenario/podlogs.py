@@ -18,6 +18,9 @@ UNFOLLOWED = "failed to create fsnotify watcher"
 What is there by then is read when the log is fetched."""
 SETTLE_SECONDS = 5.0
 """Seconds that `fetch` waits for a follower of a container that has ended to say its last line."""
+MOST = 64 * 1024 * 1024
+"""Bytes of one container's log that are taken down: a program may write without end."""
+TOO_LONG = f"it is longer than {MOST // 2**20} MiB: what came after that is left out"
 
 
 class LogReader:
@@ -94,7 +97,7 @@ class LogReader:
 
     def _follow(self, pod: str, key: Key) -> None:
         """Read one container's log to its end; runs in the follower's thread."""
-        log, error = self._site.log, ""
+        log, error, said = self._site.log, "", 0
         try:
             opened = self._site.api.follow_logs(pod, self._site.namespace, container=key[1])
             with log.condition:
@@ -112,13 +115,18 @@ class LogReader:
                     break
                 with log.condition:
                     self._line(pod, key, text)
+                said += len(line)
+                if said > MOST:
+                    error = TOO_LONG
+                    opened.stop()
+                    break
         except errors.GpuClusterError as failure:
             error = str(failure)
             self._refusal(failure)
         with log.condition:
             self._streams.pop(key, None)
             del self._followers[key]
-            if not error and not self._closed:
+            if (not error or said > MOST) and not self._closed:
                 self._complete.add(key)
             self._note(pod, key, error)
 
@@ -156,7 +164,7 @@ class LogReader:
             self._line(pod, key, line)
         if containers.end_of(status):
             self._complete.add(key)
-        self._note(pod, key)
+        self._note(pod, key, TOO_LONG if len(text) >= MOST else "")
 
     def _refusal(self, error: errors.GpuClusterError) -> None:
         if isinstance(error, errors.ApiError) and error.denied:

@@ -144,7 +144,9 @@ class Stage(waiting.Waiting):
         made = self.submit(volcano_queues.manifest(name, capability=capability, weight=weight), role="queue")
         self.context.add(("Queue", name))
         if made.ok:
-            self.wait(f"queue {name} is Open", queue_is(name, volcano_queues.OPEN), budget="start")
+            self.wait(
+                f"queue {name} is Open", volcano_queues.is_in(name, volcano_queues.OPEN), budget="start"
+            )
         return made
 
     def cluster_queue(
@@ -201,7 +203,7 @@ class Stage(waiting.Waiting):
                 if error.denied:
                     raise errors.EnvironmentProblem(str(error)) from error
                 raise
-        shut = queue_is(handle.name, volcano_queues.CLOSING, volcano_queues.CLOSED)
+        shut = volcano_queues.is_in(handle.name, volcano_queues.CLOSING, volcano_queues.CLOSED)
         return self.wait(f"queue {handle.name} is closed", shut, budget="start")
 
     def priority(self, value: int) -> Handle:
@@ -398,8 +400,3 @@ class Stage(waiting.Waiting):
         if body.get("kind") and body.get("apiVersion") and handle.ok:
             return self._site.api.info(str(body["apiVersion"]), str(body["kind"]))
         return self._site.api.info_of_key(handle.kind)
-
-
-def queue_is(name: str, *states: str) -> Predicate:
-    """Report whether a queue is in one of some states."""
-    return lambda view: volcano_queues.state_of(view.get("Queue", name)) in states

@@ -1,12 +1,13 @@
 """Queues of our own: made, closed through a Command, and removed also where only a closed one may be deleted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import site as sites
 from pytest_gpucluster.scenario import volcano_commands
+from pytest_gpucluster.scenario.live import Live
 
 Obj = dict[str, Any]
 
@@ -41,6 +42,11 @@ def manifest(name: str, *, capability: Mapping[str, Any] | None = None, weight: 
 def state_of(queue: Obj | None) -> str:
     """Return the state of a queue, "" where it has none yet."""
     return str(((queue or {}).get("status") or {}).get("state") or "")
+
+
+def is_in(name: str, *states: str) -> Callable[[Live], bool]:
+    """Report whether a queue is in one of some states."""
+    return lambda view: state_of(view.get("Queue", name)) in states
 
 
 def write_closed(site: sites.Site, name: str) -> None:

@@ -144,7 +144,7 @@ class Waiting:
         Raises:
             EnvironmentProblem: as in `wait`.
         """
-        seconds = max(periods * self.profile.scheduler_period, self.profile.window)
+        seconds = self.profile.window_length(periods)
         self.note("window-begin", window=name, seconds=seconds)
         self._site.tell(self.name, f"watches the window {name}", seconds)
         why: list[bool | str] = []

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge.gang import two_gangs
-from pytest_gpucluster.judge.gang.all_or_nothing import all_or_nothing
-from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.gang.all_or_nothing import all_or_nothing, gang_gate_reached
 from pytest_gpucluster.judge.gang.runs_whole import half_placed_control
 
 from ..scenarios import scarcity

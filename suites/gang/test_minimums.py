@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.gang import min_available
-from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.gang.all_or_nothing import gang_gate_reached
 
 from ..scenarios.minimums import minimums as scenario
 

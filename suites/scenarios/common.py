@@ -32,16 +32,11 @@ def gpus_of(stage: Stage) -> int:
     return sum(offered(node, stage.profile.gpu_resource) for node in stage.live.objects("Node"))
 
 
-def window_length(stage: Stage) -> float:
-    """Return the seconds of a window (rule 1 of the catalogue)."""
-    return max(3 * stage.profile.scheduler_period, stage.profile.window)
-
-
 def told(stage: Stage, **facts: Any) -> None:
     """Write into the evidence's header what a judge needs and cannot see."""
     stage.given.update(
         period=stage.profile.scheduler_period,
-        window=window_length(stage),
+        window=stage.profile.window_length(),
         spread=stage.profile.bind_spread,
         **facts,
     )

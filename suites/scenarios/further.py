@@ -9,7 +9,7 @@ from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, phase
 from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
 
-from .common import FILLER, HOLD, told, window_length
+from .common import FILLER, HOLD, told
 from .scarcity import compete
 
 NODES, PER_NODE = 3, 8
@@ -73,7 +73,7 @@ def _scarce(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
 
 def _pair(stage: Stage, dialect: Dialect, pool: SlotPool) -> None:
     """Submit two gangs at once, each fits, not both; let the winner end and the loser run."""
-    command = ("sleep", str(round(window_length(stage) + 1.0, 1)))
+    command = ("sleep", str(round(stage.profile.window_length() + 1.0, 1)))
     gangs = [
         stage.gang(
             _gang(stage, dialect, side, (PAIR, PAIR_SIZE, command), pool),

@@ -22,7 +22,7 @@ def run(stage: Stage) -> None:
         versions={name: list(ranges) for name, ranges in profile.versions.items()},
         pool_label=profile.pool_label or "",
     )
-    if getattr(profile, "conformance_queue", None):
+    if profile.conformance_queue:
         stage.given["queue_held"] = True
     stage.server_version(case=component_versions.SERVER)
     wanted = [*([own] if own else []), *profile.versions]

@@ -13,7 +13,7 @@ from pytest_gpucluster.scenario.predicates import bound, phase
 from pytest_gpucluster.scenario.programs import image
 from pytest_gpucluster.workload import GangSpec, Role, has_ended
 
-from .common import HOLD, told, window_length
+from .common import HOLD, told
 
 GROUP = "kueue.x-k8s.io"
 
@@ -101,7 +101,7 @@ def run_teams(stage: Stage) -> None:
     if not quota.ok:
         return
     # Long enough for all members to be seen running at once.
-    ends = ("sh", "-c", f"sleep {2 * window_length(stage):g}")
+    ends = ("sh", "-c", f"sleep {2 * stage.profile.window_length():g}")
     both = [
         job(stage, team, 2, {slots.resource: SLOTS // 2}, queue=quota.local[team], command=ends)
         for team in ("left", "right")

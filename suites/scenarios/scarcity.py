@@ -11,7 +11,7 @@ from pytest_gpucluster.scenario.predicates import all_bound, bound, exist, finis
 from pytest_gpucluster.scenario.programs import image, speaking
 from pytest_gpucluster.workload import Dialect, GangSpec, Role, filler
 
-from .common import FILLER, HOLD, at_gate, told, window_length
+from .common import FILLER, HOLD, at_gate, told
 
 PER_NODE = 8
 MEMBERS = 4
@@ -93,7 +93,7 @@ def run_two_gangs(stage: Stage) -> None:
     if quota:
         stage.note("scarce", resource=slots.resource, total=PAIR_QUOTA, free=PAIR_QUOTA - 12)
     # The winner runs long enough for the loser to be watched for a whole window.
-    seconds = str(round(window_length(stage) + 1.0, 1))
+    seconds = str(round(stage.profile.window_length() + 1.0, 1))
     gangs = [
         stage.gang(
             _gang(

@@ -31,6 +31,14 @@ def node(name, gpus, resource="nvidia.com/gpu", **labels):
     return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
 
 
+def rails(*counts, name="rdma/hca"):
+    """Return GPU nodes with so many adapters each."""
+    made = [node(f"gpu-{number}", 8) for number in range(len(counts))]
+    for each, count in zip(made, counts, strict=True):
+        each["status"]["capacity"][name] = str(count)
+    return made
+
+
 def queue(name, state="Open"):
     """Return a Volcano queue."""
     return {"metadata": {"name": name}, "spec": {}, "status": {"state": state}}
@@ -119,7 +127,8 @@ def test_what_can_be_seen_is_filled_in_and_loads(discover, tmp_path):
     )  # fmt: skip
     assert found.connection.context == "kubernetes-admin@1e3"
     assert found.connection.kubeconfig == str(tmp_path / "kubeconfig")
-    assert profile_draft.OPEN not in text.partition("connection:")[2]
+    open_ = text.partition("connection:")[2].split(profile_draft.OPEN)[1:]
+    assert [each.partition(",")[0] for each in open_] == [": images of the suite's own pods"]
     assert found.versions == {}
     assert found.bind_spread is None
     assert "observed: kubernetes 1.34.1, 1.34.2; volcano 1.14.4" in text
@@ -141,6 +150,31 @@ def test_what_is_proposed_can_be_taken_up(discover, tmp_path):
     assert found.overlay["spec"]["tolerations"]
     assert found.pool_label == "example.com/pool"
     assert set(found.images) == {"python", "torch"}
+    assert (found.fabric.nodes, found.fabric.transport, found.mfu.nodes) == (2, "NET/IB", 1)
+    assert (found.kueue.cluster_queue, found.numa.policy) == (None, "single-numa-node")
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "said", "section"),
+    [
+        (NODES, rails(8, 8), "rdma/hca 8 on 2 nodes", "nics_per_node: 8"),
+        (NODES, rails(4, name="vpc.amazonaws.com/efa"), "vpc.amazonaws.com/efa 4 on 1 node", "transport: NET/OFI"),
+        (NODES, rails(8, 4), "8 on 1 node, 4 on 1 node", "nodes: 2"),
+        (NODES, [node("a", 8, **{"nvidia.com/gpu.product": "H200"})], "product is H200 (1)", "floor_file: products"),
+        (CLUSTER_QUEUES, [queue("research")], "ClusterQueues research", "cluster_queue: research"),
+        (CLUSTER_QUEUES, [queue("a"), queue("b")], "ClusterQueues a, b", "kueue: {}"),
+        (CLUSTER_QUEUES, 404, "the API serves no ClusterQueues: leave this section out", "kueue: {}"),
+        (CLUSTER_QUEUES, 403, "ClusterQueues may not be listed", "kueue: {}"),
+        (NODES, [node("gpu-7", 8)], "nodes/gpu-7/proxy/configz", "policy: single-numa-node"),
+    ],
+)  # fmt: skip
+def test_sections_come_with_what_was_seen(api, discover, path, answer, said, section):  # noqa: PLR0917
+    """Each section of a capability is offered, whatever was seen, and says so as a comment."""
+    api[path] = answer
+    text = discover()
+    assert said in " ".join(text.replace("\n#", "").split())
+    assert re.search(rf"(?m)^# +{re.escape(section)}$", text)
+    assert all(re.search(rf"(?m)^# {name}:", text) for name in ("fabric", "mfu", "kueue", "numa"))
 
 
 @pytest.mark.parametrize(

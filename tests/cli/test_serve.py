@@ -1,9 +1,11 @@
 """`gpucluster serve` gives a cluster that kubectl can use, and leaves nothing."""
 
 import base64
+import contextlib
 import os
 import signal
 import ssl
+import stat
 import subprocess
 import sys
 import time
@@ -186,3 +188,57 @@ def test_nodes_and_users_as_asked_for(tmp_path: Path) -> None:
         process.communicate(timeout=30)
     assert seen.stdout.split() == [f"node/gpu-{index}" for index in range(5)]
     assert 'User "alice" cannot list resource "nodes" in API group "" at the cluster scope' in refused.stderr
+
+
+OURS = "clusters: [{name: e, cluster: {server: 'https://127.0.0.1:1'}}]"
+
+
+@pytest.fixture
+def placed(tmp_path: Path):
+    """Give a kubeconfig where it was wanted, and the means to end the command."""
+    source, wanted = tmp_path / "source", tmp_path / "wanted"
+    source.write_text(OURS)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(command._placed(source, wanted))
+        assert stat.S_IMODE(wanted.stat().st_mode) == 0o600
+        yield wanted, stack.close
+
+
+def test_the_kubeconfig_goes_with_the_cluster(placed) -> None:
+    """Also if kubectl has written it anew meanwhile, as `kubectl config set-context` does."""
+    wanted, end = placed
+    wanted.write_text(f"{OURS}\ncurrent-context: e\n")
+    end()
+    assert not wanted.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["clusters: [{name: prod, cluster: {server: 'https://prod'}}]", "notes of somebody", "{", ""],
+    ids=["cluster", "words", "broken", "empty"],
+)
+def test_a_file_that_somebody_put_there_is_kept(placed, tmp_path: Path, text: str, capsys) -> None:
+    """The name is the same, and the file is another."""
+    wanted, end = placed
+    other = tmp_path / "other"
+    other.write_text(text)
+    other.replace(wanted)
+    end()
+    assert wanted.read_text() == text
+    assert "is kept" in capsys.readouterr().out
+
+
+def test_a_kubeconfig_that_got_more_clusters_is_kept(placed) -> None:
+    """Somebody has merged another cluster into it."""
+    wanted, end = placed
+    wanted.write_text(OURS.replace("]", ", {name: prod, cluster: {server: 'https://prod'}}]"))
+    end()
+    assert "prod" in wanted.read_text()
+
+
+def test_a_kubeconfig_that_is_gone_is_no_trouble(placed, capsys) -> None:
+    """Somebody was quicker."""
+    wanted, end = placed
+    wanted.unlink()
+    end()
+    assert capsys.readouterr().out == ""

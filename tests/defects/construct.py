@@ -5,6 +5,7 @@ made up here: two nodes of four GPUs, an adapter a GPU. The shapes of NCCL's lin
 and, for NET/IB, public ones. The header says that the evidence is constructed.
 """
 
+import argparse
 import dataclasses
 import datetime as dt
 import json
@@ -415,4 +416,5 @@ def _fallen(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser("python -m tests.defects.construct", description=__doc__).parse_args()
     sys.stdout.write(main() + "\n")

@@ -5,6 +5,7 @@ FILE is the evidence of the scenario `alignment` from a run of `--cluster=host` 
 made up here to agree with what the nodes' device managers handed out; the header says so.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -45,4 +46,6 @@ def main(source: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(main(Path(sys.argv[1])) + "\n")
+    parser = argparse.ArgumentParser("python -m tests.defects.construct_alignment", description=__doc__)
+    parser.add_argument("source", metavar="FILE", type=Path, help="evidence of the scenario alignment")
+    sys.stdout.write(main(parser.parse_args().source) + "\n")

@@ -4,6 +4,7 @@ The life of the pods is that of a recorded run of the same scenario on the embed
 made up here, in the shape that the payloads print it: one node of four H100. The header says that it is constructed.
 """
 
+import argparse
 import json
 import sys
 from typing import Any
@@ -157,4 +158,5 @@ def main() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser("python -m tests.defects.construct_speed", description=__doc__).parse_args()
     sys.stdout.write(main() + "\n")

@@ -1,5 +1,6 @@
 """Keep the evidence of a passing run for the matrix of mutants: `python -m tests.defects.record reports/latest`."""
 
+import argparse
 import json
 import shutil
 import sys
@@ -29,4 +30,6 @@ def main(run: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(main(Path(sys.argv[1])) + "\n")
+    parser = argparse.ArgumentParser("python -m tests.defects.record", description=__doc__)
+    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run that passed")
+    sys.stdout.write(main(parser.parse_args().run) + "\n")

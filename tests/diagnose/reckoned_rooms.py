@@ -92,8 +92,7 @@ def _roles(*, closed: bool) -> Cluster:
     if closed:
         cluster.node("c0", 0, labels={"pool": "cpu"}, unschedulable=True)
     text = "pod group is not ready, 5 Pending, 5 minAvailable; Pending: 3 Schedulable, 2 Unschedulable. "
-    text += "Origin reason is train-ps-0: 0/4 nodes are unavailable: "
-    text += "4 node(s) didn't match Pod's node affinity/selector."
+    text += "Origin reason is train-ps-0: 0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector"
     cluster.gang(3, 8, message=text)
     (job,) = cluster.of("Job")
     spec = {**_ask(cpu="8"), "schedulerName": "volcano", "nodeSelector": {"pool": "cpu"}}
@@ -126,28 +125,10 @@ def _stale() -> Cluster:
     return cluster
 
 
-def _gated_queue(state: str) -> Cluster:
-    cluster = room(queue={"state": state})
-    cluster.gang(3, 4, made=0, group="Pending")
+def _with_cpu_node() -> Cluster:
+    cluster = room()
+    cluster.node("c0", 0, labels={"pool": "cpu"})
     return cluster
-
-
-def _refused(text: str, **queue: Any) -> Cluster:
-    """Return a gang without pods that is refused at enqueue."""
-    cluster = room(queue=queue)
-    cluster.gang(3, 4, made=0, group="Pending")
-    cluster.event(cluster.of("PodGroup")[0], "Unschedulable", text, kind="Normal")
-    return cluster
-
-
-def _hierarchy() -> Cluster:
-    cluster = Cluster()
-    cluster.queue("root")
-    cluster.queue("org", capability={GPU: "8"}, parent="root")
-    cluster.queue("team", parent="org")
-    for number in range(3):
-        cluster.node(f"n{number}")
-    return gang(cluster.everywhere(), 3, 4, queue="team", message=GANG)
 
 
 def _side(name: str, gpus: int, **more: Any) -> dict[str, Any]:
@@ -328,43 +309,13 @@ ROOMS: dict[str, Row] = {
         lambda: gang(hold(room(), 8), 1, 8, pod={"status": {"nominatedNodeName": "n0"}}), "refused", "room-taken",
         ["train-worker-0 on n0", "preempted pods"], ["nothing is broken"],
     ),
-    "more than the queue may have": (
-        lambda: gang(room(queue={"capability": {GPU: "8"}}), 3, 4, message=GANG), "refused", "over-capability",
-        ["asks for 12 nvidia.com/gpu", "may have 8", "will never start as it is"], FINE,
+    "the selector matches nodes without GPUs": (
+        lambda: gang(_with_cpu_node(), 3, 4, spec={"nodeSelector": {"pool": "cpu"}}), "trouble", "no-node-selector",
+        ["(c0) have no nvidia.com/gpu"], FINE,
     ),
-    "more than a queue above may have": (
-        _hierarchy, "refused", "over-capability", ["queue org above its queue team may have 8"], FINE,
-    ),
-    "the queue is full": (
-        lambda: _refused("queue resource quota insufficient: insufficient nvidia.com/gpu", capability={GPU: "16"},
-                         allocated={GPU: "8"}),
-        "refused", "queue-full", ["may have 16", "8 are in use"], ["will never start"],
-    ),
-    "the queue is closing": (
-        lambda: _gated_queue("Closing"), "trouble", "queue-closed", ["Closing", "vcctl queue operate"], FINE,
-    ),
-    "the queue is in a state that is not known": (
-        lambda: _gated_queue("Frozen"), "trouble", "queue-state", ["Frozen"], FINE,
-    ),
-    "refused at enqueue, and it would fit": (
-        lambda: _refused("resource in cluster is overused: overused nvidia.com/gpu"), "trouble", "fits-and-waits",
-        ["24 of 24"], FINE,
-    ),
-    "refused at enqueue by a plugin that is not known": (
-        lambda: _refused("rejected by plugin license-guard: no seats"), "trouble", "no-reason",
-        ["license-guard: no seats"], FINE,
-    ),
-    "refused in words that are not known": (
-        lambda: gang(room(), 3, 4, message="gang held: topology quorum not satisfied (policy rack-strict)"),
-        "trouble", "no-reason", ["rack-strict", "24 of 24"], FINE,
-    ),
-    "refused in another language": (
-        lambda: gang(room(), 3, 4, message="0 von 3 Knoten sind frei: zu wenig GPU"), "trouble", "no-reason",
-        ["zu wenig GPU"], FINE,
-    ),
-    "refused by nodes for a reason that is not known": (
-        lambda: gang(room(), 3, 4, message="0/3 nodes are unavailable: 3 node(s) had no matching license."),
-        "trouble", "no-reason", ["no matching license"], [*FINE, "more than its queue"],
+    "more memory than a node has left for pods": (
+        lambda: gang(room(memory="527433728Ki"), 2, 1, spec=_ask(cpu="1", memory="512Gi"), lacks="memory"), "refused",
+        "member-too-large", ["512Gi memory", "more than 503Gi"], FINE,
     ),
 }  # fmt: skip
 """Situation -> how it is made, state, code of the first cause, what must be named, what must not."""

@@ -3,7 +3,17 @@
 import pytest
 
 from pytest_gpucluster import diagnose
-from tests.diagnose import kinds_asked, kinds_met, kinds_placed, kinds_said, kinds_stalled, kinds_started
+from tests.diagnose import (
+    kinds_asked,
+    kinds_met,
+    kinds_placed,
+    kinds_printed,
+    kinds_pulled,
+    kinds_said,
+    kinds_stalled,
+    kinds_started,
+    kinds_wired,
+)
 
 KINDS = {
     **kinds_asked.KINDS,
@@ -12,6 +22,9 @@ KINDS = {
     **kinds_said.KINDS,
     **kinds_met.KINDS,
     **kinds_stalled.KINDS,
+    **kinds_wired.KINDS,
+    **kinds_printed.KINDS,
+    **kinds_pulled.KINDS,
 }
 
 

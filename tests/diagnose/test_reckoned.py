@@ -3,9 +3,11 @@
 import pytest
 
 from pytest_gpucluster import diagnose
-from tests.diagnose import reckoned_rooms, reckoned_states
+from tests.diagnose import reckoned_jobs, reckoned_queues, reckoned_rooms, reckoned_states
 
-SITUATIONS = {**reckoned_rooms.ROOMS, **reckoned_states.STATES}
+SITUATIONS = {
+    **reckoned_rooms.ROOMS, **reckoned_queues.QUEUES, **reckoned_jobs.JOBS, **reckoned_states.STATES,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("situation", sorted(SITUATIONS))

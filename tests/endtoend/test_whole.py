@@ -104,8 +104,13 @@ def test_a_run_opens_the_gate_of_its_policy(whole, tmp_path):
     """What the policy asks for passed a moment ago; the uid of the cluster is in the evidence."""
     policy = tmp_path / "gate.yaml"
     policy.write_text(GATE, encoding="utf-8")
-    folder = str(harness.run_folder(whole))
-    found = harness.gpucluster("gate", folder, "--policy", str(policy), "--for", "embedded", "--json")
+    gate = ["gate", str(harness.run_folder(whole)), "--policy", str(policy), "--for", "embedded"]
+    # The run declared another bind spread than the profile, so it says nothing about the profile as it is.
+    found = harness.gpucluster(*gate)
+    assert found.returncode == 1
+    assert "the profile says otherwise since: bind_spread" in found.stdout
+    gate += ["--set", harness.BUSY[1]]
+    found = harness.gpucluster(*gate, "--json")
     assert found.returncode == 0, found.stdout + found.stderr
     decision = json.loads(found.stdout)
     assert decision["open"] is True
@@ -114,7 +119,7 @@ def test_a_run_opens_the_gate_of_its_policy(whole, tmp_path):
     # The row on torch was not in this run.
     more = GATE.replace("KUE-001", "KUE-001, RDZV-001")
     policy.write_text(more, encoding="utf-8")
-    found = harness.gpucluster("gate", folder, "--policy", str(policy), "--for", "embedded")
+    found = harness.gpucluster(*gate)
     assert found.returncode == 1
     assert "RDZV-001 (scheduling): not run: no run tried it" in found.stdout
     assert found.stdout.splitlines()[-1] == "gate        closed: 1 reason in scheduling"

@@ -7,7 +7,7 @@ import pytest
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence.scheduling import gangs
 from pytest_gpucluster.judge import presuppositions, subjects
-from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.gang.all_or_nothing import gang_gate_reached
 from pytest_gpucluster.judge.inventory.presuppositions import scheduler_answers
 from pytest_gpucluster.judge.refusal.over_large import control_ran
 from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves, ranks_wired

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence.log import order
-from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_workloads
 from tests import recordings
 
 
@@ -91,7 +91,9 @@ def pod_and_quota(evidence):
     job = next(one for one in kueue.held(evidence) if one.reserved and one.gang.pods)
     pod = min(job.gang.pods, key=lambda one: one.created)
     made = evidence.history(pod.uid)[0]
-    held = next(line for line in evidence.of_kind(kueue.WORKLOAD) if line.key == job.reserved[0].key)
+    held = next(
+        line for line in evidence.of_kind(kueue_workloads.WORKLOAD) if line.key == job.reserved[0].key
+    )
     return made, held
 
 
@@ -159,3 +161,21 @@ def test_versions_that_overlap_order_nothing():
     assert order.before(one, other) is order.before(other, one) is order.before(None, one) is None
     assert order.before(one, order.Versions(10, 12)) is True
     assert order.before(order.Versions(10, 12), one) is False
+
+
+def test_a_change_had_happened_when_a_later_one_was_seen():
+    """A watch that is half a second late tells too late; the versions of other kinds bound when it was."""
+    evidence = recordings.stream("k1-admitted")
+    made, _ = pod_and_quota(evidence)
+    late = mutants.with_lines(
+        evidence,
+        [
+            dataclasses.replace(line, t=line.t + 0.5) if line.kind == "Pod" else line
+            for line in evidence.lines
+        ],
+    )
+    seen = next(line for line in late.of_kind("Pod") if line.uid == made.uid)
+    assert made.t <= order.no_later(late, order.version(seen), seen.t) < seen.t
+    assert order.seen_by(late, seen.key, seen.t) == order.no_later(late, order.version(seen), seen.t)
+    assert order.no_later(late, None, 7.0) == 7.0
+    assert order.seen_by(late, "Pod/nobody@1.000", 7.0) == 7.0

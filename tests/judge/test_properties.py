@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from pytest_gpucluster.judge import presuppositions
-from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.gang.all_or_nothing import gang_gate_reached
 from pytest_gpucluster.judge.inventory.presuppositions import scheduler_answers
 from pytest_gpucluster.judge.refusal.over_large import control_ran
 from pytest_gpucluster.judge.rendezvous.presuppositions import master_name_resolves, ranks_wired

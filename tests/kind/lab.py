@@ -19,6 +19,7 @@ from pytest_gpucluster import profile
 from pytest_gpucluster.kube import connection, errors, kinds, objects
 from pytest_gpucluster.profile import LoadedProfile
 from pytest_gpucluster.provider import Cluster
+from tests.inner import QUIET
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = ROOT / "reports" / "kind"
@@ -207,7 +208,7 @@ class Lab:
         """Run rows on the cluster as one that exists; return their records by id."""
         reports = self.folder / "reports" / name
         command = [
-            sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider", "-p", "no:randomly",
+            sys.executable, "-m", "pytest", "suites", "-q", *QUIET,
             f"--cluster={name}", f"--gpucluster-profiles={self.as_existing(name, changes, **connection)}",
             f"--gpucluster-report-dir={reports}", "-k", rows,
         ]  # fmt: skip

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.fixtures import howto
+from tests.inner import QUIET
 from tests.kind import lab
 
 pytestmark = pytest.mark.kind
@@ -17,7 +18,7 @@ def test_the_page_on_real_components(kind_lab, tmp_path):
     howto.write(tmp_path)
     folder = kind_lab.as_existing("site")
     command = [
-        sys.executable, "-m", "pytest", ".", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--cluster=site",
+        sys.executable, "-m", "pytest", ".", "-q", *QUIET, "--cluster=site",
         f"--gpucluster-profiles={folder}", f"--gpucluster-report-dir={tmp_path / 'reports'}",
     ]  # fmt: skip
     done = subprocess.run(

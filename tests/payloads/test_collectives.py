@@ -1,23 +1,43 @@
 """The payload of collectives: every element counts, everybody meets everybody, and a stall ends with a name."""
 
+import importlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import types
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch", reason="the payload computes with torch")
-
-from payloads import collectives as payload
 from tests import amount
 
-CPU = torch.device("cpu")
-PROGRAM = pathlib.Path(payload.__file__)
+pytestmark = pytest.mark.long("torch")
+
+PERIOD = 8191
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+PROGRAM = pathlib.Path(__file__).parents[2] / "payloads" / "collectives.py"
+torch: Any = None
+payload: Any = None
+CPU: Any = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """Import torch when the first of these tests runs: it takes as long as the collection of all others."""
+    global torch, payload, CPU  # noqa: PLW0603 - what a module imports at its top
+    torch = pytest.importorskip("torch", reason="the payload computes with torch")
+    payload = importlib.import_module("payloads.collectives")
+    CPU = torch.device("cpu")
+
+
+def test_all_of_the_payload_is_tried():
+    """What is drawn and listed here before the payload is imported is the payload's own."""
+    assert (payload.PERIOD, payload.COLLECTIVES) == (PERIOD, COLLECTIVES)
+    assert pathlib.Path(payload.__file__).samefile(PROGRAM)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +58,7 @@ def test_what_is_no_size_is_refused(text):
         payload.size_of(text)
 
 
-@given(st.integers(1, 3 * payload.PERIOD), st.integers(0, 2**31))
+@given(st.integers(1, 3 * PERIOD), st.integers(0, 2**31))
 @amount.examples(60)
 def test_one_wrong_element_anywhere_is_counted(count, where):
     """No element is left out, whatever the length; NaN is wrong too."""
@@ -116,7 +136,7 @@ class Fake:
         self.spoil(into)
 
 
-@pytest.mark.parametrize("name", payload.COLLECTIVES)
+@pytest.mark.parametrize("name", COLLECTIVES)
 @pytest.mark.parametrize("size", [8, 4096, 100_000])
 def test_a_right_collective_has_no_wrong_element(monkeypatch, name, size):
     """On each of three ranks."""
@@ -144,7 +164,7 @@ def _flip(tensor):
     tensor[tensor.numel() // 2] += 1
 
 
-@pytest.mark.parametrize("name", payload.COLLECTIVES)
+@pytest.mark.parametrize("name", COLLECTIVES)
 def test_one_wrong_element_of_a_collective_is_counted(monkeypatch, name):
     """One element of the result is off by one."""
     fake = Fake(monkeypatch, 1, 3, _flip)

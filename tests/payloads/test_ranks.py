@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from payloads import ready, wires
+from payloads import ready, secondary_interface
 
 FOLDER = pathlib.Path(ready.__file__).parent
 
@@ -80,7 +80,9 @@ def test_labels_that_cannot_be_read_are_empty_variables(tmp_path: pathlib.Path) 
 
 def test_a_pod_without_the_interface_says_what_it_has() -> None:
     """And ends at once, with a code of its own."""
-    (told,) = lines("wires.py", "--interface=net-none", "--first=localhost", "--members=2", code=5)
+    (told,) = lines(
+        "secondary_interface.py", "--interface=net-none", "--first=localhost", "--members=2", code=5
+    )
     assert told["ok"] is False
     assert told["has"]["lo"] == "127.0.0.1"
 
@@ -93,7 +95,7 @@ def test_a_connection_is_seen_with_both_ends() -> None:
     ):
         other, _ = server.accept()
         with other:
-            found = list(wires.connections(os.getpid()))
+            found = list(secondary_interface.connections(os.getpid()))
             assert (*one.getsockname(), *one.getpeername()) in found
             assert (*one.getpeername(), *one.getsockname()) in found
 

@@ -1,5 +1,6 @@
 """The payloads that measure speed: what they tell, what they say when something is missing, and how they count."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -7,12 +8,10 @@ import socket
 import subprocess
 import sys
 import types
+from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the payloads compute with torch")
-
-from payloads import gemm, train_step
 from pytest_gpucluster.evidence.log import payload_lines as lines
 from pytest_gpucluster.judge.mfu import plausibility, possible_figures, smoke_loop
 from pytest_gpucluster.measure import flops
@@ -20,9 +19,23 @@ from pytest_gpucluster.requirement import Verdict
 from tests import recordings
 from tests.defects import construct, construct_speed
 
-CPU = torch.device("cpu")
-GPU = torch.device("cuda", 0)
-FOLDER = pathlib.Path(gemm.__file__).parent
+pytestmark = pytest.mark.long("torch")
+
+FOLDER = pathlib.Path(__file__).parents[2] / "payloads"
+torch: Any = None
+gemm: Any = None
+train_step: Any = None
+CPU: Any = None
+GPU: Any = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """Import torch when the first of these tests runs: it takes as long as the collection of all others."""
+    global torch, gemm, train_step, CPU, GPU  # noqa: PLW0603 - what a module imports at its top
+    torch = pytest.importorskip("torch", reason="the payloads compute with torch")
+    gemm, train_step = (importlib.import_module(f"payloads.{name}") for name in ("gemm", "train_step"))
+    CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 def run(name, *args, **env):
@@ -65,23 +78,19 @@ def test_products_alone():
 
 @pytest.mark.slow
 def test_a_training_step_alone():
-    """The loss falls, formula and counter agree but for what is explained, the figures follow from the counts."""
+    """The loss falls, formula and counter agree but for what is explained, the figures follow from the counts.
+
+    Recomputation earns nothing: the FLOPs of a token are the same with it, whatever the device does besides.
+    """
     code, told, shown = run("train_step", *MODEL, "--peak=1")
     assert (code, [one["event"] for one in told]) == (0, ["rank", "train"])
-    data = told[1]
-    first, last = data["loss"]["common"]
+    plain = told[1]
+    first, last = plain["loss"]["common"]
     assert last < first
-    assert "not explained" not in data["flop_per_token"]["difference"]
+    assert "not explained" not in plain["flop_per_token"]["difference"]
     assert "MFU" in shown
     assert possible_figures.possible(evidence_of(told), {}).verdict is Verdict.PASS
-
-
-@pytest.mark.slow
-def test_recomputation_earns_nothing():
-    """The FLOPs of a token are the same with it, whatever the device does besides."""
-    plain, again = (
-        run("train_step", *MODEL, *more)[1][1] for more in ((), ("--recompute", "--loss-chunks=4"))
-    )
+    again = run("train_step", *MODEL, "--recompute", "--loss-chunks=4")[1][1]
     assert again["how"]["recompute"] is True
     assert again["flop_per_token"] == plain["flop_per_token"]
     assert again["loss"]["common"] == pytest.approx(plain["loss"]["common"], rel=1e-4)
@@ -145,13 +154,13 @@ def test_memory_that_is_short_is_one_line(monkeypatch, capfd):
         (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling cublasLtMatmul"), "program"),
         (RuntimeError("CUDA error: out of memory"), "memory"),
         (RuntimeError("fp8 is not implemented for CUDA"), "program"),
-        (torch.OutOfMemoryError("CUDA out of memory"), "memory"),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "program"),
     ],
 )
 def test_kinds_of_failures(error, kind):
     """A lost device, short memory and a wrong program are told apart."""
     assert gemm.kind_of(error) == kind
+    assert gemm.kind_of(torch.OutOfMemoryError("CUDA out of memory")) == "memory"
 
 
 def test_a_wrong_product_is_seen():

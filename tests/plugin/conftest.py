@@ -17,7 +17,7 @@ from pytest_gpucluster.hooks import (
 )
 from pytest_gpucluster.requirement import REGISTRY
 from pytest_gpucluster.scenario import permissions  # noqa: F401 - the same: half of it imported anew cannot be sorted
-from tests.inner import QUIET
+from tests.inner import ALONE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -62,11 +62,11 @@ class Project:
 
     def run(self, *args: str) -> pytest.RunResult:
         """Run the project in this process."""
-        return self.pytester.runpytest_inprocess(*PLUGIN, *QUIET, *args)
+        return self.pytester.runpytest_inprocess(*PLUGIN, *ALONE, *args)
 
     def run_apart(self, *args: str) -> pytest.RunResult:
         """Run the project in a process of its own."""
-        return self.pytester.runpytest_subprocess(*PLUGIN, *QUIET, *args)
+        return self.pytester.runpytest_subprocess(*PLUGIN, *ALONE, *args)
 
     @property
     def log(self) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpucluster import profile
 from pytest_gpucluster.hooks import again
 from pytest_gpucluster.hooks.settings import Settings
 
@@ -52,3 +53,25 @@ def test_of_many_rows_the_run_itself_is_repeated(reuse):
     rows = [f"GANG-{n:03}" for n in range(again.FEW + 1)]
     command = again.command(rows, ["suites"], [], [*reuse, "-m", "gang and must", "--cluster=prod-a"])
     assert command == "pytest -m 'gang and must' --cluster=prod-a"
+
+
+def test_after_the_run_of_a_cluster_of_its_own_nothing_is_found(tmp_path):
+    """On one that stays, what bears the run's id is gone, and what was in a namespace that was lent."""
+    run = Path("reports/20260101T000000Z-prod-a-9f3e21")
+    assert again.gone(profile.load("embedded"), run, kept=False) == ("*",)
+    assert again.kubectl(profile.load("embedded")) == []
+    keys = (
+        "connection: {kubeconfig: /my/k, context: a}",
+        "scheduler: native",
+        "queue: q",
+        "gpu_resource: a/b",
+    )
+    (tmp_path / "prod-a.yaml").write_text("\n".join((*keys, "gpus_per_node: 1")), encoding="utf-8")
+    there = profile.load("prod-a", [tmp_path])
+    assert again.gone(there, run, kept=False) == ("9f3e21",)
+    assert again.gone(there, run, kept=True) == ()
+    assert again.kubectl(there) == ["--kubeconfig=/my/k", "--context=a"]
+    lent = profile.load("prod-a", [tmp_path], cli=["namespace=ml"])
+    assert again.gone(lent, run, kept=False) == ("9f3e21", "-n ml ")
+    usual = profile.load("prod-a", [tmp_path], cli=["connection.kubeconfig=~/.kube/config"])
+    assert again.kubectl(usual) == ["--context=a"]

@@ -135,6 +135,46 @@ def test_a_run_without_a_must_is_as_green_as_its_tests_unless_it_is_a_gate(proje
     assert project.run("--gpucluster-gate").ret == pytest.ExitCode.TESTS_FAILED
 
 
+def test_a_red_run_ends_with_what_to_mend(project):
+    """The cause once, with its rows, its fix and a command; why the answer is no yes does not say it again."""
+    project.rows("GANG-001 calm fails", "GANG-002 calm fails", "REF-001 calm passes")
+    result = project.run("--cluster=embedded")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "*= to mend =*",
+            "2 rows are not green: fix this cause, then run the last line",
+            "1. the gang plugin is off",
+            "   rows  GANG-001, GANG-002 (fail)",
+            "   fix   switch it on",
+            "again     pytest * -k 'GANG-001 or GANG-002' --cluster=embedded",
+            "answer    No: GANG-001 is violated*(and 1 more)",
+        ]
+    )
+    assert result.stdout.str().count("   fix   switch it on") == 1
+    assert "because" not in result.stdout.str()
+
+
+def test_rows_that_are_undecided_for_one_cause_are_told_in_one_block(project, monkeypatch):
+    """The cluster does not start: what that means is said once, with the rows that it keeps from being decided."""
+    monkeypatch.setenv("FAKE_REFUSES", "1")
+    project.rows("GANG-001 calm passes", "GANG-002 calm passes", "REF-001 calm passes")
+    result = project.run()
+    text = result.stdout.str()
+    assert text.count("observed  the control plane ended with code 1") == 1
+    result.stdout.fnmatch_lines(
+        ["also      GANG-002, REF-001: the same cause", "3 rows are not green: fix this cause*"]
+    )
+
+
+def test_a_green_run_has_nothing_to_mend(project):
+    """Nor a command for after."""
+    project.rows("GANG-001 calm passes")
+    text = project.run().stdout.str()
+    assert "to mend" not in text
+    assert "again  " not in text
+
+
 def test_planted_defects_are_no_yes(project):
     """A run that is meant to fail and does not answers nothing about a cluster."""
     project.rows("GANG-001 calm passes")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.inner import QUIET
+
 pytest_plugins = ["pytester"]
 
 ROWS = (
@@ -16,7 +18,9 @@ def test_pytest_html_gets_two_columns_and_no_other_word_for_a_verdict(project):
     pytest.importorskip("pytest_html")
     project.rows(*ROWS)
     project.write(test_other="def test_plain(): pass\n")
-    result = project.run("--html=page.html", "--self-contained-html", WAIVED)
+    result = project.pytester.runpytest_inprocess(
+        *_plugin(), *QUIET, "--html=page.html", "--self-contained-html", WAIVED
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     page = (project.pytester.path / "page.html").read_text(encoding="utf-8")
     for verdict in ("pass", "fail", "environment", "not_applicable", "fail (waived)"):

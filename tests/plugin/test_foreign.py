@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pytest_gpucluster import plugin
-from tests.inner import QUIET
+from tests.inner import ALONE
 from tests.plugin.conftest import ROOT
 
 pytest_plugins = ["pytester"]
@@ -34,7 +34,7 @@ def foreign(pytester, monkeypatch, tmp_path):
 
 
 def _run(pytester, *args):
-    command = (sys.executable, "-m", "pytest", *QUIET, *args)
+    command = (sys.executable, "-m", "pytest", *ALONE, *args)
     return pytester.run(*command)
 
 

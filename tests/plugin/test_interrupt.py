@@ -11,7 +11,7 @@ import types
 import pytest
 
 from pytest_gpucluster.hooks import interrupted
-from tests.inner import QUIET
+from tests.inner import ALONE
 from tests.interrupting import LISTENS_TO_CTRL_C
 from tests.plugin.conftest import PLUGIN
 
@@ -25,7 +25,7 @@ def _interrupt(project, number, *args):
     project.rows("GANG-001 calm passes", "GANG-002 hangs passes", "GANG-003 greedy passes")
     fifo = project.pytester.path / "fake-cluster.log"
     os.mkfifo(fifo)
-    command = [*LISTENS_TO_CTRL_C, sys.executable, "-m", "pytest", *PLUGIN, *QUIET, *args]
+    command = [*LISTENS_TO_CTRL_C, sys.executable, "-m", "pytest", *PLUGIN, *ALONE, *args]
     with subprocess.Popen(command, cwd=project.pytester.path, stdout=subprocess.PIPE, text=True) as process:
         lines = []
         hanging = threading.Event()

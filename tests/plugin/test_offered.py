@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pytest_gpucluster.kube import errors, objects
-from pytest_gpucluster.scenario import offered
 from tests.plugin.conftest import Project
 
 pytest_plugins = ["pytester"]
@@ -62,7 +61,7 @@ def there(project: Project, monkeypatch: pytest.MonkeyPatch) -> Any:
         resource: str, nodes: Any = NODES, gpus: int = 8, queues: Any = QUEUES, more: str = IMAGES
     ) -> Project:
         def listed(_api: object, info: Any, *_args: object, **_more: object) -> list[Mapping[str, Any]]:
-            if info is offered.QUEUE:
+            if info is objects.table_row("Queue"):
                 if isinstance(queues, Exception):
                     raise queues
                 return list(queues)
@@ -140,7 +139,7 @@ def test_nodes_that_cannot_be_read_are_told(there: Any) -> None:
     )
 
 
-DEAD = errors.Unreachable("cannot connect to http://127.0.0.1:9: connection refused")
+DEAD = errors.Unreachable("cannot connect to http://127.0.0.1:9: connection refused", sent=False)
 EXPIRED = errors.ApiError(401, "Unauthorized", "Unauthorized", request="list Node")
 ENDINGS = {
     "dead": (
@@ -180,6 +179,13 @@ def test_what_no_row_can_do_without_ends_the_run_in_one_block(there: Any, what: 
     assert project.log == []
 
 
+def test_a_cluster_that_is_slow_ends_nothing(there: Any) -> None:
+    """Thousands of nodes may take longer than the first question waits."""
+    result = there("amd.com/gpu", errors.Unreachable("no answer within 5 s")).run("--cluster=there")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["gpucluster: the nodes could not be read*no answer within 5 s"])
+
+
 def test_rows_that_need_no_image_are_run_without(there: Any) -> None:
     """The others are told beforehand which key they will miss."""
     project = there("amd.com/gpu", more="")
@@ -200,3 +206,18 @@ def test_a_queue_that_takes_nothing_or_is_not_to_be_seen_ends_nothing(there: Any
     closed.stdout.fnmatch_lines(["gpucluster: the queue default is Closed and takes no Jobs*"])
     forbidden = errors.ApiError(403, "Forbidden", "queues is forbidden")
     assert there("amd.com/gpu", queues=forbidden).run("--cluster=there").ret == 0
+
+
+def test_a_queue_that_is_held_is_closed_as_declared(there: Any) -> None:
+    """Of the two the one is told that takes the gangs of the run; both must be there."""
+    held = f"{IMAGES}\nconformance_queue: conformance\n"
+    both = queue("default", "Closed"), queue("conformance")
+    quiet = there("amd.com/gpu", queues=both, more=held).run("--cluster=there")
+    assert quiet.ret == 0
+    quiet.stdout.no_fnmatch_line("*takes no Jobs*")
+    shut = queue("default", "Closed"), queue("conformance", "Closed")
+    told = there("amd.com/gpu", queues=shut, more=held).run("--cluster=there")
+    told.stdout.fnmatch_lines(["gpucluster: the queue conformance is Closed and takes no Jobs*"])
+    missing = there("amd.com/gpu", queues=both[:1], more=held).run("--cluster=there")
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    missing.stderr.fnmatch_lines(["*conformance_queue = 'conformance': the cluster has no such queue*"])

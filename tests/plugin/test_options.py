@@ -216,6 +216,20 @@ def test_a_kubeconfig_that_is_missing_is_a_usage_error(site):
     )
 
 
+def test_a_plan_does_without_the_cluster_and_says_so(site):
+    """It makes nothing, so whoever writes a profile far from the cluster sees what it would do."""
+    (site.pytester.path / "clusters" / "kubeconfig").unlink()
+    result = site.run("--cluster=prod-a", "--gpucluster-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "cluster prod-a (existing): 1 requirement from 1 scenario*",
+            "warning       planned from the profile alone: *prod-a.yaml:2: kubeconfig file * does not exist",
+        ]
+    )
+    assert site.log == []
+
+
 def test_a_broken_profile_is_a_usage_error_with_file_path_value_and_allowed(site):
     """A wrong value is told with file and line, path, value and what is allowed."""
     path = site.pytester.path / "clusters" / "prod-a.yaml"
@@ -281,3 +295,16 @@ def test_what_stands_behind_two_dashes_is_no_option(project):
     project.rows("GANG-001 calm passes")
     result = project.run("--", "--gpucluster-gte")
     assert "unknown option" not in str(result.stderr)
+
+
+def test_a_variable_that_is_almost_ours_is_told_in_the_head_of_any_run(project, monkeypatch):
+    """Without a cluster that is named there is nothing else that could tell it; a run of other tests goes on."""
+    monkeypatch.setenv("GPUCLUSTER_CLUSTR", "prod-a")
+    monkeypatch.setenv("GPUCLUSTER_BUDGETS__BIND", "3")
+    project.write(test_own="def test_own(): pass\n")
+    result = project.run()
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["*GPUCLUSTER_CLUSTR is no variable of the plugin; did you mean 'GPUCLUSTER_CLUSTER'?"]
+    )
+    assert "BUDGETS" not in result.stdout.str()

@@ -12,7 +12,8 @@ import termios
 import pytest
 
 from pytest_gpucluster.hooks import progress
-from tests.plugin.conftest import PLUGIN, QUIET
+from tests.inner import QUIET
+from tests.plugin.conftest import PLUGIN
 
 pytest_plugins = ["pytester"]
 
@@ -58,6 +59,14 @@ def test_lines_of_other_moments(boards, decided, told):
     """Before the first step, between scenarios, with several workers, for a scenario that is no row's."""
     line = progress.line(boards, frozenset(decided), 102.0)
     assert told in line if told else line == ""
+
+
+def test_a_slower_cluster_is_known_by_what_is_over():
+    """Scenarios declare what they take on the embedded cluster: 30 s here took 90."""
+    told = progress.line(
+        [board("lost", since=101.0, began=100.0)], frozenset(PARTS["scarce"].rows), 102.0, 10.0
+    )
+    assert told.startswith("2 of 7 rows decided, about 20 min left; lost ")
 
 
 def test_what_a_worker_does_is_read_by_another_process_and_goes_with_it(tmp_path):
@@ -187,6 +196,20 @@ def test_a_terminal_that_can_do_nothing_gets_plain_lines(slow):
     written = at_a_terminal(slow, term="dumb")
     assert re.search(rf"^{LINE}", written, re.MULTILINE)
     assert "\x1b7" not in written
+
+
+@pytest.mark.slow
+def test_a_debugger_has_the_terminal_for_itself(slow):
+    """From its first prompt on nothing is drawn."""
+    slow.write(test_zz_own="def test_own():\n    import time\n    breakpoint()\n    time.sleep(0.5)\n")
+    (slow.pytester.path / ".pdbrc").write_text(
+        "import time; time.sleep(0.5); print('at the prompt')\ncontinue\n"
+    )
+    written = at_a_terminal(slow, "--gpucluster-cluster=embedded", "-p", "no:xdist")
+    before, prompt, after = written.partition("at the prompt")
+    assert prompt
+    assert "rows decided" in before
+    assert "rows decided" not in after
 
 
 @pytest.mark.slow

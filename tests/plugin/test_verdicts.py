@@ -218,19 +218,40 @@ def test_settle_serves_requirements_only(project):
     result.stdout.fnmatch_lines(["*settle serves tests declared with @requirement*"])
 
 
-def test_reuse_judges_the_evidence_of_an_earlier_run(project):
-    """Old evidence is judged again without a cluster; a scenario it lacks is inconclusive."""
+@pytest.mark.parametrize("named", ["folder", "latest"])
+def test_reuse_judges_the_evidence_of_an_earlier_run(project, named):
+    """Old evidence is judged again without a cluster; a scenario it lacks is inconclusive.
+
+    The link `latest`, which the new run lets point to itself, is that of before.
+    """
     project.rows("GANG-001 calm passes")
     project.run()
     first = project.latest.resolve()
     before = project.log
     project.rows("GANG-001 calm fails", "GANG-002 greedy passes")
-    result = project.run(f"--gpucluster-reuse={first}")
+    result = project.run(f"--gpucluster-reuse={first if named == 'folder' else 'reports/latest'}")
     assert project.log == before
     verdicts = {row["id"]: row["verdict"] for row in project.report()["requirements"]}
     assert verdicts == {"GANG-001": "fail", "GANG-002": "inconclusive"}
     result.stdout.fnmatch_lines(["*judging the evidence of*", "*has no evidence of the scenario greedy*"])
+    result.stdout.fnmatch_lines([f"*judging the evidence of {first}*"])
     assert Path(project.latest).resolve() != first
+
+
+def test_ids_stand_beside_each_word(project):
+    """With -v in each line, and in the short summary: the name of a test is not what a row is called."""
+    project.rows(
+        "GANG-001 calm passes", "GANG-002 calm fails", "GANG-003 broken passes", "GANG-004 cut passes",
+        "GANG-005 calm does_not_apply", "GANG-006 calm breaks",
+    )  # fmt: skip
+    result = project.run("-v", "-rA")
+    for line in (
+        "*::test_gang_001 PASSED GANG-001 *", "*::test_gang_002 FAILED GANG-002 *",
+        "*::test_gang_003 ENVIRONMENT GANG-003 *", "*::test_gang_004 INCONCLUSIVE GANG-004 *",
+        "*::test_gang_005 NOT APPLICABLE GANG-005 *", "*::test_gang_006 INCONCLUSIVE GANG-006 *",
+        "FAILED GANG-002 test_rows.py::test_gang_002*", "PASSED GANG-001 test_rows.py::test_gang_001",
+    ):  # fmt: skip
+        result.stdout.fnmatch_lines([line])
 
 
 def test_the_record_and_the_page_say_how_it_is_known_that_nothing_is_left(project):

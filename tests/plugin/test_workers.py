@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_gpucluster.evidence import Evidence
 from pytest_gpucluster.hooks.run import Run
 
 pytest_plugins = ["pytester"]
@@ -105,10 +106,22 @@ def test_only_the_worker_that_ran_a_scenario_records_it(tmp_path, ran_by, lines)
     def evidence(_scenario):
         path.parent.mkdir()
         path.write_text("")
-        return SimpleNamespace(header={"source": {"worker": ran_by}})
+        return Evidence((), header={"source": {"worker": ran_by}})
 
     source = SimpleNamespace(path=lambda _scenario: path, requests=dict, evidence=evidence)
     run = Run(None, None, tmp_path, worker="gw0")
     run._evidence(source, SimpleNamespace(name="calm", summary=""))
     journal = tmp_path / "run.jsonl"
     assert len(journal.read_text().splitlines() if journal.exists() else []) == lines
+
+
+def test_workers_reuse_what_latest_was_before_the_run(project):
+    """Each follows the link before any of them begins."""
+    project.rows(*ROWS)
+    project.run_apart()
+    first, before = project.latest.resolve(), project.log
+    project.run_apart("-n2", "--gpucluster-reuse=reports/latest")
+    assert project.log == before
+    assert project.latest.resolve() != first
+    assert project.report()["cluster"]["reused"] == str(first)
+    assert {row["verdict"] for row in project.report()["requirements"] if row["id"] == "GANG-001"} == {"pass"}

@@ -45,6 +45,7 @@ def tolerations(**one):
         ({"namespaces": {"volcano": "Volcano"}}, "namespaces.volcano = 'Volcano': must be a name"),
         ({"pool_label": "node pool"}, "pool_label = 'node pool': must be the key of a label, NAME or DOMAIN/NAME"),
         ({"pool_label": f"a/{'b' * 64}"}, "must have at most 63 characters after the slash, has 64"),
+        ({"queue": "q", "conformance_queue": "q"}, "must name another queue than `queue`"),
         ({"further_schedulers": ["volcano"]}, "must name another scheduler than `scheduler` does"),
         ({"further_schedulers": ["native", "native"]}, "must name another scheduler than an earlier entry does"),
         ({"kueue": {"local_queue": "Team A"}}, "kueue.local_queue = 'Team A': must be a name"),

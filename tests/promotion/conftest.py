@@ -1,6 +1,8 @@
 """Fixtures of promotion: a control plane with Volcano and Kueue, and queues of the test's own."""
 
 import itertools
+import json
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,6 +55,34 @@ def switch(api: objects.Objects) -> Callable[..., switching.Switch]:
         return switching.Switch(api, record, seconds, **more)
 
     return make
+
+
+PROFILE = """provider: existing
+connection: {{kubeconfig: kubeconfig, context: c}}
+scheduler: volcano
+queue: {queue}
+gpu_resource: nvidia.com/gpu
+gpus_per_node: 8
+{more}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path, url: str) -> Callable[..., pathlib.Path]:
+    """Give a folder with a kubeconfig, and what writes a profile into it."""
+    config = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
+        "clusters": [{"name": "k", "cluster": {"server": url}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+    }  # fmt: skip
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    (tmp_path / "run").mkdir()
+
+    def write(queue: str, more: str = "") -> pathlib.Path:
+        (tmp_path / "prod.yaml").write_text(PROFILE.format(queue=queue, more=more))
+        return tmp_path
+
+    return write
 
 
 def make_queue(raw: Api, name: str, *, closed: bool = True, **spec: Any) -> dict[str, Any]:

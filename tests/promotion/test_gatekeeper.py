@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pytest_gpucluster.kube import connection, objects
+from pytest_gpucluster.kube import connection, errors, objects
 from pytest_gpucluster.plain import times
 from pytest_gpucluster.promotion.gatekeeper import forms, keeper, reading
 
@@ -319,6 +319,25 @@ def test_a_gate_that_cannot_be_read_is_closed(stand):
     on.stamp[0] = "other runs"
     told = on.active("False")
     assert (told["reason"], told["message"]) == ("EvidenceUnreadable", "MemoryError: no room")
+
+
+def test_without_permission_it_ends_and_says_what_to_grant(stand):
+    """It cannot vouch for anything: nothing is Active, nothing Ready."""
+    on = stand(accepted())
+    call = on.api.connection.call
+
+    def forbidding(ask):
+        if ask.method == "PATCH":
+            raise errors.ApiError(403, "Forbidden", "no", request=ask.about)
+        return call(ask)
+
+    on.api.connection.call = forbidding
+    on.start()
+    on.thread.join(20)
+    assert not on.thread.is_alive()
+    assert "patch AdmissionCheck/" in on.keeper.problem
+    assert "grant it" in on.keeper.problem
+    assert not forms.condition(on.raw.ok("GET", f"{KUEUE}/admissionchecks/{on.name}"), "Active")
 
 
 def test_checks_of_others_are_left_alone(stand, raw):

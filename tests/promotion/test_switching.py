@@ -5,10 +5,21 @@ import threading
 import pytest
 
 from pytest_gpucluster.kube import connection, errors, objects
-from pytest_gpucluster.promotion import records, switching
+from pytest_gpucluster.promotion import following, records, switching
 from pytest_gpucluster.promotion.targets import Refused
 
-from .conftest import KUEUE, MERGE, QUEUES, close, found, make_cluster_queue, make_queue, state_of, wait
+from .conftest import (
+    KUEUE,
+    MERGE,
+    QUEUES,
+    close,
+    command,
+    found,
+    make_cluster_queue,
+    make_queue,
+    state_of,
+    wait,
+)
 
 
 def test_a_closed_queue_of_volcano_is_seen_open(raw, api, switch, name):
@@ -176,6 +187,38 @@ def test_a_command_that_nobody_takes_is_taken_back(raw, api, switch, name, monke
     assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
 
 
+@pytest.mark.parametrize("kind", ["Queue", "ClusterQueue"])
+def test_an_interrupt_takes_back_what_was_begun(raw, api, switch, name, monkeypatch, kind):  # noqa: PLR0917 (fixtures)
+    """Ctrl-C while the state is waited for: no Command that opens it later, the stop policy as it was, no claim."""
+    if kind == "Queue":
+        make_queue(raw, name)
+    else:
+        make_cluster_queue(raw, name)
+    target = found(api, kind, name)
+    until = following.Following.until
+
+    def interrupted(self, check, seconds):
+        if raw.ok("GET", path)["metadata"]["annotations"] and seconds == 4.0:
+            asked.append(1)
+            if len(asked) == (2 if kind == "Queue" else 1):
+                raise KeyboardInterrupt
+        return until(self, check, seconds)
+
+    asked: list[int] = []
+    path = f"{QUEUES}/{name}" if kind == "Queue" else f"{KUEUE}/clusterqueues/{name}"
+    monkeypatch.setattr(following.Following, "until", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        switch(seconds=4.0).open(target)
+    monkeypatch.undo()
+
+    def closed(queue):
+        return state_of(queue) == "Closed" if kind == "Queue" else queue["spec"]["stopPolicy"] == "Hold"
+
+    now = wait(raw, path, closed)
+    assert now["metadata"]["annotations"][records.STATE] == "not opened"
+    assert switch("bob").open(found(api, kind, name)).open
+
+
 def test_a_queue_is_held_again(raw, api, switch, name):
     """By a Command too; a queue that is closed already needs none."""
     make_queue(raw, name, closed=False)
@@ -244,3 +287,16 @@ def test_without_permission_nothing_is_opened(raw, api, switch, name, monkeypatc
         switch().open(target)
     monkeypatch.undo()
     assert state_of(raw.ok("GET", f"{QUEUES}/{name}")) == "Closed"
+
+
+def test_the_embedded_volcano_closes_and_opens_children_with_their_parent(raw, name):
+    """What was closed by its parent opens with it; what somebody closed by hand stays closed."""
+    make_queue(raw, name, closed=False)
+    for child in ("with", "by-hand"):
+        make_queue(raw, f"{name}-{child}", closed=child == "by-hand", parent=name)
+    close(raw, name)
+    shut = wait(raw, f"{QUEUES}/{name}-with", lambda queue: state_of(queue) == "Closed")
+    assert shut["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
+    command(raw, name, "OpenQueue")
+    wait(raw, f"{QUEUES}/{name}-with", lambda queue: state_of(queue) == "Open")
+    assert state_of(raw.ok("GET", f"{QUEUES}/{name}-by-hand")) == "Closed"

@@ -7,6 +7,8 @@ import threading
 import pytest
 
 from pytest_gpucluster.kube import errors
+from pytest_gpucluster.scenario import podlogs
+from tests.plain.canaries import PEM_LINES
 
 from . import conftest
 
@@ -136,3 +138,58 @@ def test_pods_of_a_controller_are_followed_and_strangers_are_not(theatre):
     theatre.stage.close()
     assert list(theatre.streams) == ["main"]
     assert theatre.streams["main"].stopped
+
+
+def test_an_agent_that_admission_put_beside_ours_is_not_followed(theatre):
+    """Its log has no end, and is not ours to keep; a container that Volcano's plugins add is part of the Job."""
+    marked = {"name": "main", "env": [{"name": "GPUCLUSTER_CONTAINER", "value": "main"}]}
+    spec = {"initContainers": [{"name": "wait-for-master"}, {"name": "agent-init"}],
+            "containers": [{"name": "istio-proxy"}, marked, {"name": "agent"}]}  # fmt: skip
+    theatre.stage.follow(theatre.stage.submit({**POD, "spec": spec}))
+    waits = {"name": "wait-for-master", "state": {"running": {}}}
+    shown = {
+        **status(main="running", agent="running", **{"istio-proxy": "running"}),
+        "initContainerStatuses": [waits],
+    }
+    theatre.see("ADDED", "Pod", "p", spec=spec, status=shown)
+    with theatre.opened:
+        assert theatre.opened.wait_for(lambda: len(theatre.streams) == 2, 10)
+    theatre.stage.close()
+    assert sorted(theatre.streams) == ["main", "wait-for-master"]
+
+
+def test_a_log_without_end_is_left_at_some_point(theatre, monkeypatch):
+    """A program may write without ever ending: what was taken down is kept, and the note says that there was more."""
+    monkeypatch.setattr(podlogs, "MOST", 100)
+    handle = theatre.stage.submit(POD)
+    theatre.stage.follow(handle)
+    theatre.see("ADDED", "Pod", "p", spec=SPEC, status=status(main="running"))
+    with theatre.opened:
+        assert theatre.opened.wait_for(lambda: "main" in theatre.streams, 10)
+    for _ in range(9):
+        theatre.streams["main"].queue.put(b"x" * 30)
+    assert theatre.log.until(lambda: not theatre.stage._reader._followers, 10)
+    assert theatre.streams["main"].stopped
+    assert log_lines(theatre) == [("main", "x" * 30)] * 4
+    notes = [json.loads(e.text) for e in theatre.log.entries() if e.type == "NOTE"]
+    (note,) = [each for each in notes if each.get("note") == "logs"]
+    assert note["ok"] is False
+    assert "left out" in note["error"]
+
+
+def test_a_key_that_a_container_prints_is_not_taken_down(theatre):
+    """It comes line by line, and beside it another container says ordinary things."""
+    handle = theatre.stage.submit(POD)
+    theatre.stage.follow(handle)
+    theatre.see("ADDED", "Pod", "p", spec=SPEC, status=status(main="running", side="running"))
+    with theatre.opened:
+        assert theatre.opened.wait_for(lambda: len(theatre.streams) == 2, 10)
+    for line in ("-----BEGIN PRIVATE KEY-----", PEM_LINES[0], "short", "-----END PRIVATE KEY-----", "after"):
+        theatre.streams["main"].queue.put(line.encode())
+    theatre.streams["side"].queue.put(b"short")
+    for name in ("main", "side"):
+        theatre.streams[name].queue.put(None)
+    assert theatre.log.until(lambda: not theatre.stage._reader._followers, 10)
+    said = log_lines(theatre)
+    assert [line for name, line in said if name == "side"] == ["short"]
+    assert [line for name, line in said if name == "main"] == [*["[redacted]"] * 4, "after"]

@@ -7,6 +7,7 @@ import pytest
 from pytest_gpucluster.kube import errors, objects
 from pytest_gpucluster.plain import names
 from pytest_gpucluster.scenario import slots
+from tests.scenario.conftest import Theatre
 
 JOB = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -512,3 +513,13 @@ def test_a_priority_class_is_ours_and_goes_with_the_scenario(theatre):
     theatre.later(0.1, "DELETED", "PriorityClass", made.name, namespace="")
     theatre.stage.stack.run(5.0)
     assert theatre.api.asked[-1] == ("delete", "PriorityClass", made.name)
+
+
+def test_while_the_training_queue_is_held_gangs_go_to_the_other_one(tmp_path):
+    """Both belong to the evidence: the one is judged, the other one has the gangs."""
+    (tmp_path / "held").mkdir()
+    theatre = Theatre(tmp_path / "held", queue="training", conformance_queue="conformance")
+    assert theatre.stage.dialect.queue == "conformance"
+    assert theatre.stage.speaks("volcano").queue == "conformance"
+    assert {("Queue", "training"), ("Queue", "conformance")} <= theatre.stage.context
+    theatre.log.close()

@@ -1,10 +1,12 @@
 """The suite as a whole: every row declared, documented and shown to fail."""
 
+import inspect
 import json
 import pathlib
 
 import pytest
 
+from pytest_gpucluster.hooks import offered
 from pytest_gpucluster.mutants import MUTANTS
 from pytest_gpucluster.report.suites import defects, load_suites
 from pytest_gpucluster.requirement import REGISTRY, Verdict
@@ -51,3 +53,15 @@ def test_the_tables_name_only_what_exists(rows):
     for flips in (*FLIPS.values(), *MUTANT_FLIPS.values()):
         assert set(flips) <= set(rows)
         assert {Verdict(verdict) for verdict in flips.values()} <= set(Verdict) - {Verdict.PASS}
+
+
+def test_what_makes_pods_says_so() -> None:
+    """A plan names the images that a profile lacks by the needs of scenarios."""
+    for row in load_suites():
+        run = row.scenario.run  # type: ignore[attr-defined]
+        source = inspect.getsource(inspect.getmodule(run))  # type: ignore[arg-type]
+        needs = row.scenario.needs  # type: ignore[attr-defined]
+        if "image(stage" in source:
+            assert any(getattr(needs, what) for what in offered.MAKE_PODS), row.scenario.name
+        if 'image(stage, "torch")' in source and 'image(stage, "python")' not in source:
+            assert needs.torch, row.scenario.name

@@ -68,10 +68,9 @@ def env(options: argparse.Namespace) -> None:
 
 
 def down(_: argparse.Namespace) -> None:
-    """Stop the kit's engine; one that was there before is left alone."""
+    """Stop the kit's engine and take back what it made; one that was there before is left alone."""
     if engine.address() is None:
         say("  no engine of dev/kind runs")
-        return
     engine.stop()
     say("  stopped the engine")
 

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import places
+from . import places, traces
 from .cache import Part
 from .shell import Failed, need, run, say
 
@@ -136,18 +136,12 @@ def until_it_answers(daemon: subprocess.Popen[bytes]) -> None:
 
 
 def set_up() -> None:
-    """Raise kernel settings to what nodes need, and keep what they were."""
+    """Write down what there is before the engine, and raise kernel settings to what nodes need."""
+    traces.keep(RUN, (*SETTINGS, *traces.SET_BY_ENGINE))
     for name, least in SETTINGS.items():
-        file, kept = Path("/proc/sys", name), RUN / name.replace("/", ".")
-        kept.write_text(file.read_text())
+        file = traces.PROC / name
         if int(file.read_text()) < least:
             file.write_text(str(least))
-
-
-def put_back() -> None:
-    """Give kernel settings the values that they had."""
-    for name in SETTINGS:
-        Path("/proc/sys", name).write_text((RUN / name.replace("/", ".")).read_text())
 
 
 def rules() -> list[list[str]]:
@@ -184,9 +178,10 @@ def empty() -> None:
 
 
 def stop() -> None:
-    """Empty our engine, stop it, and take its rules away."""
+    """Empty our engine, stop it, and take back what it made in the kernel; also of one that was killed."""
     number = process()
     if number is None:
+        traces.take_back(RUN)
         return
     os.environ["DOCKER_HOST"] = f"unix://{SOCKET}"
     empty()
@@ -196,11 +191,7 @@ def stop() -> None:
         if time.monotonic() > end:
             raise Failed(f"dev/kind: the Docker engine (process {number}) does not end")
         time.sleep(0.1)
-    iptables = need("iptables")
-    for rule in rules():
-        subprocess.run([iptables, "-w", "-D", *rule], capture_output=True, check=False)
-    subprocess.run([need("ip"), "link", "delete", "docker0"], capture_output=True, check=False)
-    put_back()
+    traces.take_back(RUN)
 
 
 def state(number: int) -> str:

@@ -19,7 +19,8 @@ UNRESOLVED = re.compile(
 
 UNREACHED = re.compile(
     r"(?P<reset>reset by peer|ECONNRESET)|(?P<refused>[Cc]onnection refused|ECONNREFUSED)|"
-    r"(?P<timeout>(?:connect|socket|rendezvous|store)\S* .*timed? ?out|timed out .*(?:connect|socket|rendezvous|store)|"
+    r"(?P<timeout>(?:connect|socket|rendezvous|store)\S{0,80} .{0,2000}timed? ?out|"
+    r"timed out .{0,2000}(?:connect|socket|rendezvous|store)|"
     r"ETIMEDOUT|Connection timed out|RendezvousConnectionError)|"
     r"(?P<failed>failed to connect to|No route to host|EHOSTUNREACH)"
 )

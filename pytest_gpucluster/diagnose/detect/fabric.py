@@ -13,12 +13,13 @@ from pytest_gpucluster.judge import wording
 from pytest_gpucluster.measure import nccl as nccl_logs
 from pytest_gpucluster.requirement import Cause
 
-SOCKET = re.compile(r"NCCL INFO .*(?:via NET/Socket|Using network Socket)")
+SOCKET = re.compile(r"NCCL INFO .{0,2000}(?:via NET/Socket|Using network Socket)")
 RDMA = re.compile(
-    r"NCCL INFO .*(?:via NET/(?:IB|OFI|gIB|AWS)|Using network (?:IB|AWS|OFI|gIB))", re.IGNORECASE
+    r"NCCL INFO .{0,2000}(?:via NET/(?:IB|OFI|gIB|AWS)|Using network (?:IB|AWS|OFI|gIB))", re.IGNORECASE
 )
 STALL = re.compile(
-    r"Watchdog caught collective operation timeout|ProcessGroupNCCL.*[Tt]imeout|NCCL WARN .*(?:timeout|unhandled)|"
+    r"Watchdog caught collective operation timeout|ProcessGroupNCCL.*[Tt]imeout|NCCL WARN "
+    r".{0,2000}(?:timeout|unhandled)|"
     r"NCCL error|ncclSystemError|ncclRemoteError|ncclInternalError"
 )
 

@@ -12,6 +12,8 @@ from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
 KUEUE = "kueue.x-k8s.io/"
+TOTAL = f"{KUEUE}pod-group-total-count"
+"""Annotation in which pods say how many of them Kueue must see before it admits the group."""
 
 
 def gates_of(pod: PodStory) -> tuple[str, ...]:
@@ -33,6 +35,14 @@ def scheduling_gates(s: Situation) -> Iterator[Suspect]:
         "where": wording.places(held), "evidence": tuple(p.keys["created"] for p in held[:4]),
         "look": (f"kubectl get pod{s.space} {pod} -o jsonpath='{{.spec.schedulingGates}}'",),
     }  # fmt: skip
+    total = max((fields.number(p.annotations, TOTAL) or 0 for p in held), default=0)
+    if total > len(s.pods):
+        cause = Cause(
+            f"Kueue waits for all {total} pods of the pod group, and {len(s.pods)} exist: it admits none before",
+            f"see why their creator made no more, or correct the annotation {TOTAL}",
+        )
+        yield fault("gated-incomplete", Stage.CREATE, cause, seen, SURE, **more)
+        return
     if all(name.startswith(KUEUE) for name in names):
         mine = workloads_of(s.evidence, s.gang) if s.gang is not None else ()
         told = [

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from pytest_gpucluster.diagnose import vendors, words
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log.model import Line
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import wording
+from pytest_gpucluster.judge import vendors, wording
 from pytest_gpucluster.measure.nccl import faults, harmless, remedies
 from pytest_gpucluster.measure.nccl.advice import Advice
 from pytest_gpucluster.requirement import Cause

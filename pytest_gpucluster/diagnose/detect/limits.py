@@ -31,7 +31,8 @@ def amount(value: Fraction) -> str:
         size = quantities.parse_quantity(f"1{unit}")
         if value >= size and value % size == 0:
             return f"{value // size}{unit}"
-    return quantities.format_quantity(value)
+    gib = 2**30
+    return quantities.format_quantity(value) if value < gib else f"{float(value / gib):.1f}Gi"
 
 
 def over_capability(s: Situation, resource: str, said: Refused) -> Suspect | None:

@@ -3,9 +3,11 @@
 import dataclasses
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from pytest_gpucluster.diagnose import understood, words
+from pytest_gpucluster.diagnose.detect.limits import amount
 from pytest_gpucluster.diagnose.detect.scheduling import RBAC, rights
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Stage, Suspect
@@ -29,6 +31,7 @@ def creation_refused(s: Situation) -> Iterator[Suspect]:
         return
     said = [one for one in s.said_of_job if one.reason == "FailedCreate"]
     if not said:
+        yield from _quota_without_words(s)
         return
     last = said[-1]
     message = words.plain(last.message)
@@ -73,6 +76,36 @@ def creation_refused(s: Situation) -> Iterator[Suspect]:
         "quota", Stage.CREATE, cause, seen, where=where, evidence=(*keys, *((line.key,) if line else ())),
         rows=("GANG-003", "GANG-001"), look=(f"kubectl describe resourcequota{s.space} {name}",),
     )  # fmt: skip
+
+
+def _quota_without_words(s: Situation) -> Iterator[Suspect]:
+    """Members are missing, no event says why, and a quota of the namespace has too little left for one more."""
+    template = next(iter(s.templates), None) or next((p.last for p in s.pods), None)
+    missing = (s.gang.size if s.job is not None and s.gang is not None else s.minimum) - len(
+        {p.slot for p in s.pods}
+    )
+    if template is None or missing <= 0 or s.age <= s.silent or s.whole:
+        return
+    asked = {f"requests.{r}": n for r, n in fields.demands(template).items()} | fields.demands(template)
+    asked |= {"pods": Fraction(1), "count/pods": Fraction(1)}
+    for line in s.objects("ResourceQuota", s.namespace):
+        hard = fields.sub(line.object, "status", "hard") or fields.sub(line.object, "spec", "hard")
+        for key, limit in hard.items():
+            used = fields.quantity(fields.sub(line.object, "status", "used").get(key, 0))
+            if key not in asked or used + asked[key] <= fields.quantity(limit):
+                continue
+            cause = Cause(
+                f"ResourceQuota {line.name} of namespace {s.namespace} has no room for one more pod: {amount(used)} of "
+                f"{amount(fields.quantity(limit))} {key} are used, and a member asks for {amount(asked[key])}",
+                f"raise the quota {line.name}, or make the whole gang fit below it: a quota counts created pods, not "
+                "running ones",
+            )
+            seen = f"{wording.count(missing, 'member')} of {s.title} missing, and no event says why"
+            yield fault(
+                "quota", Stage.CREATE, cause, seen, SURE, where=(f"ResourceQuota/{line.name}", s.title),
+                evidence=(line.key,), look=(f"kubectl describe resourcequota{s.space} {line.name}",),
+            )  # fmt: skip
+            return
 
 
 def half_placed(s: Situation) -> Iterator[Suspect]:

@@ -23,7 +23,11 @@ def waits(s: Situation) -> bool:
         return False
     if s.unbound:
         return s.now - min(p.created for p in s.unbound) > s.patience
-    return not s.pods and s.reading is not None and bool(s.reading.enqueue)
+    if s.pods or s.reading is None or s.group is None:
+        return False
+    phases = s.group.phases
+    held = bool(phases) and phases[-1][1] == "Pending" and s.now - phases[-1][0] > s.silent
+    return bool(s.reading.enqueue) or held
 
 
 def shut(s: Situation) -> tuple[str, tuple[Machine, ...], bool] | None:
@@ -31,6 +35,13 @@ def shut(s: Situation) -> tuple[str, tuple[Machine, ...], bool] | None:
 
     None where it would fit as it is, or where no closed node has anything to give.
     """
+    if "shut" not in s.reckoned:
+        s.reckoned["shut"] = _shut(s)
+    found: tuple[str, tuple[Machine, ...], bool] | None = s.reckoned["shut"]
+    return found
+
+
+def _shut(s: Situation) -> tuple[str, tuple[Machine, ...], bool] | None:
     if not waits(s):
         return None
     needed = machines.lacking(s)

@@ -4,15 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pytest_gpucluster.diagnose import machines, reckoning, words
-from pytest_gpucluster.diagnose.detect import gated, never, nodes
+from pytest_gpucluster.diagnose.detect import gated, lost, never, nodes
 from pytest_gpucluster.diagnose.detect.limits import Refused, amount
 from pytest_gpucluster.diagnose.detect.room import SHORT, why_short
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note, refusal
 from pytest_gpucluster.diagnose.model import Certainty, Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.evidence.objects.pods import FINISHED, Waiting
-from pytest_gpucluster.evidence.objects.pods import pods as every_pod
+from pytest_gpucluster.evidence.objects.pods import Waiting
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.requirement import Cause
 
@@ -57,6 +56,8 @@ REASONS: tuple[tuple[str, re.Pattern[str], str, str], ...] = (
 """(class, text of the scheduler, cause, fix): why no node takes a pod, other than for want of a resource."""
 
 
+CLAIM = "PersistentVolumeClaim"
+
 MOST_PODS = 12
 """Pods without a gang that are looked at one by one."""
 
@@ -91,7 +92,7 @@ def _refused(s: Situation) -> Iterator[Suspect]:
     )
     stage = Stage.PLACE
     if s.was_whole and s.held and text:
-        yield _lost_member(s, base, text, keys)
+        yield lost.member_lost(s, base, text, keys)
         return
     classes = [
         (name, found, cause, fix) for name, pattern, cause, fix in REASONS if (found := pattern.search(text))
@@ -99,9 +100,16 @@ def _refused(s: Situation) -> Iterator[Suspect]:
     short = list(dict.fromkeys(r.removesuffix(".") for r in SHORT.findall(text)))
     too_large = _too_large(s, short)
     if too_large is not None:
-        yield refusal(
-            "member-too-large", stage, too_large, base, evidence=keys, rows=("REF-001",), forever=True
-        )
+        cause, none = too_large
+        if none:
+            yield fault(
+                "no-node-selector", stage, cause, base, SURE, evidence=keys, where=wording.places(s.unbound),
+                look=("kubectl get nodes --show-labels",),
+            )  # fmt: skip
+        else:
+            yield refusal(
+                "member-too-large", stage, cause, base, evidence=keys, rows=("REF-001",), forever=True
+            )
         return
     nowhere = _no_node_matches(s)
     if nowhere is not None:
@@ -130,9 +138,10 @@ def _told(
         if shut is not None and name in ("cordoned", "taint"):
             continue  # told with names and numbers by another detector
         told = next((g for g in found.groups() if g), "") if found.groups() else ""
+        more = _claims(s) if name == "volume" else ""
         alone = lacks_alone and name not in ("cordoned", "taint")
         yield fault(
-            f"no-node-{name}", Stage.PLACE, Cause(" ".join(cause.format(told).split()), fix), said.text,
+            f"no-node-{name}", Stage.PLACE, Cause(" ".join(cause.format(told).split()) + more, fix), said.text,
             SURE if alone else _weight(s, name, told, short), evidence=said.keys,
             where=wording.places(s.unbound), look=wording.repeat(s.gang) if s.gang else (),
         )  # fmt: skip
@@ -140,6 +149,29 @@ def _told(
         return  # the nodes that lack it have none of it at all: they are not those that the gang could use
     if short or not classes:
         yield from why_short(s, short, said)
+
+
+def _claims(s: Situation) -> str:
+    """Return the volume claims that the waiting pods name and what is known of each, "" where that is all well."""
+    wanted = {
+        fields.text(volume, "persistentVolumeClaim", "claimName")
+        for p in s.unbound for volume in fields.items(p.last, "spec", "volumes")
+    } - {""}  # fmt: skip
+    listed = bool(s.objects(CLAIM)) or s.looked_at(CLAIM)
+    told = []
+    for name in sorted(wanted):
+        line = s.object(CLAIM, name, s.namespace)
+        phase = fields.text(line.object, "status", "phase") if line is not None else ""
+        if line is None and listed:
+            told.append(f"{name} does not exist")
+        elif line is not None and phase != "Bound":
+            kind = fields.text(line.object, "spec", "storageClassName")
+            said = s.said(CLAIM, s.namespace, name, line.uid)
+            why = f": {words.short(said[-1].message)}" if said else ""
+            told.append(
+                f"{name} is {phase or 'without phase'}" + (f" (storage class {kind})" if kind else "") + why
+            )
+    return f": {wording.listed(told, 3)}" if told else ""
 
 
 def _some_node_matches(s: Situation) -> bool:
@@ -281,79 +313,33 @@ def _placement_words(s: Situation) -> tuple[str, tuple[str, ...]] | None:
     return " | ".join(list(parts)[:4]), tuple(list(parts.values())[:4])
 
 
-def _too_large(s: Situation, short: Sequence[str]) -> Cause | None:
-    """Return that one pod asks for more than any node has that takes it."""
-    for pod in s.unbound:
-        asked = fields.demands(pod.last)
-        taking = [line for line in s.objects("Node") if reckoning.takes(pod.last, line, closed_too=True)]
+def _too_large(s: Situation, short: Sequence[str]) -> tuple[Cause, bool] | None:
+    """Return that one pod asks for more than any node has that takes it, and whether these have none at all."""
+    for same in reckoning.alike([p.last for p in s.unbound]):
+        asked = fields.demands(same[0])
+        taking = [line for line in s.objects("Node") if reckoning.takes(same[0], line, closed_too=True)]
         for resource in (*(r for r in short if r in asked), *asked):
             rooms = [reckoning.has(line, resource, healed=True) for line in taking]
             most = max((room for room in rooms if room is not None), default=None)
             if most is None or None in rooms or not s.advertised.get(resource) or asked[resource] <= most:
                 continue
-            takes = "" if len(taking) == len(s.objects("Node")) else " that takes it"
-            return Cause(
-                f"{'one pod' if s.gang else s.who} asks for {amount(asked[resource])} {resource}, but no node{takes} "
-                f"has more than {amount(most)}",
+            names_ = wording.listed([line.name for line in taking], 3)
+            if not most:
+                cause = Cause(
+                    f"the nodes that nodeSelector or node affinity let the pods go to ({names_}) have no {resource}",
+                    f"correct the selector in the pods' templates: other nodes have {resource}",
+                )
+                return cause, True
+            which = (
+                "no node" if len(taking) == len(s.objects("Node")) else f"no node that takes it ({names_})"
+            )
+            cause = Cause(
+                f"{'one pod' if s.gang else s.who} asks for {amount(asked[resource])} {resource}, but {which} has "
+                f"more than {amount(most)}",
                 "ask for fewer per pod and use more pods",
             )
+            return cause, False
     return None
-
-
-def _lost_member(s: Situation, base: str, text: str, keys: tuple[str, ...]) -> Suspect:
-    gone = wording.listed([p.name for p in s.unbound], 4)
-    shut = [
-        line.name
-        for line in s.objects("Node")
-        if machines.closed(line.object, s.unbound[0].last) == "is cordoned"
-    ]
-    took = _takers(s)
-    more = f"; {wording.listed(took, 4)} took the place" if took else ""
-    more += f"; cordoned: {wording.listed(shut, 4)}" if shut else ""
-    if not shut and "were unschedulable" in text:
-        more += "; a cordoned node, which the evidence does not name"
-    cause = Cause(
-        f"the gang lost a member, and there is no room for its replacement {gone}{more}",
-        (
-            f"end or move {took[0].partition(' ')[0]}, or add a node"
-            if took
-            else "make room for it (uncordon or add a node, free the place that was taken)"
-        )
-        + "; a gang is admitted whole but nothing keeps it whole: a policy PodEvicted -> RestartJob would restart it",
-    )
-    return fault(
-        "member-lost",
-        Stage.PLACE,
-        cause,
-        base,
-        where=wording.places(s.unbound),
-        evidence=keys,
-        rows=("GANG-009", "GANG-010"),
-    )
-
-
-def _takers(s: Situation) -> list[str]:
-    """Return the pods of others that came to the lost member's node, or after it was lost, with what they hold."""
-    resources = list(dict.fromkeys(r for p in s.unbound for r in fields.scarce_resources(p.last)))
-    lost = min((p.created for p in s.unbound), default=s.now)
-    mine = {p.uid for p in (s.gang.pods if s.gang else s.loose)}
-    nodes_ = {p.node for p in (s.gang.pods if s.gang else ()) if p.deleted is not None and p.node}
-    found = []
-    for pod in every_pod(s.evidence):
-        if (
-            pod.uid in mine
-            or pod.bound is None
-            or pod.bound < lost
-            or pod.deleted is not None
-            or pod.phase in FINISHED
-        ):
-            continue
-        held = [f"{amount(n)} {r}" for r in resources if (n := fields.demands(pod.last).get(r))]
-        if held:
-            found.append(
-                (pod.node not in nodes_, pod.bound, f"Pod/{pod.name} ({', '.join(held)} on {pod.node})")
-            )
-    return [text for *_, text in sorted(found)]
 
 
 def surplus_waits(s: Situation) -> Iterator[Suspect]:

@@ -2,9 +2,10 @@
 
 import re
 
-from pytest_gpucluster.diagnose import vendors, words
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.judge import vendors
 
 TAIL = 60
 """Lines from the end of a log in which an error is looked for."""
@@ -35,12 +36,38 @@ KNOWN: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "the program does not know its arguments", "correct command and args of the pod template"),
     (re.compile(r"CUDA driver version is insufficient|forward compatibility|unsupported display driver"),
      "the node's GPU driver is too old for the image", "use an image with an older CUDA, or update the driver"),
+    (re.compile(r"(no kernel image is available|the provided PTX was compiled with[^,]*|hipErrorNoBinaryForGpu)"),
+     "the program was not built for this GPU ({0})", "use an image that was built for the GPU's architecture"),
+    (re.compile(r"(invalid device ordinal|busy or unavailable)"),
+     "the GPU that a process asks for is not there, or another holds it ({0})",
+     ("start as many processes as the pod has GPUs, and set the device by LOCAL_RANK; look at the GPU's other "
+     "processes")),
+    (re.compile(r"(device-side assert[^.]*)"),
+     "the program stopped itself on the GPU ({0}): an index out of range, a label that is not valid",
+     "run it on the CPU, or with launches that block, to see which line"),
+    (re.compile(r"(lib(?:cuda|nvidia-ml|amdhip64|hsa-runtime64)\.so[\w.]{0,20}): cannot open shared object file"),
+     "the GPU driver's library {0} is not in the container: it asks for no GPU, or the runtime did not mount it",
+     "look at the limits of the container and at its runtime class; the image must not have this library itself"),
+    (re.compile(r"(?<![\w.+-])(lib[\w.+-]{1,80}\.so[\w.]{0,20}): cannot open shared object file"),
+     "the library {0} is not in the image, or not where it is looked for",
+     "add it to the image, or correct LD_LIBRARY_PATH"),
+    (re.compile(r"version `?(GLIBC\w*_[\d.]+)'? not found"),
+     "the image's C library is too old for the program ({0})", "use a newer base image, or build for the older one"),
+    (re.compile(r"sh: (?:line )?\d+: (\S+?): (?:command )?not found|env: '?([^':]+)'?: No such file or directory"),
+     "the command {0} is not in the image", "correct it, or add it to the image"),
+    (re.compile(r"\bMemoryError\b|std::bad_alloc|Cannot allocate memory|Unable to allocate [\d.]+ [KMGT]iB"),
+     "the memory of the container or of its node did not suffice",
+     "raise resources.limits.memory, or use less (fewer workers of the data loader)"),
+    (re.compile(r"Too many open files|EMFILE"),
+     "the limit of open files is used up", ("raise `ulimit -n` (of the container runtime), or share tensors by "
+                                           "file_system")),
     (re.compile(r"(Xid.*|uncorrectable ECC.*|(?:CUDA|HIP) error: (?!out of memory).*|GPU has fallen off the bus)"),
      "the GPU, or the program on it, failed: {0}",
      "look at the GPU ({check}); drain the node if it occurs again"),
     (re.compile(r"RendezvousClosedError|Rendezvous for run_id=\S+ is closed"),
      "the rendezvous is closed in its store", "use a fresh run id"),
-    (re.compile(r"Signal 9 \(SIGKILL\) received by PID|exitcode *: -9\b|Killed process \d+"),
+    (re.compile(r"Signal 9 \(SIGKILL\) received by PID|exitcode *: -9\b|Killed process \d+|"
+                r"line \d+: +\d+ Killed\b"),
      "a process of it was killed (SIGKILL): mostly because memory ran out, of the container or of the node",
      "look at dmesg of the node (oom-kill), and at the container's memory limit"),
 )  # fmt: skip
@@ -50,7 +77,7 @@ WEAK: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"can't open file '?(?P<at>[^':]+)'?|No such file or directory: '(?P<named>[^']+)'|"
                 r"(?<![\w./-])(?P<first>[\w./-]+): No such file or directory"),
      "the file {0} is missing", "correct the path, or add the file to the image or a volume"),
-    (re.compile(r"[Pp]ermission denied: '(?P<at>[^']+)'|(?P<first>/[\w./-]+): [Pp]ermission denied|"
+    (re.compile(r"[Pp]ermission denied: '(?P<at>[^']+)'|(?<![\w./-])(?P<first>/[\w./-]+): [Pp]ermission denied|"
                 r"(?:[Pp]ermission denied|EACCES)(?! ?\()"),
      "it lacks a permission (permission denied){0}",
      "look at the image's user, fsGroup and the security context"),

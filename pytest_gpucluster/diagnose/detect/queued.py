@@ -15,8 +15,8 @@ from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
-from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.evidence.scheduling.kueue import Workload
+from pytest_gpucluster.evidence.scheduling import kueue_workloads
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import Workload
 from pytest_gpucluster.judge import wording
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause
@@ -65,7 +65,7 @@ def _warnings(s: Situation, workload: Workload | None) -> list[Said]:
         kind = s.gang.kind.partition(".")[0]
         said += owners.said_about(s.evidence, kind, s.gang.namespace, s.gang.name, s.gang.uid)
     if workload is not None:
-        said += kueue.events_about(s.evidence, workload)
+        said += kueue_workloads.events_about(s.evidence, workload)
     return sorted((x for x in said if x.type == "Warning"), key=lambda x: x.t)
 
 
@@ -130,7 +130,7 @@ def evicted_and_holding(s: Situation) -> Iterator[Suspect]:
     """An eviction stopped half way: the pods are gone and the quota is kept."""
     if s.gang is None or s.ended or s.pods:
         return
-    every = [w for w in kueue.workloads(s.evidence) if w.deleted is None]
+    every = [w for w in kueue_workloads.workloads(s.evidence) if w.deleted is None]
     for workload in workloads_of(s.evidence, s.gang):
         told = workload.when("Evicted")
         if not kept_after_eviction(workload) or (told and s.now - told[-1].t <= 2 * s.silent):
@@ -175,7 +175,7 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
     message = words.short(str(reserved.get("message") or ""))
     keepers = [
         w.name
-        for w in kueue.workloads(s.evidence)
+        for w in kueue_workloads.workloads(s.evidence)
         if w.deleted is None and w is not workload and kept_after_eviction(w)
     ]
     seen = f"QuotaReserved=False ({reserved.get('reason') or 'no condition'}); {s.title} is suspended and has 0 pods"
@@ -208,9 +208,16 @@ def quota_waits(s: Situation) -> Iterator[Suspect]:
 
 def _inactive(s: Situation, workload: Workload, room: Quota) -> Cause | None:
     """Return that the queue of a Workload is not there, or admits nothing."""
+    if fields.sub(workload.last, "spec").get("active") is False:
+        why = words.short(fields.text(_conditions(workload).get("Evicted", {}), "message"))
+        return Cause(
+            f"{workload.name} is deactivated (spec.active is false)" + (f": {why}" if why else ""),
+            f"find out who did so, then set it again: kubectl patch workloads.kueue.x-k8s.io{s.space} {workload.name} "
+            """--type=merge -p '{"spec":{"active":true}}'""",
+        )
     name = fields.text(workload.last, "spec", "queueName")
-    known = [line.name for line in s.objects(kueue.LOCAL_QUEUE, workload.namespace)]
-    if room.local is None and (known or s.looked_at(kueue.LOCAL_QUEUE)):
+    known = [line.name for line in s.objects(kueue_workloads.LOCAL_QUEUE, workload.namespace)]
+    if room.local is None and (known or s.looked_at(kueue_workloads.LOCAL_QUEUE)):
         near = names.nearest(name, known)
         return Cause(
             f"{workload.name} asks for the LocalQueue {name}, which namespace {workload.namespace} does not have",
@@ -221,10 +228,11 @@ def _inactive(s: Situation, workload: Workload, room: Quota) -> Cause | None:
         told = fields.condition(line.object, "Active") if line is not None else {}
         if line is not None and told.get("status") == "False":
             why = ": ".join(fields.text(told, key) for key in ("reason", "message") if told.get(key))
+            where = s.space if line.kind == kueue_workloads.LOCAL_QUEUE else ""
             return Cause(
                 f"the {line.kind} {line.name} of {workload.name} is not active ({words.short(why)}): it admits nothing",
                 "correct what it says, and look at spec.stopPolicy (kubectl describe "
-                f"{line.kind.lower()}s.{kueue.GROUP}{s.space if line.kind == kueue.LOCAL_QUEUE else ''} {line.name})",
+                f"{line.kind.lower()}s.{kueue_workloads.GROUP}{where} {line.name})",
             )
     return None
 
@@ -301,14 +309,17 @@ def _checks(workload: Workload) -> Iterator[Suspect]:
             f"{workload.name} has its quota and waits for admission checks: {wording.listed(open_, 3)}",
             "look at the controller of the check (kubectl get admissionchecks.kueue.x-k8s.io)",
         )
-        yield refusal(
+        rejected = any(
+            c.get("state") == "Rejected" for c in fields.items(workload.last, "status", "admissionChecks")
+        )
+        yield (fault if rejected else refusal)(
             "admission-check", Stage.QUEUE, cause, "QuotaReserved=True, not Admitted", LIKELY, evidence=(workload.key,),
             where=(f"Workload/{workload.name}",), look=(_describe(workload),),
         )  # fmt: skip
 
 
 def _no_workload(s: Situation, queue: str) -> Iterator[Suspect]:
-    listed = bool(kueue.workloads(s.evidence)) or s.looked_at(kueue.WORKLOAD)
+    listed = bool(kueue_workloads.workloads(s.evidence)) or s.looked_at(kueue_workloads.WORKLOAD)
     if not queue or s.age <= 2 * s.silent:
         return
     cause = Cause(

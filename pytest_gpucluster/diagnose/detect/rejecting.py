@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from pytest_gpucluster.diagnose import machines, vendors, words
+from pytest_gpucluster.diagnose import machines, words
 from pytest_gpucluster.diagnose.detect import evicted, restarting
 from pytest_gpucluster.diagnose.detect.suspecting import fault
 from pytest_gpucluster.diagnose.history import when
@@ -13,7 +13,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.judge import wording
+from pytest_gpucluster.judge import vendors, wording
 from pytest_gpucluster.requirement import Cause
 
 NUMA_ROWS = ("NUMA-002", "NUMA-008")

@@ -116,7 +116,7 @@ def _resolver(s: Situation, asking: frozenset[str]) -> tuple[str, Certainty] | N
 
 AGAIN = re.compile(
     r"Temporary failure in name resolution|gai error: -3\b|EAI_AGAIN|SERVFAIL|server misbehaving|"
-    r"no servers could be reached|[Tt]ry again|lookup .*(?:i/o timeout|timed out)"
+    r"no servers could be reached|[Tt]ry again|lookup .{0,500}(?:i/o timeout|timed out)"
 )
 """How resolvers say that no server answered: whether the name exists was not learnt."""
 

@@ -22,7 +22,7 @@ from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects.owners import Said
-from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
+from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.objects.pods import pods as every_pod
 from pytest_gpucluster.evidence.scheduling import capacity
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
@@ -156,16 +156,10 @@ def _holding(s: Situation, resource: str) -> list[tuple[str, Fraction]]:
     found: dict[str, Fraction] = {}
     mine = {p.uid for p in s.pods}
     titles = {p.uid: g.title for g in s.others for p in g.pods}
+    asked_by = machines.asked_by_pods(s.evidence)
     for pod in every_pod(s.evidence):
-        if (
-            pod.uid in mine
-            or pod.bound is None
-            or pod.deleted is not None
-            or pod.phase in ("Succeeded", "Failed")
-        ):
-            continue
-        held = fields.demands(pod.last).get(resource, Fraction(0))
-        if held:
+        held = asked_by.get(pod.uid, {}).get(resource)
+        if held and pod.uid not in mine:
             title = titles.get(pod.uid, f"Pod/{pod.name}")
             found[title] = found.get(title, Fraction(0)) + held
     return sorted(found.items(), key=lambda one: -one[1])
@@ -270,11 +264,10 @@ def _taken(s: Situation, resource: str, taken: str, said: Refused) -> Suspect:
 def _overdue(s: Situation, resource: str) -> list[tuple[PodStory, float]]:
     """Return pods of others that hold a resource and whose grace period is over, with the seconds since."""
     mine = {p.uid for p in s.pods}
+    asked_by = machines.asked_by_pods(s.evidence)
     found = []
     for pod in every_pod(s.evidence):
-        if pod.uid in mine or pod.bound is None or pod.deleted is not None or pod.deleting is None:
-            continue
-        if pod.phase in FINISHED or not fields.demands(pod.last).get(resource):
+        if pod.deleting is None or pod.uid in mine or not asked_by.get(pod.uid, {}).get(resource):
             continue
         since = s.now - pod.deleting - pod.grace
         if since > s.silent:
@@ -298,12 +291,30 @@ def _placed(gang: Gang) -> int:
     return sum(p.bound is not None and p.deleted is None for p in gang.pods)
 
 
+DECIDED = (
+    "resource-nowhere",
+    "over-capability",
+    "over-cluster",
+    "queue-full",
+    "blocked-by-enqueued",
+    "room-taken",
+)
+"""Causes that nodes, queues and pods tell by themselves, without a word of the scheduler."""
+
+
 def held_without_reason(s: Situation) -> Iterator[Suspect]:
     """The PodGroup waits at enqueue and nobody says why."""
     group, reading = s.group, s.reading
     if group is None or reading is None or not group.phases or group.phases[-1][1] != "Pending" or s.pods:
         return
     if reading.enqueue or s.now - group.phases[-1][0] <= s.silent or s.ended:
+        return
+    text = f"PodGroup {group.name} is Pending for {s.now - group.phases[-1][0]:.0f} s without a reason"
+    reckoned = [
+        one for one in why_short(s, (), Refused(Stage.ENQUEUE, text, (group.key,))) if one.code in DECIDED
+    ]
+    if reckoned:
+        yield from reckoned
         return
     blockers = reserving(s)
     if blockers:
@@ -316,9 +327,8 @@ def held_without_reason(s: Situation) -> Iterator[Suspect]:
             "the scheduler knows the PodGroup but does not admit it, and no event gives a reason",
             "check the queue's state and limits, and the scheduler's log",
         )
-    seen = f"PodGroup {group.name} is Pending for {s.now - group.phases[-1][0]:.0f} s without a reason"
     look = (
         f"kubectl get queues.scheduling.volcano.sh {s.queue_name} -o yaml",
         "kubectl -n volcano-system logs deploy/volcano-scheduler",
     )
-    yield fault("held-silently", Stage.ENQUEUE, cause, seen, LIKELY, evidence=(group.key,), look=look)
+    yield fault("held-silently", Stage.ENQUEUE, cause, text, LIKELY, evidence=(group.key,), look=look)

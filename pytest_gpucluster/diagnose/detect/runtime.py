@@ -2,8 +2,8 @@
 
 import re
 
-from pytest_gpucluster.diagnose import vendors
 from pytest_gpucluster.evidence.objects.pods import PodStory
+from pytest_gpucluster.judge import vendors
 
 START_ERRORS = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
 """Reasons by which kubelets say that a runtime did not start a container: it never ran, and has no log."""

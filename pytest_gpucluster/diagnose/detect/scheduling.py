@@ -198,7 +198,7 @@ def log_of(s: Situation) -> str:
 
 def may_not(s: Situation) -> Iterator[Suspect]:
     """The scheduler decided, and the API server did not let it do so: its rights, or the bind itself."""
-    if s.gang is None or s.ended or s.whole or not s.unbound:
+    if s.ended or s.whole or not s.unbound:
         return
     for pod in s.unbound:
         told = [

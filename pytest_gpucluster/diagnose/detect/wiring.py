@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.diagnose import vendors, words
+from pytest_gpucluster.diagnose import words
 from pytest_gpucluster.diagnose.detect import shells
 from pytest_gpucluster.diagnose.detect.complaining import command_line
 from pytest_gpucluster.diagnose.detect.suspecting import LIKELY, POSSIBLE, SURE, fault, note
 from pytest_gpucluster.diagnose.model import Stage, Suspect
 from pytest_gpucluster.diagnose.situation import Situation
 from pytest_gpucluster.evidence.log import fields
-from pytest_gpucluster.judge import wording
+from pytest_gpucluster.judge import vendors, wording
 from pytest_gpucluster.judge.gang import job_faults
 from pytest_gpucluster.judge.plugins import pytorch_env, pytorch_plan
 from pytest_gpucluster.requirement import Cause
@@ -64,7 +64,7 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
         return
     plan = pytorch_plan.plan_of(gang)
     users = {task: sorted(set(USES.findall(command_line(spec)))) for task, spec in s.specs.items()}
-    users = {task: [v for v in used if v not in own_env(_template(s, task))] for task, used in users.items()}
+    users = {task: [v for v in used if not _given(s, task, v)] for task, used in users.items()}
     users = {task: used for task, used in users.items() if used}
     unset = _log_hits(s, UNSET)
     causes = pytorch_env.causes_of(gang, plan)
@@ -90,6 +90,14 @@ def rank_variables(s: Situation) -> Iterator[Suspect]:
     if plan is None and not unset and not (s.pods or users):
         return
     yield fault("rank-variables", Stage.WIRE, causes[0], seen, SURE, **more)
+
+
+def _given(s: Situation, task: str, variable: str) -> bool:
+    """Report whether a task sets a variable itself, or may: by env, by a map that it reads whole, or in its command."""
+    template = _template(s, task)
+    whole = any(fields.items(box, "envFrom") for box in fields.containers(template))
+    sets = re.search(rf"(?<![\w$]){variable}=", command_line(s.specs.get(task, template)))
+    return whole or sets is not None or variable in own_env(template)
 
 
 def _template(s: Situation, task: str) -> fields.Object:
@@ -155,20 +163,21 @@ def mpi_wiring(s: Situation) -> Iterator[Suspect]:
             yield _no_ssh(s, "the admission did not add ssh to a Job with the mpi plugin")
         return
     hosts = any("MPI_HOST" in command_line(s.specs[task]) for task in users) and "MPI_HOST" not in given
-    if not hosts and "ssh" in job.plugins:
-        return
+    ssh = _log_hits(s, shells.SSH) or _log_hits(s, NO_HOSTS)
+    if not hosts and ("ssh" in job.plugins or not ssh):
+        return  # its ranks may all be in one pod, or the pods may have keys of their own
     tasks = [str(task.get("name")) for task in job.tasks]
     master = users[0]
     workers = [t for t in tasks if t != master] or ["worker"]
+    lacks = "MPI_HOST is not set, no ssh keys are shared, and the workers refuse the master"
     cause = Cause(
-        "the Job has no mpi plugin: MPI_HOST is not set, no ssh keys are shared, and the workers refuse the master",
+        f"the Job has no mpi plugin: {lacks if hosts else 'nothing in it shares ssh keys or starts sshd'}",
         f"add `plugins: {{mpi: [--master={master}, --worker={workers[0]}, --port=22]}}`; it turns ssh and svc on",
     )
     seen = (
         f"task {wording.listed(users, 3)} runs mpirun; plugins: "
         f"{wording.listed(sorted(map(str, job.plugins)), 6) or 'none'}"
     )
-    ssh = _log_hits(s, shells.SSH) or _log_hits(s, NO_HOSTS)
     if ssh:
         pod, (line, _) = next(iter(ssh.items()))
         seen += f"; {pod} prints: {words.short(line)!r}"

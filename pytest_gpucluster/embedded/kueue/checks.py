@@ -43,18 +43,18 @@ def inactive(store: Store, queue: Obj) -> list[str]:
 
 
 def asked(queue: Obj, flavors: Iterable[str] | None) -> list[str]:
-    """Return the checks that a Workload has to pass.
+    """Return the checks that a Workload has to pass, in the order in which Kueue lists them.
 
     Args:
         queue: its ClusterQueue.
         flavors: flavors that it was given; None before, when only the checks of all flavors are known.
     """
     given = None if flavors is None else {*flavors}
-    return [
+    return sorted(
         str(rule["name"])
         for rule in named_in(queue)
         if not rule.get("onFlavors") or (given is not None and given & {*rule["onFlavors"]})
-    ]
+    )
 
 
 def flavors_of(admission: Obj | None) -> list[str] | None:

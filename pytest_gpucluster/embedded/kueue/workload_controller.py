@@ -182,9 +182,11 @@ class WorkloadController:
     # -- eviction ------------------------------------------------------------------------------------
 
     def _drain(self, workload: Obj) -> bool:
-        """Evict an admitted Workload whose queue is being drained."""
+        """Evict an admitted Workload whose queue is drained; one that only holds quota loses it in a stopped one."""
         if conditions.is_true(workload, names.EVICTED) or self._has("kueue.ignores-stop"):
             return False
+        if not conditions.is_true(workload, names.ADMITTED):
+            return self._give_up_quota(workload)
         for reason, found, kind in (
             (names.LOCAL_QUEUE_STOPPED, lookup.local_queue_of(self._store, workload), "LocalQueue"),
             (names.CLUSTER_QUEUE_STOPPED, lookup.cluster_queue_of(self._store, workload), "ClusterQueue"),
@@ -193,6 +195,18 @@ class WorkloadController:
                 self._evict(workload, (reason, f"The {kind} is stopped"), "")
                 return True
         return False
+
+    def _give_up_quota(self, workload: Obj) -> bool:
+        both = (
+            lookup.local_queue_of(self._store, workload),
+            lookup.cluster_queue_of(self._store, workload),
+        )
+        stopped = next((queue for queue in both if queue is not None and lookup.is_stopped(queue)), None)
+        if stopped is None:
+            return False
+        why = (names.INADMISSIBLE, f"{stopped['kind']} {name_of(stopped)} is stopped")
+        self._write(workload, lambda w: conditions.release(w, why, self._store.now()))
+        return True
 
     def _evict(
         self, workload: Obj, why: tuple[str, str], cause: str, prepare: Callable[[Obj], object] | None = None

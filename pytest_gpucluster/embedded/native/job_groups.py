@@ -1,5 +1,7 @@
 """The Workload and the PodGroup that the Job controller makes for a batch Job before its pods."""
 
+from typing import TYPE_CHECKING
+
 from pytest_gpucluster.embedded.errors import ApiError
 from pytest_gpucluster.embedded.events import Recorder
 from pytest_gpucluster.embedded.native import names
@@ -14,8 +16,11 @@ from pytest_gpucluster.embedded.objects import (
     uid_of,
 )
 from pytest_gpucluster.embedded.runtime import Runtime
-from pytest_gpucluster.embedded.store import NAME_ALPHABET, Store
+from pytest_gpucluster.embedded.writing import NAME_ALPHABET
 from pytest_gpucluster.plain.copies import clone
+
+if TYPE_CHECKING:
+    from pytest_gpucluster.embedded.store import Store
 
 LONGEST_NAME = 253
 

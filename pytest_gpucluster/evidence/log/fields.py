@@ -22,7 +22,7 @@ def sub(obj: object, *path: str) -> Object:
 
 def _is_mapping(obj: object) -> bool:
     """Report whether something is a mapping; the check against `dict` is many times cheaper and mostly enough."""
-    return isinstance(obj, dict) or isinstance(obj, Mapping)  # noqa: SIM101
+    return isinstance(obj, dict) or (obj is not None and isinstance(obj, Mapping))
 
 
 def items(obj: object, *path: str) -> list[Object]:

@@ -78,7 +78,7 @@ def _wrong(text: str, error: json.JSONDecodeError) -> str:
     if YAML.match(text):
         return "this is YAML, not JSON"
     if not text[error.pos :].strip() or error.msg.startswith("Unterminated"):
-        return "cut off: the file ends in the middle of an object"
+        return "not JSON: cut off, the file ends in the middle of an object"
     return f"not JSON ({error.msg})"
 
 

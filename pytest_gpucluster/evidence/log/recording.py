@@ -128,6 +128,7 @@ class _Mask:
         self._begin = min((float(line["t"]) for line in lines if "t" in line), default=0.0)
         self._numbers: dict[str, Iterator[int]] = {}
         self._given: dict[tuple[str, str], str] = {}
+        self._masked: dict[str, str] = {}
         header = next((line for line in lines if line.get("type") == "HEADER"), {})
         self._run = _run_words(header)
         names = sorted({name for line in lines for name in _node_names(line)})
@@ -174,7 +175,12 @@ class _Mask:
         return self._text(value)
 
     def _text(self, text: str) -> str:
-        return self._tokens.sub(lambda found: self._replace[str(found.lastgroup)](found[0]), text)
+        # Most texts are keys and names that come in every line.
+        if text not in self._masked:
+            self._masked[text] = self._tokens.sub(
+                lambda found: self._replace[str(found.lastgroup)](found[0]), text
+            )
+        return self._masked[text]
 
     def _numbered(self, what: str, text: str, pattern: str) -> str:
         if (what, text) not in self._given:

@@ -110,6 +110,10 @@ NOTES: Mapping[str, Form] = {
         {**_ROLE, "kind": "its kind key", "name": "its name", "code": "HTTP status"},
         {"case": "name of the answer to it"},
     ),
+    "strangers": Form(
+        "others have objects in the lent namespace; only the log of a session has this note, at its end",
+        {"namespace": "the lent namespace", "objects": "kind -> how many objects"},
+    ),
     "room-made": Form("we made room: the blocker or holder was deleted", _OBJECT, _ROLE),
     "scarce": Form(
         "scarcity is in place",

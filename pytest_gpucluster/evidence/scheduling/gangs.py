@@ -322,7 +322,7 @@ class _Finder:
         for pod in self._pods.values():
             owner = fields.owner(pod.last)
             label = next((str(pod.labels[key]) for key in LABELS_OF_JOBS if pod.labels.get(key)), "")
-            if owner and owner.get("kind") not in SERVICES:
+            if owner and str(owner.get("kind")) not in SERVICES:
                 kind = names.kind_key(str(owner.get("apiVersion") or ""), str(owner.get("kind")))
                 key = (kind, pod.namespace, str(owner.get("name")), str(owner.get("uid") or ""))
             elif label and not owner:

@@ -6,7 +6,7 @@ import math
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
-from pytest_gpucluster.evidence.scheduling import gangs, kueue, schedulers
+from pytest_gpucluster.evidence.scheduling import gangs, kueue, kueue_workloads, schedulers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _refused_quota(job: kueue.Held, gen: gangs.Generation, stop: float) -> Held 
         for workload in job.workloads
         for said in workload.refusals
         if begin <= said.t < min(first, stop)
-        and schedulers.KUEUE.refuses(schedulers.QUOTA, "condition", kueue.WORKLOAD, said)
+        and schedulers.KUEUE.refuses(schedulers.QUOTA, "condition", kueue_workloads.WORKLOAD, said)
     ]
     if not reasons:
         return None

@@ -8,7 +8,8 @@ from fractions import Fraction
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.evidence.scheduling.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, Held
+from pytest_gpucluster.evidence.scheduling.kueue import Held
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import CLUSTER_QUEUE, LOCAL_QUEUE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,14 @@ PREFIX = Cause(
     "NCCL reads NCCL_IB_HCA as name prefixes: mlx5_1 also matches mlx5_10 to mlx5_19",
     'write the list with "=" in front: NCCL_IB_HCA: "=mlx5_1,mlx5_2"',
 )
+OTHERS = Cause(
+    "NCCL_IB_HCA is not set in the pods, or names other adapters (the image or /etc/nccl.conf may set it), or "
+    "the profile's "
+    "fabric.hcas is wrong",
+    "compare NCCL_IB_HCA in the rank's log (`NCCL_IB_HCA set to`) with fabric.hcas and with ibv_devices in a pod",
+)
 UNSEEN = Cause(
-    "the pod does not see a declared adapter, or may not open it",
+    "the pod does not see a declared adapter, may not open it, or NCCL_IB_HCA leaves it out",
     "request all adapters of the node in the pod; open each device of /dev/infiniband in it",
 )
 
@@ -84,7 +90,8 @@ def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
     if strange:
         ranks = sorted({path.rank for path in ground.between if set(path.hcas) & set(strange)})
         text = f"declared are {', '.join(declared)}; in use is {', '.join(strange)}"
-        return ground.fail(text, ranks, PREFIX)
+        longer = any(one != name and one.startswith(name) for one in strange for name in declared)
+        return ground.fail(text, ranks, *((PREFIX, OTHERS) if longer else (OTHERS,)))
     if verdict.hca_check(facts) == verdict.FAIL:
         lacks = {
             host: sorted(set(declared) - set(names))
@@ -95,7 +102,7 @@ def declared_adapters(evidence: Evidence, given: subjects.Given) -> Finding:
             [f"{host} lacks {', '.join(names)}" for host, names in sorted(lacks.items())], 4
         )
         ranks = [rank.rank for rank in ground.told.ranks if rank.word.pod in lacks]
-        return ground.fail(f"declared are {', '.join(declared)}: {listed or used}", ranks, UNSEEN, PREFIX)
+        return ground.fail(f"declared are {', '.join(declared)}: {listed or used}", ranks, UNSEEN)
     on_tcp = sorted({path.rank for path in ground.between if path.carrier == networks.TCP})
     if on_tcp and not facts.hcas_used:
         text = f"ranks {wording.listed([str(rank) for rank in on_tcp])} are on TCP, which uses no adapters"

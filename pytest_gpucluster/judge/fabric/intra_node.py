@@ -25,8 +25,11 @@ APART = Cause(
     "put all GPUs of a node into one pod, or declare intra_node: NET",
 )
 NO_SHM = Cause(
-    "the pod's shared memory (/dev/shm) is too small, so NCCL does not use it",
-    "mount an emptyDir with medium: Memory at /dev/shm",
+    "NCCL does not use the pod's shared memory: /dev/shm is too small, NCCL_SHM_DISABLE is set, or the ranks "
+    "do not share "
+    "it (several containers)",
+    "look at df -h /dev/shm in the pod and for NCCL_SHM_DISABLE in the log; mount an emptyDir with medium: Memory at "
+    "/dev/shm",
 )
 NO_NVLS = Cause(
     "NVLS is not used: it is switched off (NCCL_NVLS_ENABLE), not available (needs NVSwitch of H100 and later, "

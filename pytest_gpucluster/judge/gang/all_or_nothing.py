@@ -11,7 +11,7 @@ from pytest_gpucluster.evidence.scheduling.gangs import Gang, Generation
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.gang import half_placement
 from pytest_gpucluster.plain import names
-from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
+from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 EPSILON = subjects.EPSILON
 
@@ -80,6 +80,27 @@ def watched(evidence: Evidence, held: gates.Held) -> float:
         if held.start <= begin and end <= held.end and held.said is not None and held.said.t <= end
     ]
     return max([held.seconds, *noted])
+
+
+def gang_gate_reached(evidence: Evidence, given: subjects.Given) -> Presupposed:
+    """Say whether some gang was held at the gang gate: all members made, unbound, and the gang scheduler said why."""
+    name = "the gang gate was reached"
+    refused = ""
+    limits = subjects.of(evidence, given)
+    for gang in subjects.of_the_row(evidence, given):
+        for gen in gang.generations:
+            reading = gates.read(evidence, gang, gen)
+            held = reading.held
+            tried = held is not None and (held.seconds > limits.period or not held.bound_after)
+            if held and held.said and tried and reading.scheduler.whole and gang.minimum > 1:
+                text = (
+                    f"{gang.name} was held at the gang gate from t={held.said.t:.2f} s ({held.seconds:.1f} s)"
+                )
+                return wording.presupposed(name, held=True, observed=text, evidence=(held.said.key,))
+            if reading.enqueue:
+                said = reading.enqueue[0]
+                refused = f"{gang.name} was refused before the gang gate: at enqueue, {said.message}"
+    return wording.presupposed(name, held=None, observed=refused or "no gang was held at the gang gate")
 
 
 @subjects.judge

@@ -13,7 +13,7 @@ from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import node_status
 from pytest_gpucluster.evidence.objects.node_status import Machine
 from pytest_gpucluster.evidence.scheduling import kueue_quota
-from pytest_gpucluster.evidence.scheduling.kueue import CLUSTER_QUEUE, FLAVOR
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import CLUSTER_QUEUE, FLAVOR
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import names, quantities
 from pytest_gpucluster.requirement import Cause

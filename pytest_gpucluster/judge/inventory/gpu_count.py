@@ -19,7 +19,8 @@ UNHEALTHY = Cause(
     "the device plugin's pod there, which alone makes the device healthy again",
 )
 PLUGIN_LEFT = Cause(
-    "the device plugin is gone: for some minutes the node's kubelet still counts its devices but offers none",
+    "the device plugin is gone (for some minutes the node's kubelet still counts its devices but offers none), or it "
+    "calls all of them unhealthy",
     "look at the device plugin's pod on the node (kubectl get pods -A -o wide --field-selector "
     "spec.nodeName=NODE) and at its last output (kubectl logs --previous)",
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
-from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling import kueue_workloads
 from pytest_gpucluster.judge import attribution, creating, subjects, wording
 from pytest_gpucluster.judge.kueue import shared
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -31,7 +31,7 @@ def _part(verdict: Verdict, text: str, key: str = "", *causes: Cause, **more: An
 
 def _api(evidence: Evidence) -> Finding:
     asked = [line for line in evidence.responses() if str(line.data.get("case")).startswith("api:")]
-    seen = evidence.of_kind(kueue.WORKLOAD)
+    seen = evidence.of_kind(kueue_workloads.WORKLOAD)
     if not asked and not seen:
         return _part(Verdict.INCONCLUSIVE, "the evidence has no request that shows whether the API is served")
     return _part(Verdict.PASS, "Kueue's kinds are served", asked[0].key if asked else seen[0].key)
@@ -85,7 +85,7 @@ def _answers(evidence: Evidence, given: subjects.Given) -> tuple[Finding, ...]:
         return (_part(Verdict.PASS, text, key, numbers=(number,)),)
     what = "its Workload says nothing" if job.workloads else "no Workload was made for it"
     text = f"{job.gang.title}: {what} in {waited:.1f} s"
-    gaps = evidence.gaps(kueue.WORKLOAD, job.created, end)
+    gaps = evidence.gaps(kueue_workloads.WORKLOAD, job.created, end)
     if subjects.silent(evidence, given, job.created, end) and not gaps:
         causes = shared.silence(job)
         return (_part(Verdict.FAIL, text, key, *causes, violation=True, numbers=(number,)),)

@@ -19,6 +19,9 @@ REQUIRED = (
 CLUSTER_QUEUE = "ClusterQueue"
 QUEUES = ("Queue", CLUSTER_QUEUE)
 
+PENDING = "pending promotion: "
+"""Beginning of what is said of a queue that is closed because the profile declares it held."""
+
 ABSENT = Cause(
     "the queue named in the profile does not exist, or has another name",
     "create it (kubectl apply -f queue.yaml) or correct `queue` in the profile",
@@ -57,7 +60,12 @@ def queue_fits(evidence: Evidence, given: subjects.Given) -> Finding:
     order = (
         Verdict.FAIL, Verdict.ENVIRONMENT, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.NOT_APPLICABLE,
     )  # fmt: skip
-    return min(found, key=lambda finding: order.index(finding.verdict))
+    # Of two queues one that is held is not shown by the other one.
+    return min(found, key=lambda one: order.index(one.verdict) if not _pends(one) else 2.5)
+
+
+def _pends(finding: Finding) -> bool:
+    return finding.observed.startswith(PENDING)
 
 
 def _wanted(given: subjects.Given) -> str:
@@ -240,7 +248,7 @@ def _judge(evidence: Evidence, given: subjects.Given, line: Line) -> Finding:
     if held:
         # That it is closed is as declared; that it is open can be shown only when it is.
         return wording.finding(
-            Verdict.NOT_APPLICABLE, REQUIRED, f"pending promotion: {text}", evidence=keys, numbers=numbers
+            Verdict.NOT_APPLICABLE, REQUIRED, f"{PENDING}{text}", evidence=keys, numbers=numbers
         )
     return wording.finding(Verdict.PASS, REQUIRED, text, evidence=keys, numbers=numbers, where=(title,))
 

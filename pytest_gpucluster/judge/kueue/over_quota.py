@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
-from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
+from pytest_gpucluster.evidence.scheduling import kueue_quota, kueue_workloads
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.kueue import shared
@@ -129,7 +129,10 @@ def _unattributed(evidence: Evidence, job: Held, short: list[str], said: list[Sa
 def _refusal(evidence: Evidence, job: Held, said: Said) -> Refusal:
     """Return who refused: by the event that says the same, else by the Workload's condition."""
     events = [
-        one for w in job.workloads for one in kueue.events_about(evidence, w) if one.message == said.message
+        one
+        for w in job.workloads
+        for one in kueue_workloads.events_about(evidence, w)
+        if one.message == said.message
     ]
     reporter = events[0].reporter if events else said.reporter
     return Refusal("kueue", reporter, said.obj, said.reason, "enqueue", said.message)

@@ -2,7 +2,7 @@
 
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status
-from pytest_gpucluster.evidence.scheduling import half_placement, kueue
+from pytest_gpucluster.evidence.scheduling import half_placement, kueue, kueue_workloads
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.kueue import shared
@@ -38,7 +38,7 @@ def label_decides(evidence: Evidence, given: subjects.Given) -> Finding:
     lost = shared.named(evidence, given, "unknown-queue")
     arranged = bare is not None
     if bare is None or lost is None:
-        there = bool(kueue.workloads(evidence) or evidence.of_kind(kueue.LOCAL_QUEUE))
+        there = bool(kueue_workloads.workloads(evidence) or evidence.of_kind(kueue_workloads.LOCAL_QUEUE))
         bare = tuple(job for job in kueue.held(evidence) if there and not job.queue and not job.workloads)
         lost = tuple(job for job in shared.labelled(evidence) if _unknown(evidence, job))
     findings = [
@@ -62,12 +62,12 @@ def _unknown(evidence: Evidence, job: Held) -> bool:
 
     The queue of one that was over when it was first seen may have been deleted since.
     """
-    if half_placement.was_over(job.gang) or not node_status.listed(evidence, kueue.LOCAL_QUEUE):
+    if half_placement.was_over(job.gang) or not node_status.listed(evidence, kueue_workloads.LOCAL_QUEUE):
         return False
     return not any(
         line.name == job.queue
         and line.object.get("metadata", {}).get("namespace") in (None, job.gang.namespace)
-        for line in evidence.of_kind(kueue.LOCAL_QUEUE)
+        for line in evidence.of_kind(kueue_workloads.LOCAL_QUEUE)
     )
 
 
@@ -95,7 +95,7 @@ def _outside(evidence: Evidence, given: subjects.Given, job: Held) -> Finding:
             verdict, REQUIRED, text, job.gang, causes=(wording.NO_ROOM,), repeat=shared.repeat(job),
             evidence=(expired[1],) if expired else (),
         )  # fmt: skip
-    unseen = shared.gap(evidence, job.created, span[0], kueue.WORKLOAD, "Pod")
+    unseen = shared.gap(evidence, job.created, span[0], kueue_workloads.WORKLOAD, "Pod")
     if unseen:
         text = f"{job.gang.title} has no queue label, but {unseen}: whether Kueue managed it is not known"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, job.gang)

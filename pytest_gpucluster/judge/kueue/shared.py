@@ -5,13 +5,18 @@ from fractions import Fraction
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence, Line
-from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, volcano_jobs
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, kueue_workloads, volcano_jobs
 from pytest_gpucluster.evidence.scheduling.kueue import Held
 from pytest_gpucluster.judge import presuppositions, subjects, wording
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Presupposed, Verdict
 
-KINDS = (kueue.CLUSTER_QUEUE, kueue.LOCAL_QUEUE, kueue.WORKLOAD, kueue.FLAVOR)
+KINDS = (
+    kueue_workloads.CLUSTER_QUEUE,
+    kueue_workloads.LOCAL_QUEUE,
+    kueue_workloads.WORKLOAD,
+    kueue_workloads.FLAVOR,
+)
 
 NOT_INSTALLED = Cause(
     "the profile declares Kueue, but Kueue is missing or only partly installed",
@@ -95,7 +100,7 @@ def _asked(evidence: Evidence) -> list[Line]:
 
 def _why(evidence: Evidence) -> str:
     """Return what the queues said of themselves when they were last seen."""
-    for kind in (kueue.CLUSTER_QUEUE, kueue.LOCAL_QUEUE):
+    for kind in (kueue_workloads.CLUSTER_QUEUE, kueue_workloads.LOCAL_QUEUE):
         for line in reversed(evidence.of_kind(kind)):
             active = fields.condition(line.object, "Active")
             if active.get("status") == "False":
@@ -194,7 +199,7 @@ def quota_within_capacity(evidence: Evidence, given: subjects.Given) -> Presuppo
         )
     admitting = {
         fields.text(line.object, "status", "admission", "clusterQueue")
-        for line in evidence.of_kind(kueue.WORKLOAD)
+        for line in evidence.of_kind(kueue_workloads.WORKLOAD)
     }
     for queue in sorted(admitting - {""}):
         limit = kueue_quota.quota(evidence, queue)

@@ -12,8 +12,8 @@ from pytest_gpucluster.evidence.log.model import Evidence, Line
 from pytest_gpucluster.evidence.objects import owners
 from pytest_gpucluster.evidence.objects.owners import Said
 from pytest_gpucluster.evidence.objects.pods import pods
-from pytest_gpucluster.evidence.scheduling import kueue
-from pytest_gpucluster.evidence.scheduling.kueue import Reserved, Workload
+from pytest_gpucluster.evidence.scheduling import kueue_workloads
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import Reserved, Workload
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.plain import quantities
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -69,7 +69,7 @@ def owner_of(evidence: Evidence, workload: Workload) -> Line | None:
     """Return the newest line of the job that a Workload stands for: by uid, else by the name that Kueue gives it."""
     named: Line | None = None
     for kind in evidence.kinds:
-        if kind in ("Pod", "Event", "Node", kueue.WORKLOAD):
+        if kind in ("Pod", "Event", "Node", kueue_workloads.WORKLOAD):
             continue
         for uid in evidence.uids(kind):
             line = evidence.history(uid)[-1]
@@ -98,7 +98,7 @@ def _has_pods(evidence: Evidence, owner: Line) -> bool:
 
 def _idle(evidence: Evidence) -> Iterator[tuple[Workload, Reserved, Line]]:
     """Yield Workloads that hold quota when the evidence ends, whose job is suspended and has no pod."""
-    for workload in kueue.workloads(evidence):
+    for workload in kueue_workloads.workloads(evidence):
         held = workload.holding(evidence.end)
         owner = owner_of(evidence, workload) if held is not None else None
         if held is None or owner is None or fields.sub(owner.object, "spec").get("suspend") is not True:
@@ -158,7 +158,7 @@ def finding_of_start(idle: Idle, required: str) -> Finding:
 def finding_of_kept(evidence: Evidence, idle: Idle, required: str, grace: float) -> Finding:
     """Return the violation that an evicted job's quota is kept."""
     waiting = [
-        one.name for one in kueue.workloads(evidence)
+        one.name for one in kueue_workloads.workloads(evidence)
         if one.deleted is None and one.finished is None and one.holding(evidence.end) is None
     ]  # fmt: skip
     text = (
@@ -175,7 +175,7 @@ def _finding(idle: Idle, required: str, text: str, cause: Cause, limit: float) -
     keys = (idle.held.key, idle.owner.key, *((idle.said.key,) if idle.said else ()))
     return wording.finding(
         Verdict.FAIL, required, text, violation=True, causes=(cause,), evidence=keys, currency="quota",
-        where=(idle.title, f"{kueue.WORKLOAD}/{idle.workload.name}"),
+        where=(idle.title, f"{kueue_workloads.WORKLOAD}/{idle.workload.name}"),
         numbers=(Number("held for nobody", idle.seconds, "s", limit),),
         repeat=(f"kubectl describe workloads.kueue.x-k8s.io{space} {idle.workload.name}",),
     )  # fmt: skip

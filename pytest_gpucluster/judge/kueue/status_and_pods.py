@@ -7,8 +7,9 @@ from fractions import Fraction
 from pytest_gpucluster.evidence.log import fields, order
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.pods import PodStory
-from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, volcano_jobs
-from pytest_gpucluster.evidence.scheduling.kueue import SKEW, Held, Workload
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota, kueue_workloads, volcano_jobs
+from pytest_gpucluster.evidence.scheduling.kueue import SKEW, Held
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import Workload
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.kueue import shared, started
 from pytest_gpucluster.requirement import Cause, Finding, Number, Verdict
@@ -80,7 +81,7 @@ def _all_well(evidence: Evidence) -> Finding:
         text = f"{names}: quota and pods agree, but no eviction was seen to its end"
         return wording.finding(Verdict.INCONCLUSIVE, REQUIRED, text, admitted[0].gang)
     start, end = min(job.created for job in admitted), max(one[3] for one in done)
-    unseen = shared.gap(evidence, start, end, "Pod", kueue.WORKLOAD)
+    unseen = shared.gap(evidence, start, end, "Pod", kueue_workloads.WORKLOAD)
     bare = next((job.gang.title for job, *_ in done if not job.gang.pods), "")
     if bare:
         unseen = unseen or f"no pod of {bare} was seen, so whether pods agree with the status is not known"

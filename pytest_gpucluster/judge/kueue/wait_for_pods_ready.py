@@ -3,8 +3,9 @@
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects.owners import Said
-from pytest_gpucluster.evidence.scheduling import kueue, kueue_quota
-from pytest_gpucluster.evidence.scheduling.kueue import Held, Workload
+from pytest_gpucluster.evidence.scheduling import kueue_quota, kueue_workloads
+from pytest_gpucluster.evidence.scheduling.kueue import Held
+from pytest_gpucluster.evidence.scheduling.kueue_workloads import Workload
 from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.kueue import shared, started
 from pytest_gpucluster.judge.lifecycle import job_cases
@@ -49,11 +50,15 @@ def evicts_what_is_not_ready(evidence: Evidence, given: subjects.Given) -> Findi
         return started.finding_of_kept(evidence, idle, REQUIRED, RECONCILE)
     limit = subjects.seconds(given, WAIT) or subjects.seconds(fields.sub(given, "kueue"), WAIT)
     named = shared.named(evidence, given, "subject")
-    watched = any(one.type.startswith("PodsReady=") for w in kueue.workloads(evidence) for one in w.said)
+    watched = any(
+        one.type.startswith("PodsReady=") for w in kueue_workloads.workloads(evidence) for one in w.said
+    )
     if limit is None and not watched:
         text = "waitForPodsReady is not declared (kueue.wait_for_pods_ready), and no Workload has a condition PodsReady"
         verdict = (
-            Verdict.NOT_APPLICABLE if kueue.workloads(evidence) or named is not None else Verdict.INCONCLUSIVE
+            Verdict.NOT_APPLICABLE
+            if kueue_workloads.workloads(evidence) or named is not None
+            else Verdict.INCONCLUSIVE
         )
         return wording.finding(verdict, REQUIRED, text)
     jobs = named if named is not None else shared.labelled(evidence)

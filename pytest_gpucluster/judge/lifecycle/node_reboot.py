@@ -9,7 +9,7 @@ from pytest_gpucluster.evidence.log.model import Evidence
 from pytest_gpucluster.evidence.objects import node_status, owners
 from pytest_gpucluster.evidence.objects.pods import PodStory
 from pytest_gpucluster.evidence.scheduling.gangs import Gang
-from pytest_gpucluster.judge import subjects, wording
+from pytest_gpucluster.judge import creating, subjects, wording
 from pytest_gpucluster.requirement import Cause, Finding, Number, Presupposed, Verdict
 
 REQUIRED = (
@@ -154,8 +154,11 @@ def _open(
 
 
 def _refused(said: owners.Said) -> Cause:
+    text = f"the API server let no replacement be made: {wording.short(said.message)}"
+    if "failed calling webhook" not in said.message:
+        return Cause(text, creating.why(403, said.message).fix)
     return Cause(
-        f"the API server let no replacement be made: {wording.short(said.message)}",
+        text,
         "keep what admission needs (webhooks, their managers) off the nodes that jobs run on, or run two of "
         "each: one on the restarted node is lost with it",
     )

@@ -41,10 +41,10 @@ FAILED_FIRST = Cause(
     "let the process end with 0 on SIGTERM (`trap 'exit 0' TERM`), or give PodFailed the same action",
 )
 BY_KUBELET = Cause(
-    "a node under pressure: the kubelet's own eviction ends the processes and leaves the pod object, Failed with "
-    "reason Evicted, and Volcano treats this as PodFailed",
-    "give PodFailed the same policy as PodEvicted, and find the resource that the node ran short of "
-    "(`kubectl describe node`)",
+    "the kubelet evicted the pod, because its node ran short or the pod went over a limit of its own: that ends the "
+    "processes and leaves the pod object, Failed with reason Evicted, and Volcano treats this as PodFailed",
+    "give PodFailed the same policy as PodEvicted, and read in status.message of the pod what it, or its node, "
+    "ran short of",
 )
 NO_LIMIT = Cause(
     "the controllers do not count the attempts",

@@ -138,10 +138,15 @@ def misfits(told: Terms, tried: Sequence[Trial]) -> list[Trial]:
 
 
 def fitting(told: Terms, tried: Sequence[Trial]) -> list[Trial]:
-    """Return the pods that one NUMA node can serve."""
+    """Return the pods that one NUMA node can serve.
+
+    Where nobody says how many GPUs a node has, none that was rejected and is larger than any that ran, whatever else
+    is in it.
+    """
     if told.share is not None:
         return [t for t in tried if t.asked <= told.share]
-    large = misfits(told, tried)
+    largest = max((t.asked for t in tried if t.outcome == RAN), default=0)
+    large = [t for t in tried if len(t.each) == 1 and t.topology and t.asked > largest]
     smallest = min((t.asked for t in large), default=0)
     return [t for t in tried if t not in large and (not smallest or t.asked < smallest)]
 

@@ -22,6 +22,11 @@ NO_SVC = Cause(
     "the admission did not add the svc plugin to a Job with the pytorch plugin",
     "check the mutating webhook for Jobs, or add `svc: []` to the Job's plugins",
 )
+NO_SERVICE = Cause(
+    "the controllers did not make the Job's headless Service (a quota, or an object of that name, prevents it), or "
+    "somebody deleted it",
+    "look at the events of the Job (kubectl describe vcjob) and at the log of vc-controller-manager",
+)
 DNS = Cause(
     "the cluster's DNS gives no answer, or a wrong one, for the Job's headless Service",
     "look at the Service and its EndpointSlices, and at the DNS pods of the cluster",
@@ -71,7 +76,7 @@ def _judge(evidence: Evidence, gang: Gang, plan: pytorch_plan.Plan) -> Finding:
                 Verdict.INCONCLUSIVE, REQUIRED, "Services were not watched, or no pod was made", gang
             )
         text = f"no Service {gang.name} in namespace {gang.namespace}"
-        return wording.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(DNS,))
+        return wording.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, causes=(NO_SERVICE,))
     if fields.text(service.object, "spec", "clusterIP") != "None":
         text = f"Service {gang.name} is not headless (clusterIP {fields.text(service.object, 'spec', 'clusterIP')})"
         return wording.finding(Verdict.FAIL, REQUIRED, text, gang, violation=True, evidence=(service.key,))

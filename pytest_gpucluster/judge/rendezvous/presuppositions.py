@@ -62,6 +62,10 @@ def master_name_resolves(evidence: Evidence, given: subjects.Given) -> Presuppos
     return _torch_could_not_resolve(evidence, name)
 
 
+AGAIN = re.compile(r"Temporary failure in name resolution|gai error: -3\b|EAI_AGAIN")
+"""How resolvers say that no server answered: whether the name exists was not learnt."""
+
+
 def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
     """Read what torch itself printed: a name unknown at the start decides that nobody hosts the store."""
     lines = [(line, str(line.data.get("line") or "")) for line in evidence.lines if line.type == "LOG"]
@@ -75,9 +79,10 @@ def _torch_could_not_resolve(evidence: Evidence, name: str) -> Presupposed:
     )
     if not hosted:
         seen += "; no agent reports that it hosts the store"
-    return wording.presupposed(
-        name, held=False, observed=seen, causes=(name_resolution.NOT_READY,), evidence=(line.key,)
-    )
+    causes = (name_resolution.NOT_READY, name_resolution.DNS)
+    if AGAIN.search(text):
+        causes = (name_resolution.NO_SERVER, name_resolution.NOT_READY)
+    return wording.presupposed(name, held=False, observed=seen, causes=causes, evidence=(line.key,))
 
 
 def master_port_open(evidence: Evidence, given: subjects.Given) -> Presupposed:

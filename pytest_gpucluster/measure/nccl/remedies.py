@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from pytest_gpucluster.measure.nccl import gpu_remedies
 from pytest_gpucluster.measure.nccl.advice import Advice
 
 if TYPE_CHECKING:
@@ -190,10 +191,7 @@ _FAULTS = {
         "to tell which: on the node systemctl status nvidia-fabricmanager and its log, nvidia-smi -q (Fabric: State); "
         "NCCL_NVLS_ENABLE=0 works without it",
     ),
-    "out_of_memory": Advice(
-        "the memory of the GPU (by the model, or by another process on it) or of the container is used up",
-        "look at nvidia-smi (or amd-smi) on the node and at the container's limit; fewer channels need less",
-    ),
+    "out_of_memory": gpu_remedies.OUT_OF_MEMORY,
     "plugin_daemon": Advice(
         "the receive daemon of the plugin (RxDM, container tcpxo-daemon or tcpx-daemon) does not exist or has ended",
         "read the daemon's log: kubectl logs POD -c tcpxo-daemon --previous; it must start before the ranks and stay, "
@@ -261,60 +259,6 @@ _UNREACHED = Advice(
     "rank is gone",
     "set NCCL_SOCKET_IFNAME to the pod network's interface (`=eth0`), and allow traffic between the pods on all ports",
 )
-_GPU: tuple[tuple[tuple[str, ...], Advice], ...] = (
-    (("out of memory", "OutOfMemory", "OUT_OF_MEMORY"), _FAULTS["out_of_memory"]),
-    (("over nvlink", "NVLINK", "nvlink", "NVLink"), Advice(
-        "a GPU could not reach another over NVLink, or its hardware failed",
-        "on the node of this rank: dmesg for Xid (74, 48, 63, 94, 95), nvidia-smi nvlink -e, and drain it",
-    )),
-    (("uncorrectable ECC", "ECC"), Advice(
-        "the memory of a GPU has an error that cannot be corrected",
-        "on the node of this rank: nvidia-smi -q -d ECC,ROW_REMAPPER; drain it, and reset or replace the GPU",
-    )),
-    (("system not yet initialized", "SystemNotReady", "802"), Advice(
-        "the fabric manager of the node does not run (error 802)",
-        "start nvidia-fabricmanager in the driver's version on the node",
-    )),
-    (("illegal memory access", "device-side assert", "misaligned address", "Memory access fault"), Advice(
-        "a kernel accessed foreign memory, or stopped itself: the program, a library, or the GPU",
-        "run this rank's step alone with CUDA_LAUNCH_BLOCKING=1, and look at dmesg of its node for Xid: a fault that "
-        "stays with the node is hardware",
-    )),
-    (("no kernel image", "invalid device function"), Advice(
-        "the image was not built for this GPU", "use an image built for the GPU's architecture",
-    )),
-    (("invalid device ordinal", "no CUDA-capable device", "NoDevice", "no ROCm-capable"), Advice(
-        "the container has fewer GPUs than the rank asks for", "compare LOCAL_RANK with `nvidia-smi -L` in the pod",
-    )),
-)  # fmt: skip
-_XID = re.compile(r"\bXid \([^)]*\): (?P<number>\d{1,4})\b")
-_XIDS: tuple[tuple[frozenset[int], str], ...] = (
-    (frozenset({13, 31, 43, 45, 68, 69, 109}), "of the program or of the GPU: run the same elsewhere, and others here"),
-    (frozenset({48, 63, 64, 92, 94, 95, 140}), "of the GPU's memory (ECC)"),
-    (frozenset({74, 149}), "of an NVLink: a GPU, the switch or the link between them"),
-    (frozenset({79}), "the GPU fell off the bus"),
-    (frozenset({61, 62, 119, 120, 143, 154}), "of the GPU's firmware (GSP), or a GPU that needs a reset"),
-)  # fmt: skip
-"""(numbers of Xid errors, whose they are)."""
-
-
-def _of_xid(number: int) -> Advice:
-    whose = next((words for numbers, words in _XIDS if number in numbers), "of unknown meaning here")
-    return Advice(
-        f"the driver reported Xid {number}: {whose}",
-        "on the node of this rank: nvidia-smi -q, and the lines around it in dmesg; drain it if the error "
-        "stays with the "
-        "node, and reset or replace the GPU",
-    )
-
-
-_ANY_GPU = Advice(
-    "a GPU reported an error: the program, the driver or the hardware",
-    "look at dmesg of this rank's node for Xid (AMD: amdgpu) at that time, and run the rank alone with "
-    "CUDA_LAUNCH_BLOCKING=1",
-)
-
-
 _AMD = {
     "gpu_error": Advice(
         "a GPU reported an error: the program, the driver or the hardware",
@@ -333,6 +277,13 @@ _AMD = {
         "memory cannot be registered with the adapter: locked memory, or peer memory of the driver",
         "allow IPC_LOCK, look at `ulimit -l` inside the container (unlimited) and at dmesg of the node",
     ),
+    "duplicate_gpu": Advice(
+        "two ranks took the same GPU: the launcher gave both the same local rank, or the container sees fewer "
+        "GPUs than "
+        "it starts ranks",
+        "set the device by LOCAL_RANK, start as many ranks as the pod has GPUs, and compare HIP_VISIBLE_DEVICES and "
+        "ROCR_VISIBLE_DEVICES",
+    ),
     "out_of_memory": Advice(
         "the memory of the GPU or of the container is used up",
         "look at amd-smi on the node and at the container's limit; fewer channels need less",
@@ -344,7 +295,8 @@ _AMD = {
 def of(fault: "Fault", *, amd: bool = False) -> tuple[Advice, ...]:
     """Return what to do about an error."""
     if amd and fault.kind in _AMD:
-        return (_AMD[fault.kind],)
+        told = gpu_remedies.of_amd(fault.detail) if fault.kind == "gpu_error" else None
+        return (told or _AMD[fault.kind],)
     if fault.kind == "ib_completion_error":
         return (_STATUS.get(fault.status) or _unknown(f"status {fault.status}"),)
     if fault.kind == "ibv_modify_qp":
@@ -356,10 +308,8 @@ def of(fault: "Fault", *, amd: bool = False) -> tuple[Advice, ...]:
     for kind, shape, one in _BY_WORDS:
         if kind == fault.kind and shape.search(fault.detail):
             return (one,)
-    if fault.kind == "gpu_error" and (xid := _XID.search(fault.detail)):
-        return (_of_xid(int(xid["number"])),)
     if fault.kind == "gpu_error":
-        return (next((one for words, one in _GPU if any(word in fault.detail for word in words)), _ANY_GPU),)
+        return (gpu_remedies.of(fault.detail),)
     counts = (
         re.search(r"(\d+) is not equal to .*?(\d+)$", fault.detail) if fault.kind == "daemon_gpus" else None
     )

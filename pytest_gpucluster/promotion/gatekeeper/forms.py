@@ -1,6 +1,6 @@
 """How Kueue's AdmissionChecks and Workloads are read and written by the controller of a check."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_gpucluster.kube import leases, objects, permissions
@@ -130,11 +130,12 @@ def _machine(node: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def wanted(namespace: str) -> set[permissions.Permission]:
+def wanted(namespace: str, versions_of: Iterable[str] = ("kueue",)) -> set[permissions.Permission]:
     """Return the permissions of the gatekeeper: to look, and to write two kinds of status and a Lease.
 
     Args:
         namespace: where its Lease is.
+        versions_of: components whose versions it compares with those of the runs.
     """
     on, one = permissions.on, permissions.Permission
     found = {each for info in (CHECK, WORKLOAD, objects.NODE) for each in on(info, "list", "watch")}
@@ -142,6 +143,6 @@ def wanted(namespace: str) -> set[permissions.Permission]:
     found |= on(leases.LEASE, "create", "delete", "list", "patch", "watch", namespace=namespace)
     found.add(cluster_identity.WISH)
     # Which versions run in the cluster is part of what it is; without it they are not compared.
-    for component in components.NAMESPACES:
+    for component in versions_of:
         found |= on(objects.table_row("Deployment"), "list", namespace=components.namespace(component, {}))
     return found

@@ -126,8 +126,13 @@ class Keeper:
             self._trouble(error)
 
     def _trouble(self, error: errors.GpuClusterError) -> None:
-        self._say(" ".join(str(error).split()))
+        """Try again later what may pass; what is not permitted ends it."""
+        line = " ".join(str(error).split())
+        self._say(line)
         with self._woken:
+            if isinstance(error, errors.ApiError) and error.denied:
+                self.problem = f"{line}; grant it, see fixtures/manifests/gatekeeper.yaml"
+                return
             self._clock.wait(self._woken, TRY_AGAIN)
 
     def _patience(self) -> float:
@@ -179,7 +184,8 @@ class Keeper:
                 check, gate.reason, gate.message, times.format_time(now), active=gate.open
             )
             if change is not None:
-                return lambda: self._activate(change, gate)
+                return lambda: self._activate(change)
+            self._tell(gate)
         for place, workload in self._stale.items():
             return lambda: self._answer(place, workload, forms.PENDING, "asked again with its next quota")
         for place, (workload, asked) in self._waiting.items():
@@ -188,11 +194,14 @@ class Keeper:
                 return lambda: self._answer(place, workload, state, gate.message)
         return None
 
-    def _activate(self, change: Obj, gate: reading.Reading) -> None:
+    def _activate(self, change: Obj) -> None:
         written = self._api.patch(forms.CHECK, self._name, change, subresource="status")
         with self._woken:
             if self._check is not None:
                 self._check = written
+
+    def _tell(self, gate: reading.Reading) -> None:
+        """Say what the check says, once."""
         line = f"{'active' if gate.open else 'not active'}: {gate.reason}: {gate.message}"
         if line != self._told:
             self._told = line

@@ -188,6 +188,34 @@ async def test_retry_gives_the_quota_back_and_asks_again():
 
 
 @virtually
+async def test_a_stopped_queue_takes_the_quota_of_what_waits_for_a_check():
+    """Held or drained, cluster or local; what is admitted stays in a queue that is held."""
+    async with stage() as on:
+        make(on)
+        for name, policy, kind in (
+            ("q", names.HOLD, names.CLUSTER_QUEUE),
+            ("r", names.DRAIN, names.CLUSTER_QUEUE),
+            ("s", names.HOLD, names.LOCAL_QUEUE),
+        ):
+            on.queue(name, 4, admissionChecksStrategy=STRATEGY)
+            on.job(f"runs-{name}", name, 1)
+            await on.until(lambda: on.is_so(f"runs-{name}", names.QUOTA_RESERVED))  # noqa: B023
+            say(on, f"runs-{name}", "Ready")
+            await on.until(lambda: on.running(f"runs-{name}") == 1)  # noqa: B023
+            on.job(f"waits-{name}", name, 1)
+            await on.until(lambda: on.is_so(f"waits-{name}", names.QUOTA_RESERVED))  # noqa: B023
+            on.stop_policy(name, policy, kind)
+            await on.until(lambda: not on.is_so(f"waits-{name}", names.QUOTA_RESERVED))  # noqa: B023
+            reason, text = on.condition(f"waits-{name}", names.QUOTA_RESERVED)[1:]
+            assert (reason, text) in {
+                ("Inadmissible", f"{kind} {name} is stopped"),
+                ("Inadmissible", f"{kind} {name} is inactive"),
+            }
+            await on.rest(1)
+            assert on.running(f"runs-{name}") == (policy == names.HOLD)
+
+
+@virtually
 async def test_a_rejected_workload_is_deactivated():
     """Its quota goes to others, and it does not come back by itself."""
     async with stage() as on:

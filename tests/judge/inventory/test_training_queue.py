@@ -114,6 +114,36 @@ def test_the_cluster_queue_that_the_profile_names(objects, told, verdict, said):
     assert said in finding.observed
 
 
+@pytest.mark.parametrize(
+    ("objects", "told", "verdict", "said"),
+    [
+        ([queue_of(state="Closed"), node("a")], {}, "not_applicable", "pending promotion: Queue/training is Closed"),
+        ([queue_of(state="Closing"), node("a")], {}, "not_applicable", "pending promotion: Queue/training is Closing"),
+        # It is open already, by a promotion: then it is judged as any other.
+        ([queue_of(), node("a")], {}, "pass", "is Open"),
+        # What is wrong with it beside being closed is said before anybody opens it.
+        ([queue_of(state="Closed", capability={GPU: "16"}), node("a")], {}, "fail", "promises more"),
+        ([queue_of(state=None), node("a")], {}, "fail", "without a state"),
+        ([node("a")], {}, "fail", "there is no queue 'training'"),
+        ([LOCAL, cluster_queue(("4", "4"), stop="Hold"), node("a")], {"scheduler": "kueue"}, "not_applicable",
+         "pending promotion: ClusterQueue/cq is not Active"),
+        ([LOCAL, cluster_queue(("4", "4"), "False"), node("a")], {"scheduler": "kueue"}, "fail", "FlavorNotFound"),
+        ([LOCAL, cluster_queue(("4", "4"), "False", "Hold"), node("a")], {"scheduler": "kueue"}, "fail",
+         "FlavorNotFound"),
+        # A ClusterQueue beside it that is Active shows nothing of the queue that is held.
+        ([queue_of(state="Closed"), cluster_queue(("4", "4")), node("a")], {"kueue": {"cluster_queue": "cq"}},
+         "not_applicable", "pending promotion: Queue/training"),
+        ([queue_of(state="Closed"), cluster_queue(("4", "9")), node("a")], {"kueue": {"cluster_queue": "cq"}}, "fail",
+         "ClusterQueue/cq"),
+    ],
+)  # fmt: skip
+def test_a_queue_that_is_held_is_pending_promotion(objects, told, verdict, said):
+    """Closed as declared: neither a pass nor a fail, and everything else about it is judged."""
+    finding = fits(*objects, queue_held=True, **told)
+    assert finding.verdict == verdict, finding.observed
+    assert said in finding.observed
+
+
 def test_no_queue_is_needed_where_the_scheduler_has_none():
     """The default scheduler knows no queues; Volcano declared and its API absent is a fail."""
     assert fits(node("a"), scheduler="default-scheduler").verdict == "not_applicable"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gpucluster import mutants
 from pytest_gpucluster.evidence import Span
-from pytest_gpucluster.evidence.scheduling import kueue
+from pytest_gpucluster.evidence.scheduling import kueue, kueue_workloads
 from pytest_gpucluster.judge.kueue import over_quota, shared, wait_for_pods_ready
 from pytest_gpucluster.requirement import Finding, Verdict
 from tests import amount, recordings
@@ -111,7 +111,7 @@ def test_without_webhooks_one_fitting_job_that_was_stored_suspended_is_fine():
 
 def test_conditions_that_are_there_and_false_prove_nothing():
     """After its second admission a Workload still has Evicted, with status False: no eviction, and no pending one."""
-    (workload,) = kueue.workloads(recordings.stream("k4b-hold-and-drain"))
+    (workload,) = kueue_workloads.workloads(recordings.stream("k4b-hold-and-drain"))
     assert len(workload.when("Evicted")) == 1
     assert [one.message for one in workload.when("Evicted", "False")] == [
         "Previously: The ClusterQueue is stopped"

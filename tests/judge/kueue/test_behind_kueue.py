@@ -7,7 +7,7 @@ import pytest
 from pytest_gpucluster.evidence import read
 from pytest_gpucluster.evidence.scheduling import gangs, gates
 from pytest_gpucluster.judge.gang import all_or_nothing, runs_whole, two_gangs
-from pytest_gpucluster.judge.gang.gate import gang_gate_reached
+from pytest_gpucluster.judge.gang.all_or_nothing import gang_gate_reached
 from pytest_gpucluster.judge.inventory import scheduler_parts
 from pytest_gpucluster.judge.refusal import over_large
 from pytest_gpucluster.mutants import base

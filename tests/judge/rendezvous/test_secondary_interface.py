@@ -15,7 +15,7 @@ from tests import recordings
 
 def evidence() -> Evidence:
     """Return the recorded fleet."""
-    return recordings.embedded("wired")
+    return recordings.embedded("secondary-interface")
 
 
 def judged(changed: Evidence, **more: Any) -> Any:
@@ -55,7 +55,7 @@ def test_a_fleet_on_its_interface_passes() -> None:
 
 def test_a_second_interface_without_route_is_told_from_names_and_variables() -> None:
     """Recorded with the defect planted: the far end is right, the near end is the first interface."""
-    recorded = read(recordings.FOLDER / "embedded-defects" / "wired-without-route.jsonl")
+    recorded = read(recordings.FOLDER / "embedded-defects" / "secondary-interface-without-route.jsonl")
     finding = judged(recorded)
     assert (finding.verdict, finding.violation) == ("fail", True)
     assert "connected from eth0 to 10.89." in finding.observed

@@ -1,5 +1,7 @@
 """What went wrong first is told before what only waited for it, in whatever words; and messages are read whole."""
 
+import re
+
 import pytest
 
 from pytest_gpucluster.measure import nccl
@@ -133,3 +135,18 @@ def test_an_xid_is_told_by_its_number(number: int, whose: str) -> None:
     fault = faults.of(f"NVRM: Xid (PCI:0000:3b:00): {number}, pid=1, name=python")
     assert fault is not None
     assert whose in remedies.of(fault)[0].cause
+
+
+ONLY_NVIDIA = {"imex", "nvls", "daemon_gpus"}
+"""Classes whose words only NCCL and its plugins print."""
+
+
+@pytest.mark.parametrize("kind", sorted(set(faults.KNOWN) - ONLY_NVIDIA))
+@pytest.mark.parametrize(
+    "detail",
+    ["", "HIP error: no kernel image is available", "HIP error: invalid device ordinal", "HIP error: x"],
+)
+def test_rccl_gets_no_advice_for_nccls_devices(kind: str, detail: str) -> None:
+    """Where AMD's library is at work, no tool of NVIDIA is named."""
+    for advice in remedies.of(faults.Fault(kind, detail, status=4), amd=True):
+        assert not re.search(r"nvidia|\bxid\b|\bcuda", f"{advice.cause} {advice.fix}", re.IGNORECASE), advice

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line
-from tests.variations.base import Variation, copied, first, more, watch_line
+from tests.judge.variations.base import Variation, copied, first, more, watch_line
 
 NAMESPACE = "team-a"
 

@@ -5,8 +5,8 @@ One module a subject. Each variation is a pure function of the evidence of a goo
 
 from collections.abc import Mapping
 
-from tests.variations import admitted, clusters, neighbours, times, words
-from tests.variations.base import Variation
+from tests.judge.variations import admitted, clusters, neighbours, times, words
+from tests.judge.variations.base import Variation
 
 VARIATIONS: Mapping[str, Variation] = {
     f"{module.__name__.rpartition('.')[2]}.{name}": variation

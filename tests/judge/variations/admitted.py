@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.variations.base import Variation, objects
+from tests.judge.variations.base import Variation, objects
 
 WORKLOADS = ("Pod", "Job.batch", "Job.batch.volcano.sh", "PodGroup", "PodGroup.scheduling.k8s.io", "Workload")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pytest_gpucluster.evidence import Evidence, Line
 from pytest_gpucluster.mutants import with_lines
-from tests.variations import admitted
-from tests.variations.base import Variation, more, objects, watch_line
+from tests.judge.variations import admitted
+from tests.judge.variations.base import Variation, more, objects, watch_line
 
 
 def longer_messages(obj: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ def harmless_events(evidence: Evidence) -> Evidence:
         lines += [
             watch_line(ran.t - 1e-4, "Event", {
                 "kind": "Event", "apiVersion": "v1", "type": "Warning", "reason": reason, "message": message,
-                "metadata": {"name": f"{ran.name}.{n}", "uid": f"{uid}-{n}", "namespace": meta.get("namespace")},
+                "metadata": {"name": f"{ran.name}.{n}", "uid": f"{uid}-event-{n}", "namespace": meta.get("namespace")},
                 "involvedObject": about, "source": {"component": "kubelet"},
             })
             for n, (reason, message) in enumerate(HARMLESS)

@@ -11,7 +11,7 @@ from .common import LOGS, PAYLOAD, told
 from .indexed import JOBS, KINDS, SERVICES, ended, headless, indexed_job, member_names
 from .two_jobs import meeting
 
-PROGRAM = "/workspace/wires.py"
+PROGRAM = "/workspace/secondary_interface.py"
 MEMBERS = 2
 ANNOTATION = "k8s.v1.cni.cncf.io/networks"
 
@@ -51,7 +51,7 @@ def run(stage: Stage) -> None:
     if declared is None:
         raise NotApplicable("the profile declares no second interface (secondary.interface)")
     told(stage, members=MEMBERS, world=MEMBERS)
-    name, payload = stage.name, payloads_of(stage, "wires.py")
+    name, payload = stage.name, payloads_of(stage, "secondary_interface.py")
     stage.submit(headless(name, name), role="names")
     made = stage.submit(fleet(stage, name, payload, declared.interface, declared.network), role="subject")
     if made.ok:
@@ -65,8 +65,8 @@ def run(stage: Stage) -> None:
         stage.delete(made)
 
 
-wired = Scenario(
-    name="wired",
+secondary_interface = Scenario(
+    name="secondary-interface",
     summary="a fleet meets and reduces over the declared second interface of its pods",
     run=run,
     needs=Needs(seconds=8, torch=True, gang=False, permissions=PAYLOAD + LOGS + SERVICES + JOBS),

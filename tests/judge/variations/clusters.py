@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from pytest_gpucluster.evidence import Evidence
-from tests.variations.base import Variation, copied, first, more, objects, renamed, watch_line
+from tests.judge.variations.base import Variation, copied, first, more, objects, renamed, watch_line
 
 ADDRESS = re.compile(r"\b10\.88\.(\d+)\.(\d+)\b")
 

@@ -1,4 +1,4 @@
-"""Over which wire a fleet meets."""
+"""The second interface of pods carries a fleet."""
 
 from collections.abc import Callable
 
@@ -6,14 +6,14 @@ from pytest_gpucluster import requirement
 from pytest_gpucluster.judge import presuppositions
 from pytest_gpucluster.judge.rendezvous import secondary_interface
 
-from ..scenarios.wired import wired
+from ..scenarios import secondary_interface as scenarios
 
 
 @requirement(
     "RDZV-010",
     level="should",
     documents="E",
-    scenario=wired,
+    scenario=scenarios.secondary_interface,
     judge=secondary_interface.over_declared,
     presupposes=[presuppositions.pods_ran, secondary_interface.meeting_told],
 )

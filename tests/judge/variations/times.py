@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pytest_gpucluster.evidence import Evidence, Line, Span
 from pytest_gpucluster.mutants import base as mutants
 from pytest_gpucluster.mutants import with_lines
-from tests.variations.base import Variation, renamed
+from tests.judge.variations.base import Variation, renamed
 
 LAG = 0.5
 """Seconds by which a watch of a busy API server is behind the others."""

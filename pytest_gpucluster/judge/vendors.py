@@ -5,6 +5,7 @@ import re
 
 from pytest_gpucluster.evidence.log import fields
 from pytest_gpucluster.evidence.objects import gpu_names
+from pytest_gpucluster.requirement import Cause, Finding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,3 +72,46 @@ def of(resource: str, said: str = "") -> Vendor:
 def check(resource: str, node: str, said: str = "") -> str:
     """Return how to look at the devices of a node, in the words of their vendor."""
     return f"on {node}: {of(resource, said).tools}"
+
+
+_OWN = re.compile(
+    r"NVIDIA container toolkit|\bnvidia runtime\b|nvidia-ctk|nvidia-peermem|NVIDIA_DRIVER_CAPABILITIES|\bMIG slices\b"
+)
+"""Words of causes that only devices of NVIDIA have."""
+_SPOKEN: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"(?:`?NVRM: Xid`?|Xid (?:and ECC )?errors(?: and remapped rows)?|ECC and Xid errors)"),
+        "{errors}",
+    ),
+    (re.compile(r"\b(?:an )?Xids?\b"), "an error of the driver"),
+    (re.compile(r"`?nvidia-smi topo [^,`;)]*`?"), "{topology}"),
+    (re.compile(r"`?nvidia-smi(?: -{1,2}[\w-]+(?: [A-Z][A-Z,_]+)?)*`?"), "{tool}"),
+    (re.compile(r"\bMIG (?:mode|strategy)\b"), "partitions"),
+    (re.compile(r"GPU feature discovery \(part of the GPU Operator\)"), "the vendor's node labeller"),
+    (re.compile(r"NVIDIA_VISIBLE_DEVICES(?:=all)?"), "the variable of visible devices"),
+    (re.compile(r",? and set accept-nvidia\S+ *= *false"), ""),
+)
+"""(words of NVIDIA in a cause, what stands for them with another vendor)."""
+
+
+def worded(finding: Finding, resource: str) -> Finding:
+    """Return a finding whose causes speak of devices in words of their vendor.
+
+    Args:
+        finding: what a judge found, in words of NVIDIA where devices are looked at.
+        resource: the resource that stands for the devices; "" or one of NVIDIA: nothing is changed.
+    """
+    vendor = of(resource) if resource else NVIDIA
+    if vendor is NVIDIA or not finding.causes:
+        return finding
+    kept = [cause for cause in finding.causes if not _OWN.search(f"{cause.text} {cause.fix}")]
+    told = [Cause(_in_words_of(cause.text, vendor), _in_words_of(cause.fix, vendor)) for cause in kept]
+    return dataclasses.replace(finding, causes=tuple(told))
+
+
+def _in_words_of(text: str, vendor: Vendor) -> str:
+    tool = vendor.tools.partition(", and ")[0]
+    for pattern, words in _SPOKEN:
+        said = words.format(errors=vendor.errors, topology=vendor.topology, tool=tool)
+        text = pattern.sub(said, text)
+    return text
