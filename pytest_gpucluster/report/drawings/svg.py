@@ -68,11 +68,13 @@ def short(words: str, most: int) -> str:
 
 
 def ticks(top: float, most: int = 6) -> list[float]:
-    """Return round values from 0 to a value, at most so many."""
-    if not math.isfinite(top) or top <= 0:
+    """Return round values from 0 to a value, at most so many and one; of less than a billionth 0 alone."""
+    if not math.isfinite(top) or top < 1e-9:
         return [0.0]
-    step = 10.0 ** math.floor(math.log10(top / most))
-    step = next(factor * step for factor in (1, 2, 5, 10, 20) if top / (factor * step) <= most)
+    least = 10.0 ** math.floor(math.log10(top / most))
+    step = next(
+        (least * factor for factor in (1, 2, 5, 10, 20) if top / (least * factor) <= most), least * 50
+    )
     return [step * index for index in range(int(top / step + 1e-9) + 1)]
 
 

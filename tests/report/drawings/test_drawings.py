@@ -147,3 +147,10 @@ def test_ticks_are_few_and_round(top):
     assert found[0] == 0
     assert len(found) <= 8
     assert not math.isfinite(top) or top <= 0 or found[-1] <= top * 1.0001
+
+
+def test_a_fabric_that_moved_nothing_is_drawn():
+    """Zeros, and numbers that are almost that."""
+    for value in (0.0, 5e-324, 1e-12):
+        points = [{"collective": "a", "size": size, "busbw": value} for size in (1, 1 << 20)]
+        assert "nan" not in str(sweep.drawn({"bandwidth": points}))
