@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     from pytest_gpucluster.kube import errors
     from pytest_gpucluster.promotion import targets
 
-    loaded = common.load_profile(options.cluster, options.profiles, options.set)
+    loaded = common.load_profile(options.cluster, options.profiles, options.set, flag="--for")
     api = _connect(loaded.profile)
     try:
         # First the cheap question: a mistake in the name need not wait until all runs are judged.
