@@ -87,6 +87,7 @@ bench: $(VENV)/.ready
 
 wheel: $(VENV)/.ready
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls -t dist/*.whl | head -n 1
 
 clean:
 	rm -rf $(VENV) build dist reports

@@ -43,7 +43,7 @@ gpucluster COMMAND --help gives more. Run the suite itself with pytest: pytest -
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status.
 
-    A mistake of the user is one line on standard error and status 2, never a traceback.
+    A mistake of the user is one line on standard error (several of a profile one each) and status 2, never a traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -66,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CliError as error:
         from pytest_gpucluster.plain import redact, visible
 
-        line = visible.text(redact.clean(" ".join(str(error).split())))
-        sys.stderr.write(f"gpucluster: {line}\n")
+        for mistake in (str(error), *error.others):
+            line = visible.text(redact.clean(" ".join(mistake.split())))
+            sys.stderr.write(f"gpucluster: {line}\n")
         return error.status
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nobody is left to be told.

@@ -33,17 +33,23 @@ ANSWER_EXITS = {
 """Exit status -> what it says, of each command that tells the answer of a run."""
 
 
+LIKE_FILE = 0.75
+"""How like a file beside the missing one a name is, of 1, to be taken for it: folders are full of other files."""
+
+
 class CliError(Exception):
     """A mistake of the user or of a file; the text is one line.
 
     Attributes:
         status: exit status.
+        others: further mistakes of the same file, a line each.
     """
 
-    def __init__(self, text: str, status: int = USAGE) -> None:
+    def __init__(self, text: str, status: int = USAGE, others: Sequence[str] = ()) -> None:
         """Take the line and the exit status."""
         super().__init__(text)
         self.status = status
+        self.others = tuple(others)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +162,7 @@ def existing(path: Path, what: str) -> Path:
     if path.exists():
         return path
     beside = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
-    match = names.nearest(path.name, beside)
+    match = names.nearest(path.name, beside, LIKE_FILE)
     hint = f"; did you mean {str(path.parent / match)!r}?" if match else ""
     raise CliError(f"no such {what}: {str(path)!r}{hint}")
 
@@ -224,8 +230,16 @@ def add_cluster_options(parser: Parser, *, default: str | None) -> None:
     )
 
 
-def load_profile(name: str, folders: Sequence[Path], overrides: Sequence[str] = ()) -> "LoadedProfile":
+def load_profile(
+    name: str, folders: Sequence[Path], overrides: Sequence[str] = (), *, flag: str = "--cluster"
+) -> "LoadedProfile":
     """Return a profile, found where pytest finds it.
+
+    Args:
+        name: name of the profile.
+        folders: folders to search first.
+        overrides: leaves to set.
+        flag: option by which the command takes the name.
 
     Raises:
         CliError: an unknown cluster or a profile that cannot be used.
@@ -242,7 +256,10 @@ def load_profile(name: str, folders: Sequence[Path], overrides: Sequence[str] = 
     try:
         return profile.load(name, search, os.environ, (), overrides, option="--set")
     except profile.ProfileError as error:
-        raise CliError(str(error)) from None
+        first, *others = str(error).splitlines() if error.others else [str(error)]
+        if error.where == "--cluster":
+            first = f"{flag}{first.removeprefix('--cluster')}"
+        raise CliError(first, others=others) from None
 
 
 def counted(count: int, noun: str) -> str:

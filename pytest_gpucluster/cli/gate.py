@@ -108,7 +108,7 @@ def considered(options: Any, command: str) -> tuple["Decision", list["Run"]]:
         wanted = policy.load(options.policy)
     except policy.PolicyError as error:
         raise common.CliError(f"{command}: {error}") from None
-    loaded = common.load_profile(options.cluster, options.profiles, options.set)
+    loaded = common.load_profile(options.cluster, options.profiles, options.set, flag="--for")
     registry = common.registry(options.module)
     runs = [_read(folder, registry, options.digest) for folder in _folders(options.runs)]
     now = None if options.offline else _now(loaded, command)

@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     except policy.PolicyError as error:
         raise common.CliError(f"gatekeeper: {error}") from None
     common.existing(options.runs, "folder")
-    profile = common.load_profile(options.cluster, options.profiles, options.set).profile
+    profile = common.load_profile(options.cluster, options.profiles, options.set, flag="--for").profile
     if profile.connection is None:
         raise common.CliError(
             f"gatekeeper: the profile {profile.name} has no `connection`: its cluster ends with its run"

@@ -250,8 +250,10 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
     given = found.given
     yield "class", f"{found.kind} (evidence: {found.evidence})"
     nodes = "" if found.nnodes is None else f", {plurals.count(found.nnodes, 'node')} as NCCL counts them"
-    told = "" if given.ranks is None else f"; expected: {given.ranks} ranks, {given.nodes or '?'} nodes"
-    yield "world", f"{_or_unknown(found.nranks)} ranks{nodes}{told}"
+    stated = "? nodes" if given.nodes is None else plurals.count(given.nodes, "node")
+    told = "" if given.ranks is None else f"; expected: {plurals.count(given.ranks, 'rank')}, {stated}"
+    ranks = "unknown ranks" if found.nranks is None else plurals.count(found.nranks, "rank")
+    yield "world", f"{ranks}{nodes}{told}"
     yield "ranks seen", f"{len(found.ranks)}: {_ranges(found.ranks)}" if found.ranks else "none"
     if found.net or found.selected:
         chosen = f" (chosen: {', '.join(found.selected)})" if found.selected else ""

@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
 
     # The end of a pipeline's job is an interrupt: what was begun is taken back.
     signal.signal(signal.SIGTERM, _interrupt)
-    loaded = common.load_profile(options.cluster, options.profiles, options.set)
+    loaded = common.load_profile(options.cluster, options.profiles, options.set, flag="--for")
     api = _connect(loaded.profile)
     try:
         # First the cheap question: a mistake in the name need not wait until all runs are judged.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.diagnose import machines
+from pytest_gpucluster.diagnose import clock, machines
 from pytest_gpucluster.diagnose.owning import workloads_of
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
@@ -10,6 +10,8 @@ from pytest_gpucluster.evidence.log.model import EVERY_KIND
 from pytest_gpucluster.evidence.objects.pods import FINISHED, PodStory
 from pytest_gpucluster.plain import names
 
+QUIET = 60.0
+"""Seconds after which a job that writes nothing is not called healthy: a step of training is shorter as a rule."""
 POD_PHASES = ("Pending", "Running", *FINISHED)
 JOB_PHASES = ("", "Pending", "Running", "Unknown", *GOING, *FINAL)
 GROUP_PHASES = ("", "Pending", "Inqueue", "Running", "Unknown", "Completed")
@@ -94,7 +96,28 @@ def unread(s: Situation, *, well: bool) -> tuple[str, ...]:
     absent = [kind for kind in _needed(s) if not _collected(s, kind)]
     if well and not s.logs and any(p.phase == "Running" for p in s.pods):
         absent.append("logs")
+    elif well and (quiet := _quiet(s)):
+        absent.append(quiet)
     return (*refused, *(map(str, notes) if isinstance(notes, list) else ()), *absent)
+
+
+def _quiet(s: Situation) -> str:
+    """Return that nobody has written for a while, or that nobody can tell: a job that hangs looks like one that trains.
+
+    Of a job that has not run for so long, and of one that writes, "".
+    """
+    running = [p for p in s.pods if p.phase == "Running"]
+    if not running or s.now - max(p.running or p.created for p in running) < QUIET:
+        return ""
+    last = [s.logs[p.name][-1] for p in running if s.logs.get(p.name)]
+    times = [clock.written(s, str(line.data.get("line") or ""), line.t) for line in last]
+    known = [time for time in times if time is not None]
+    said = s.last_words(running[0])
+    if known and s.now - max(known) >= QUIET:
+        return f"any log line for {s.now - max(known):.0f} s: it may train without a word, or stand still (last: {said})"
+    if not known:
+        return f"when the last log line was written: it may train, or stand still since (last: {said}); see --follow"
+    return ""
 
 
 def _needed(s: Situation) -> tuple[str, ...]:

@@ -137,7 +137,8 @@ def _left(
 ) -> str:
     """Return about how long the rest takes: what scenarios declare, shared among those at work.
 
-    They declare what they take on the embedded cluster; a slower one is known by what is over.
+    They declare what they take on the embedded cluster; a slower one is known by what is over. Of a scenario that takes
+    longer than that nobody knows when it ends.
     """
     running = {step.scenario: now - step.began for step in steps}
     over = sum(p.seconds for n, p in parts.items() if n not in running and decided.issuperset(p.rows))
@@ -148,7 +149,15 @@ def _left(
         for name, part in parts.items()
         if name in running or not decided.issuperset(part.rows)
     ) / len(steps)
-    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {max(1, round(seconds))} s left"
+    late = any(name in parts and spent > slower * parts[name].seconds for name, spent in running.items())
+    if late and seconds < 1:
+        return "longer than expected"
+    about = "at least" if late else "about"
+    return (
+        f"{about} {seconds / 60:.0f} min left"
+        if seconds >= 90
+        else f"{about} {max(1, round(seconds))} s left"
+    )
 
 
 def _ids(rows: Sequence[str], most: int = 3) -> str:

@@ -185,7 +185,8 @@ class OpenStage(stage.Stage):
             why[:] = [str(found)] if found else []
             return found
 
-        if not self.wait(what, predicate, budget=budget, unless=vain):
+        # `what` is what is not so yet.
+        if not self.wait(what, predicate, budget=budget, unless=vain, doing=f"waits; so far: {what}"):
             raise self._unmet(what, why[0] if why else "", budget)
 
     def expect_running(self, handle: stage.Handle, *, members: int | None = None) -> None:

@@ -84,6 +84,7 @@ class Waiting:
         budget: str,
         unless: Unless | None = None,
         extra: float = 0.0,
+        doing: str = "",
     ) -> bool:
         """Wait until `predicate(live)` holds; it is asked after each change, never by polling.
 
@@ -93,6 +94,7 @@ class Waiting:
             budget: name of the time allowed, from the profile.
             unless: what makes waiting pointless; a returned text says why.
             extra: seconds beyond the budget: what the cluster itself is told to wait before it acts.
+            doing: what the line of progress says; by default that it waits until `what`.
 
         Returns:
             True when it came true. False when the time ran out (note `timed-out`) or `unless` held (note `aborted`).
@@ -101,7 +103,7 @@ class Waiting:
             EnvironmentProblem: a watched kind may not be watched, or the API server is gone.
         """
         seconds = self._site.budget(budget) + extra
-        self._site.tell(self.name, f"waits until {what}", seconds)
+        self._site.tell(self.name, doing or f"waits until {what}", seconds)
         ended: list[bool | str] = []
 
         def check() -> bool:

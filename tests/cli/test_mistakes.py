@@ -68,6 +68,38 @@ def test_a_mistake_is_one_line(
     assert said in err
 
 
+def test_mistakes_of_a_profile_are_a_line_each(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are told at once, and none is glued to another."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.yaml").write_text("quue: a\nslots: yess\n", encoding="utf-8")
+    status, _, err = call("describe", "profile", "--cluster", "bad")
+    assert status == 2
+    assert all(line.startswith("gpucluster: ") for line in err.splitlines())
+    assert (
+        len([line for line in err.splitlines() if "quue: unknown key" in line or "slots = 'yess'" in line])
+        == 2
+    )
+
+
+def test_an_unknown_profile_is_told_by_the_option_that_named_it(
+    call: Call, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate has no option --cluster."""
+    monkeypatch.chdir(tmp_path)
+    status, _, err = call("gate", run, "--policy", "weekly", "--for", "prod-a")
+    assert status == 2
+    assert err.startswith("gpucluster: --for: unknown cluster 'prod-a'")
+
+
+def test_a_file_that_is_hardly_like_the_missing_one_is_not_named(call: Call, tmp_path: Path) -> None:
+    """Beside `nope` stands `opt`: no slip leads from one to the other."""
+    (tmp_path / "opt").write_text("", encoding="utf-8")
+    _, _, err = call("judge", tmp_path / "nope", "--requirement", "GANG-002")
+    assert "did you mean" not in err
+
+
 def test_a_near_name_beside_the_missing_file_is_named(call: Call, run: Path) -> None:
     """A slip in a file's name is answered with the file that is there."""
     status, _, err = call("judge", run / "evidence" / "gang-scarc.jsonl", "--requirement", "GANG-002")

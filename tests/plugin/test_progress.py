@@ -69,6 +69,18 @@ def test_a_slower_cluster_is_known_by_what_is_over():
     assert told.startswith("2 of 7 rows decided, about 20 min left; lost ")
 
 
+@pytest.mark.parametrize(
+    ("decided", "told"),
+    [
+        ((), "0 of 7 rows decided, at least 7 min left;"),
+        (OF_LOST, "5 of 7 rows decided, longer than expected;"),
+    ],
+)
+def test_of_a_scenario_that_takes_longer_nobody_knows_when_it_ends(decided, told):
+    """What is left of it is not said to be a second for as long as it takes."""
+    assert progress.line([board(began=40.0)], frozenset(decided), 102.0).startswith(told)
+
+
 def test_what_a_worker_does_is_read_by_another_process_and_goes_with_it(tmp_path):
     """A file that is cut is left out, and so is what another program left."""
     made = progress.Board(PARTS)
@@ -106,7 +118,8 @@ doubles.Fake.evidence = slow
 doubles.install()
 """
 ROWS = ("GANG-001 calm passes", "GANG-002 greedy passes", "LIFE-001 cut passes")
-LINE = r"gpucluster: \d of 3 rows decided, about \d+ s left; \w+ \([A-Z0-9-]+\): waits until all members are bound, "
+LEFT = r"(?:(?:about|at least) \d+ s left|longer than expected)"
+LINE = rf"gpucluster: \d of 3 rows decided, {LEFT}; \w+ \([A-Z0-9-]+\): waits until all members are bound, "
 
 
 @pytest.fixture

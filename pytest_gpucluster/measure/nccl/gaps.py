@@ -64,7 +64,10 @@ def _not_covered(facts: Facts, ranks: int, nodes: int) -> Iterator[Reason]:
     if missing:
         first = list(itertools.islice((rank for rank in range(ranks) if rank not in facts.ranks), MANY))
         shown = ", ".join(map(str, first)) + (f" and {missing - MANY} more" if missing > MANY else "")
-        yield unseen(f"nothing in the log identifies rank {shown}", (advice.ALL_RANKS,))
+        yield unseen(
+            f"nothing in the log identifies {'rank' if missing == 1 else 'ranks'} {shown}",
+            (advice.ALL_RANKS,),
+        )
     over = [path for path in facts.paths if path.carrier]
     machines: Mapping[str, str] = facts.given.pod_nodes
     seen = {machines.get(host, host) for host in facts.net_hosts}
