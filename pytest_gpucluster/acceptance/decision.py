@@ -137,7 +137,9 @@ def decide(
         registry: the rows that have a test.
         now: the cluster as it is; None if it was not asked: the newest run stands in for it.
     """
-    own = [run for run in runs if run.profile.get("name") == profile.name and not run.planted]
+    own = [
+        run for run in runs if run.profile.get("name") == profile.name and not run.planted and not run.reused
+    ]
     newest = max(own or runs, key=lambda run: run.ended)
     gate = _Gate(tuple(runs), policy, profile, at, registry, now or newest.cluster)
     return gate.decision("the cluster as it is" if now is not None else f"the newest run, {newest.id}")
@@ -166,7 +168,7 @@ class _Gate:
     @functools.cached_property
     def together(self) -> Together:
         """Return the runs that count; of one that cannot be trusted only what failed does."""
-        usable = [run for run in self.runs if run.id not in self.ignored]
+        usable = [held.in_queue(self.profile, run) for run in self.runs if run.id not in self.ignored]
         return Together(
             [run.only_failures() if run.distrust else run for run in usable],
             self.now,
@@ -237,6 +239,9 @@ class _Gate:
             return f"it was made for the profile {name!r}, not for {self.profile.name!r}"
         if run.planted:
             return f"defects were planted: {', '.join(run.planted)}"
+        if run.reused:
+            # Its profile is that of the judging: the evidence may be of another one, and of another cluster.
+            return f"it only judged the evidence of another run; name that one: {run.reused}"
         other = clusters.another(run.cluster, self.now)
         if other:
             return f"it is of another cluster: {other}"

@@ -1,5 +1,6 @@
 """A training queue that is held: what can only be shown once it is open is pending, neither green nor excused."""
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,19 @@ def pending(profile: Any, rows: Iterable[str], runs: Iterable[Run]) -> dict[str,
         return {}
     asked, counted = {*rows}, [*runs]
     return {row: _why(row, profile) for row in ROWS if row in asked and _waits(row, counted)}
+
+
+def in_queue(profile: Any, run: Run) -> Run:
+    """Return a run without the pass of a gang in another queue, if the profile does not declare its queue held.
+
+    No promotion follows that would run it in the queue itself, so it is not decided.
+    """
+    other, attempt = run.profile.get(KEY), run.attempts.get("GANG-001")
+    if profile.conformance_queue is not None or not other or attempt is None or attempt.verdict != "pass":
+        return run
+    observed = f"it passed in the queue {other}; nothing ran in {profile.queue}"
+    changed = dataclasses.replace(attempt, verdict="inconclusive", observed=observed)
+    return dataclasses.replace(run, attempts={**run.attempts, "GANG-001": changed})
 
 
 def _waits(row: str, runs: Iterable[Run]) -> bool:

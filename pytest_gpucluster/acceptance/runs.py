@@ -80,6 +80,7 @@ class Run:
         planted: defects that were planted on purpose: nothing of it counts.
         ended: when it ended.
         seen_queues: the queues that its evidence shows, by kind and name.
+        reused: folder of the run whose evidence it judged, "" if it took its own.
     """
 
     folder: Path
@@ -93,6 +94,7 @@ class Run:
     planted: tuple[str, ...]
     ended: str
     seen_queues: Mapping[tuple[str, str], queues.Queue] = dataclasses.field(default_factory=dict)
+    reused: str = ""
 
     def only_failures(self) -> "Run":
         """Return the run without its passes."""
@@ -187,6 +189,7 @@ def _run(folder: Path, report: Mapping[str, Any], digest: str, places: Mapping[s
         tuple(planted),
         str(report["run"]["ended"] or ""),
         queues.together(place.seen_queues for place in told),
+        str(report["cluster"].get("reused") or ""),
     )
 
 

@@ -161,6 +161,9 @@ class Together:
                 changed = changed or f"{change} changed since {attempt.run}"
                 continue
             on = self._decided(node.name, attempt)
+            other = node.offers_otherwise(run.cluster.nodes[node.name])
+            if on is not None and on.state == "pass" and other:
+                return OnNode("replaced", f"{other} changed since {attempt.run}")
             if on is not None:
                 return on
             undecided = undecided or _open(attempt)

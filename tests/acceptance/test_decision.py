@@ -129,6 +129,10 @@ def test_nothing_but_excuses_opens_nothing():
         (run("r", attempt("GANG-002"), profile={"name": "other"}), "it was made for the profile 'other'"),
         (run("r", attempt("GANG-002"), of=cluster(uid="c-9")), "it is of another cluster: its API server"),
         (run("r", attempt("GANG-002"), planted=("gang.x",)), "defects were planted: gang.x"),
+        (
+            run("r", attempt("GANG-002"), reused="/runs/r0"),
+            "evidence of another run; name that one: /runs/r0",
+        ),
         (run("r", attempt("GANG-002"), profile={"gpus_per_node": 4}), "otherwise since: gpus_per_node"),
         (run("r", attempt("GANG-002"), of=cluster(volcano="v1.13.0")), "another version: volcano v1.13.0"),
     ],

@@ -82,7 +82,18 @@ def test_an_older_trial_does_not_stand_for_the_queue_of_today():
 
 
 def test_a_queue_that_is_not_held_has_nothing_pending():
-    """A run in another queue is then a row that does not apply, and closes the gate."""
+    """A run in another queue says nothing of it: both rows close the gate."""
     made = decide([night()], wants(*ROWS), profile=profile_of(conformance_queue=None))
     assert not made.pending
-    assert {each.what for each in made.closers} == {"INV-005"}
+    assert {each.what for each in made.closers} == {*ROWS}
+
+
+def test_what_passed_elsewhere_says_nothing_of_a_queue_that_is_not_held_any_more():
+    """No promotion would run the gang in it: it is not decided. A failure stays one."""
+    made = decide([night()], wants("GANG-001"))
+    assert not made.open
+    assert [each.why for each in made.closers] == [
+        "undecided: inconclusive: it passed in the queue conformance; nothing ran in default"
+    ]
+    assert decide([night(), night("before", at=ago(hours=2), held=False)], wants("GANG-001")).open
+    assert decide([night(gang="fail")], wants("GANG-001")).rows["GANG-001"].state == "fail"

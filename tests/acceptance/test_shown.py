@@ -1,5 +1,6 @@
 """What several runs show together: the latest decided verdict, per node where rows speak of machines."""
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -124,6 +125,21 @@ def test_a_replaced_machine_starts_anew():
     assert found.state == "incomplete"
     assert found.nodes["gpu-2"].state == "replaced"
     assert found.nodes["gpu-2"].why == "the machine (m-gpu-2, now new) changed since r"
+
+
+def test_a_node_that_lost_gpus_shows_itself_again_and_one_that_got_them_back_has_failed():
+    """The number of GPUs takes a pass away, and no failure."""
+    eight, seven = (
+        cluster(*(dataclasses.replace(node(name), healthy=number) for name in NODES)) for number in (8, 7)
+    )
+    passed = run("r", attempt("INV-002"), of=eight)
+    assert together(passed, now=eight).row("INV-002").state == "pass"
+    found = together(passed, now=seven).row("INV-002")
+    assert found.state == "incomplete"
+    assert "gpu-0: replaced (the number of GPUs that it offers (8, now 7) changed since r)" in found.why
+    bad = run("bad", attempt("FAB-003", "fail", at=ago(hours=2), red=["gpu-2"]), of=seven)
+    good = run("good", attempt("FAB-003", nodes=NODES[:2]), of=eight)
+    assert together(bad, good, now=eight).row("FAB-003").state == "fail"
 
 
 def test_a_failure_of_a_machine_that_was_replaced_is_over():

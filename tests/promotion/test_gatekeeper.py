@@ -379,3 +379,15 @@ def test_a_check_of_another_controller_is_not_touched(raw, url, name):
     thread.join(20)
     assert "is of the controller 'x.io/y'" in said[0]
     assert "conditions" not in (raw.ok("GET", f"{KUEUE}/admissionchecks/{name}").get("status") or {})
+
+
+def test_a_gpu_that_can_no_longer_be_asked_for_is_a_change_and_a_heartbeat_is_none():
+    """Its node keeps its capacity: the gate is read anew all the same."""
+
+    def seen(free, beat):
+        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": beat}
+        gpus = {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": free}}
+        node = {"metadata": {"name": "gpu-0"}, "status": {**gpus, "conditions": [ready]}}
+        return forms.lean(objects.NODE.key, node)["seen"]
+
+    assert seen("8", "a") == seen("8", "b") != seen("7", "b")

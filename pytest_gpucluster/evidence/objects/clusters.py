@@ -36,6 +36,7 @@ class Node:
         facts: what identifies it: `uid`, ids of the machine, versions, `driver`; what nobody told is left out.
         offered: how many GPUs it has.
         gpus: UUIDs of GPUs that payloads saw on it; a run may use some of them.
+        healthy: how many of its GPUs can be asked for, None where nobody told.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Node:
     facts: Mapping[str, str]
     offered: int = 0
     gpus: frozenset[str] = frozenset()
+    healthy: int | None = None
 
     def changes(self, earlier: "Node") -> str:
         """Return what is another than earlier, of what both tell; "" if nothing is."""
@@ -57,6 +59,15 @@ class Node:
                 f"its GPUs ({len(known)} UUIDs were seen, it has {max(self.offered, earlier.offered)})"
             )
         return " and ".join(changed)
+
+    def offers_otherwise(self, earlier: "Node") -> str:
+        """Return how many GPUs it offers if that is another number than earlier, of what both tell; "" if it is not.
+
+        The machine is the same one: what failed on it is not mended by it.
+        """
+        if self.healthy is None or earlier.healthy is None or self.healthy == earlier.healthy:
+            return ""
+        return f"the number of GPUs that it offers ({earlier.healthy}, now {self.healthy})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +110,7 @@ def of_evidence(evidence: Evidence) -> Cluster:
                 dict(_facts(machine)),
                 max(machine.offers(resource)),
                 frozenset(gpus.get(machine.name, ())),
+                machine.offers(resource)[1] if resource else None,
             )
             for machine in node_status.gpu_nodes(evidence, resource)
         },
@@ -130,6 +142,7 @@ def together(clusters: Iterable[Cluster]) -> Cluster:
                 facts={**before.facts, **node.facts},
                 offered=max(before.offered, node.offered),
                 gpus=before.gpus | node.gpus,
+                healthy=max((n for n in (before.healthy, node.healthy) if n is not None), default=None),
             )
     return Cluster(uid, nodes, versions)
 

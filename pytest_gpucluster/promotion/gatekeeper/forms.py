@@ -125,6 +125,7 @@ def _machine(node: Mapping[str, Any]) -> tuple[Any, ...]:
         sorted(info.items()),
         sorted((metadata.get("labels") or {}).items()),
         sorted((status.get("capacity") or {}).items()),
+        sorted((status.get("allocatable") or {}).items()),
         bool(spec.get("unschedulable")),
         is_true(node, "Ready"),
     )

@@ -1,5 +1,7 @@
 """Which cluster a run is of, and what changed since."""
 
+import dataclasses
+
 import pytest
 
 from pytest_gpucluster.evidence import Evidence, read
@@ -13,7 +15,7 @@ def test_recorded_evidence_tells_its_nodes():
     """Nodes with GPUs, their machines, versions of the server and of components."""
     found = clusters.of_evidence(read(RECORDED / "inventory.jsonl"))
     assert sorted(found.nodes) == ["gpu-0", "gpu-1", "gpu-2"]
-    assert found.nodes["gpu-0"].offered == 8
+    assert found.nodes["gpu-0"].offered == found.nodes["gpu-0"].healthy == 8
     assert {"uid", "machineID", "kubeletVersion"} <= set(found.nodes["gpu-0"].facts)
     assert set(found.versions) >= {"kubernetes", "volcano"}
 
@@ -60,6 +62,16 @@ def test_a_run_of_another_cluster_is_told(run, now, said):
 def test_a_replaced_node_is_told(before, after, said):
     """A run may see some of a node's GPUs; more than it has are other ones."""
     assert after.changes(before) == said
+
+
+def test_a_node_that_offers_another_number_of_gpus_is_the_same_machine():
+    """What nobody told is no change."""
+    before, after = (dataclasses.replace(node("gpu-0"), healthy=number) for number in (8, 0))
+    assert after.offers_otherwise(before) == "the number of GPUs that it offers (8, now 0)"
+    assert after.changes(before) == ""
+    assert node("gpu-0").offers_otherwise(before) == before.offers_otherwise(node("gpu-0")) == ""
+    together = clusters.together([cluster(before), cluster(after), cluster(node("gpu-0"))])
+    assert together.nodes["gpu-0"].healthy == 8
 
 
 def test_another_version_is_told():
