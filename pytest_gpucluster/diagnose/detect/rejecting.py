@@ -119,6 +119,8 @@ def kubelet_rejects(s: Situation) -> Iterator[Suspect]:
 
 def _meaning(s: Situation, pod: PodStory, reason: str, message: str) -> Rejection:
     plain = f"the kubelet of {pod.node} ends or rejects the pod: {reason}"
+    if reason == "NodeLost":
+        plain = f"the kubelet of {pod.node} does not answer: {reason}"
     if reason == "NodeAffinity":
         return _node_affinity(s, pod)
     if reason == "UnexpectedAdmissionError":

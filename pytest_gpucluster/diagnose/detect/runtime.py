@@ -9,7 +9,7 @@ START_ERRORS = ("StartError", "ContainerCannotRun", "RunContainerError", "Create
 """Reasons by which kubelets say that a runtime did not start a container: it never ran, and has no log."""
 
 TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"driver/library version mismatch|[Dd]river and library version"),
+    (re.compile(r"[Dd]river/library version mismatch|[Dd]river and library version"),
      "the GPU driver and its libraries on {node} do not match (the libraries were updated under a loaded driver)",
      "drain {node} and reboot it, or reload the driver's kernel modules; pin the driver's packages against updates"),
     (re.compile(r"unsatisfied condition: (?:cuda|driver|brand)\S*|please update your driver"),
