@@ -92,3 +92,30 @@ def test_a_lost_node_rejects_nobody() -> None:
     text = " ".join(diagnose.render(cluster.diagnose()).split())
     assert "the kubelet of g-3 does not answer" in text
     assert "rejects" not in text
+
+
+def test_a_device_that_the_node_lacks_is_its_drivers() -> None:
+    """A runtime that adds a device file of a driver finds it only where the driver is loaded."""
+    cluster = building.Cluster()
+    cluster.queue()
+    for name in ("g-5", "g-6"):
+        cluster.node(name, 8, resource="amd.com/gpu")
+    pod = cluster.gang(2, 8, at=("g-5", "g-6"), resource="amd.com/gpu")[1]
+    message = (
+        'error gathering device information while adding custom device "/dev/kfd": no such file or directory'
+    )
+    ended = {"exitCode": 128, "reason": "StartError", "message": message, "finishedAt": building.ago(100)}
+    pod["status"]["phase"] = "Failed"
+    pod["status"]["containerStatuses"] = [
+        {
+            "name": "main",
+            "image": "reg/x:1",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": ended},
+        }
+    ]
+    text = " ".join(diagnose.render(cluster.diagnose()).split())
+    assert "the GPU driver of g-6 is not loaded" in text
+    assert "rocm-smi" in text
+    assert "nvidia" not in text

@@ -16,7 +16,7 @@ TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = (
      "the GPU driver of {node} is too old for the image",
      "use an image with an older CUDA, or update the driver of {node}"),
     (re.compile(r"nvml error: driver not loaded|driver is not loaded|NVIDIA driver .*not|libnvidia-ml\.so|"
-                r"load library failed: libnvidia"),
+                r"load library failed: libnvidia|custom device \"?/dev/(?:kfd|nvidia\w*)\"?: no such file"),
      "the GPU driver of {node} is not loaded, or the runtime does not find it",
      "look at the driver's pod or package on {node} ({check}), or drain it"),
     (re.compile(r"unresolvable CDI devices|failed to inject CDI|could not select device driver|CDI device"),

@@ -194,7 +194,7 @@ _FAULTS = {
     "out_of_memory": gpu_remedies.OUT_OF_MEMORY,
     "plugin_daemon": Advice(
         "the receive daemon of the plugin (RxDM, container tcpxo-daemon or tcpx-daemon) does not exist or has ended",
-        "read the daemon's log: kubectl logs POD -c tcpxo-daemon (or tcpx-daemon) --previous; it must start before the "
+        "read the daemon's log: kubectl logs POD --previous -c tcpxo-daemon (or tcpx-daemon); it must start before the "
         "ranks and stay, and share /run/tcpx or the socket's folder with them",
     ),
     "daemon_gpus": Advice(
