@@ -119,3 +119,19 @@ def test_a_device_that_the_node_lacks_is_its_drivers() -> None:
     assert "the GPU driver of g-6 is not loaded" in text
     assert "rocm-smi" in text
     assert "nvidia" not in text
+
+
+@pytest.mark.parametrize(("cpus", "told"), [("1", True), ("500m", False)])
+def test_an_init_container_with_whole_cpus_may_be_what_was_aligned(cpus: str, told: bool) -> None:
+    """It takes CPUs of one NUMA node before the main container is looked at, and the message names no container."""
+    cluster = building.Cluster()
+    cluster.queue()
+    cluster.node("g-2", 8)
+    cluster.node("g-3", 8)
+    before = {"name": "wait-dns", "resources": {"requests": {"cpu": cpus}, "limits": {"cpu": cpus}}}
+    pod = cluster.gang(2, 8, at=("g-2", "g-3"), spec={"initContainers": [before]})[1]
+    message = "Resources cannot be allocated with Topology locality"
+    pod["status"] = {"phase": "Failed", "reason": "TopologyAffinityError", "message": message}
+    text = " ".join(diagnose.render(cluster.diagnose()).split())
+    assert ("init container wait-dns" in text) is told
+    assert ("topologyManagerScope pod" in text) is told
