@@ -287,13 +287,13 @@ def _facts(found: "nccl.Facts", values: dict[str, Any]) -> Iterator[tuple[str, s
     if decides is not None:
         yield (
             "first error",
-            f"{nccl.failing.who(found, (decides,))}: {shortening.shown(decides.fault.detail, 160)}".removeprefix(
+            f"{nccl.failing.who(found, (decides,))}: {shortening.shown(decides.fault.detail, 300)}".removeprefix(
                 ": "
             ),
         )
     first = found.seen.first
     if first is not None:
-        yield "first warning", f"{first.process.host.lstrip('?')}: {shortening.shown(first.text, 160)}"
+        yield "first warning", f"{first.process.host.lstrip('?')}: {shortening.shown(first.text, 300)}"
     for stall in found.stalls[:4]:
         yield "stalled", f"rank {stall.rank}: {stall.operation} number {stall.sequence}, {stall.ran:.0f} s"
     for name, by_value in list(found.settings.items())[:30]:

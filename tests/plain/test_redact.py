@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpucluster.plain import redact
+from pytest_gpucluster.plain import redact, withheld
 from pytest_gpucluster.plain.redact import REDACTED
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzYSJ9.c2lnbmF0dXJl"
@@ -140,3 +140,23 @@ def test_cleaning_twice_is_cleaning_once(value: object) -> None:
     """Redaction is idempotent, so that a record can be compared with a finding decided again."""
     once = redact.clean(value)
     assert redact.clean(once) == once
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NCCL_IB_PKEY", "RANK", "PET_NODE_RANK", "ROCR_VISIBLE_DEVICES", "NVSHMEM_IB_ENABLE_IBGDA",
+        "HSA_FORCE_FINE_GRAIN_PCIE",
+        "HABANA_VISIBLE_DEVICES", "HCCL_IF_IP", "ASCEND_VISIBLE_DEVICES", "CCL_ATL_TRANSPORT", "ZE_AFFINITY_MASK",
+        "MLX5_SINGLE_THREADED", "AWS_OFI_NCCL_PROTOCOL", "NEURON_RT_VISIBLE_CORES",
+    ],
+)  # fmt: skip
+def test_variables_of_ranks_fabrics_and_devices_are_written(name):
+    """Whoever the vendor is: a judge or a person reads them."""
+    assert withheld.variable(name, "0,1") is None
+
+
+@pytest.mark.parametrize("name", ["DATABASE", "CCLAIM", "WANDB_PROJECT", "ZED_HOST"])
+def test_other_variables_are_withheld(name):
+    """What nobody of ours reads is somebody's own."""
+    assert withheld.variable(name, "somebody's") not in (None, "somebody's")

@@ -15,6 +15,9 @@ from pytest_gpucluster.judge import subjects, wording
 from pytest_gpucluster.judge.lifecycle import completion, job_cases
 from pytest_gpucluster.requirement import Cause
 
+KILLED = 137
+"""Exit code of a process that was killed by SIGKILL, as containers tell it."""
+
 ACTION = re.compile(r"execute action (?P<action>\w+)")
 
 
@@ -102,8 +105,11 @@ def ended_by_policy(s: Situation) -> Iterator[Suspect]:
         )
         codes = killed[0].exit_codes
         ended = f"ended with {codes[0][1]}" if codes and codes[0][1] else "did not end with 0"
+        how = f"{ended} when it got SIGTERM"
+        if codes and codes[0][1] == KILLED:
+            how = f"{ended} (SIGKILL: it did not end on SIGTERM in its grace period, or its memory ran out)"
         cause = Cause(
-            f"{killed[0].name} was deleted and {ended} when it got SIGTERM, which counts as PodFailed: {action}",
+            f"{killed[0].name} was deleted and {how}, which counts as PodFailed: {action}",
             "make the program end with 0 on SIGTERM, or give PodFailed the same policy as PodEvicted",
         )
         seen = f"phase {s.phase}; {crash_words(s, killed[0])[2]}"
@@ -183,11 +189,17 @@ def _given_up(s: Situation) -> Suspect:
         f"look at the events of the Job and of its pods (kubectl get events{s.space}), and at the log of "
         "vc-controller-manager",
     )
+    failed = [p.name for p in s.gang.pods if p.phase == "Failed"] if s.gang else []
+    member = (
+        f"{wording.listed(failed, 4)} Failed, and no policy that is seen acts on it"
+        if failed
+        else "no failed member"
+    )
     return fault(
         "given-up",
         Stage.END,
         cause,
-        f"phase {s.phase}; no failed member and no event is in the evidence",
+        f"phase {s.phase}; {member}{';' if failed else ' and'} no event is in the evidence",
         LIKELY,
     )
 

@@ -130,11 +130,7 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
     late = ""
     if waited is not None and waited[0] != one.pod:
         seconds = (waited[1] - one.at).total_seconds() if waited[1] and one.at else None
-        late = f"; the watchdog of {waited[0]} came " + (
-            f"{_lasted(seconds)} later, and only waited for this rank"
-            if seconds is not None and seconds >= 0
-            else "beside it"
-        )
+        late = f"; the watchdog of {waited[0]} came {_beside(seconds)}"
     cause = Cause(
         f"{who}: {words.short(one.said)}: {one.whose} failed{late}",
         f"look at {node}: {look} ({vendors.check(resource, node, one.said)}); if there are any, drain it (kubectl "
@@ -151,6 +147,15 @@ def gpu_failed(s: Situation) -> Iterator[Suspect]:
         "FAB-011") if late else ("HLT-004",),
         look=(f"kubectl logs{s.space} {one.pod}", *((f"kubectl describe node {node}",) if pod and pod.node else ())),
     )  # fmt: skip
+
+
+def _beside(seconds: float | None) -> str:
+    """Say when a watchdog came, by the seconds from an error to it, and which of both may follow from the other."""
+    if seconds is None:
+        return "beside it"
+    if seconds < 0:
+        return f"{_lasted(-seconds)} earlier: this may follow from what stalled there"
+    return f"{_lasted(seconds)} later, and only waited for this rank"
 
 
 def _lasted(seconds: float) -> str:
@@ -210,10 +215,17 @@ def _amd(s: Situation, pod: PodStory | None) -> bool:
 def _unknown(s: Situation, unknown: list[tuple[str, str, str, bool]]) -> Suspect:
     pods = list(dict.fromkeys(pod for pod, *_ in unknown))
     pod, said, _, _ = unknown[0]
+    known = faults.of(said, "WARN")
     cause = Cause(
         f"NCCL warned in {wording.listed(pods, 4)}; this program does not know the warning: {words.short(said)!r}",
         "read the log around it; `gpucluster judge nccl` judges the logs of all ranks",
     )
+    if known is not None and known.kind in faults.FATAL:
+        story = next((p for p in s.pods if p.name == pod), None)
+        advice = next(iter(remedies.of(known, amd=_amd(s, story))), UNEXPLAINED)
+        cause = Cause(
+            f"{advice.cause} in {wording.listed(pods, 4)}: NCCL warned {words.short(said)!r}", advice.fix
+        )
     went_on = all(after for *_, after in unknown)
     seen = f"{pod}: {words.short(said)!r}, " + (
         "and it went on" if went_on else "and nothing shows that it went on"

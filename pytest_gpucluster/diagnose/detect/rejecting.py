@@ -119,6 +119,8 @@ def kubelet_rejects(s: Situation) -> Iterator[Suspect]:
 
 def _meaning(s: Situation, pod: PodStory, reason: str, message: str) -> Rejection:
     plain = f"the kubelet of {pod.node} ends or rejects the pod: {reason}"
+    if reason == "NodeLost":
+        plain = f"the kubelet of {pod.node} does not answer: {reason}"
     if reason == "NodeAffinity":
         return _node_affinity(s, pod)
     if reason == "UnexpectedAdmissionError":
@@ -133,7 +135,21 @@ def _meaning(s: Situation, pod: PodStory, reason: str, message: str) -> Rejectio
     text = f"{plain}: {said}" if said else plain
     topology = vendors.of(vendors.resource_of(pod.last)).topology
     known = fix or "read status.reason and status.message of the pod, and the kubelet's log on that node"
-    return Rejection(text, known.format(node=pod.node, topology=topology) if told is None else known, rows)
+    fix = known.format(node=pod.node, topology=topology) if told is None else known
+    first = _pinned_first(pod) if reason == "TopologyAffinityError" else []
+    if first:
+        text += f"; or its init container {wording.listed(first, 2)}, which asks for whole CPUs, was aligned alone"
+        fix += "; give the init container no whole CPU, or run the node with topologyManagerScope pod"
+    return Rejection(text, fix, rows)
+
+
+def _pinned_first(pod: PodStory) -> list[str]:
+    """Return the init containers that ask for whole CPUs: a scope of containers aligns each before the main one."""
+    return [
+        str(box.get("name"))
+        for box in fields.items(pod.last, "spec", "initContainers")
+        if re.fullmatch(r"[1-9]\d*", str(fields.sub(box, "resources", "requests").get("cpu", "")))
+    ]
 
 
 COUNTED = re.compile(r"requested: (?P<asked>\d+), used: (?P<used>\d+), capacity: (?P<has>\d+)")

@@ -9,14 +9,14 @@ START_ERRORS = ("StartError", "ContainerCannotRun", "RunContainerError", "Create
 """Reasons by which kubelets say that a runtime did not start a container: it never ran, and has no log."""
 
 TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"driver/library version mismatch|[Dd]river and library version"),
+    (re.compile(r"[Dd]river/library version mismatch|[Dd]river and library version"),
      "the GPU driver and its libraries on {node} do not match (the libraries were updated under a loaded driver)",
      "drain {node} and reboot it, or reload the driver's kernel modules; pin the driver's packages against updates"),
     (re.compile(r"unsatisfied condition: (?:cuda|driver|brand)\S*|please update your driver"),
      "the GPU driver of {node} is too old for the image",
      "use an image with an older CUDA, or update the driver of {node}"),
     (re.compile(r"nvml error: driver not loaded|driver is not loaded|NVIDIA driver .*not|libnvidia-ml\.so|"
-                r"load library failed: libnvidia"),
+                r"load library failed: libnvidia|custom device \"?/dev/(?:kfd|nvidia\w*)\"?: no such file"),
      "the GPU driver of {node} is not loaded, or the runtime does not find it",
      "look at the driver's pod or package on {node} ({check}), or drain it"),
     (re.compile(r"unresolvable CDI devices|failed to inject CDI|could not select device driver|CDI device"),

@@ -123,7 +123,7 @@ def not_good(facts: Facts) -> Iterator[Reason]:
     mute = [one for one in facts.unknown if not one.fatal]
     for one in mute[:_QUOTED]:
         yield unseen(
-            f"unknown meaning {who(facts, (one,))}: {shown(one.fault.detail)}",
+            f"{f'unknown meaning {who(facts, (one,))}'.rstrip()}: {shown(one.fault.detail)}",
             (advice.UNKNOWN_WARNING,),
         )
     if len(mute) > _QUOTED:

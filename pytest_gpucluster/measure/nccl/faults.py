@@ -68,7 +68,10 @@ _REGISTERED = re.compile(
     r"ibv_reg\w*mr\w*(?:\(\))? (?:failed|returned)|(?:[Uu]nable|[Ff]ailed) to register (?:\w+ )?(?:memory|buffer|MR)\b"
     r"|fi_mr_reg\w*.*[Ff]ail"
 )
-_ASYNC = re.compile(r"NET/\S+ ?: (?:(?P<hca>[A-Za-z][\w.-]*):\d{1,12} )?async fatal event")
+_ASYNC = re.compile(
+    r"NET/\S+ ?: (?:(?P<hca>[A-Za-z][\w.-]*):\d{1,12} )?(?:async fatal event"
+    r"|Got async event ?: ?(?:.*\b(?:fatal|catastrophic|access violation)\b|CQ error))"
+)
 _PORT = re.compile(
     r"NET/\S+ ?: (?:(?P<hca>[A-Za-z][\w.-]*):\d{1,12} )?Got (?:non-fatal )?async event ?: ?port error"
 )
@@ -112,6 +115,7 @@ _GPU = re.compile(
     r"|\bcudaError(?!_t\b)[A-Z]\w+|\bhipError(?!_t\b)[A-Z]\w+"
     r"|uncorrectable ECC|illegal memory access|CUDA driver error|device-side assert|NVRM: Xid"
     r"|unspecified launch failure|(?:CUDA|HIP) out of memory|Memory access fault by GPU|HSA_STATUS_ERROR_\w+"
+    r"|\bamdgpu\b.*(?:GPU reset(?: begin|\(\d+\))|\bring \S+ timeout|[Uu]ncorrectable hardware error)"
 )
 _RESULT = re.compile(
     r"nccl(?:SystemError|InternalError|RemoteError|UnhandledCudaError|InvalidUsage|InvalidArgument)\b"
@@ -154,7 +158,8 @@ _TEXTS: tuple[tuple[str, "re.Pattern[str]"], ...] = (
         r"|no device found (?:matching|after excluding)|No interface found in the same subnet"
     )),
     ("socket_connect", re.compile(
-        r"[Cc]onnect to \S+ failed\b|connect to \S+ returned .*(?:exceeded error retry count"
+        r"[Cc]onnect returned .*exceeded error retry count|socket\w*Connect: exceeded retries"
+        r"|[Cc]onnect to \S+ failed\b|connect to \S+ returned .*(?:exceeded error retry count"
         r"|after \d{1,12} attempts)"
         r"|[Cc]onnect to \S+ .*exceeded error retry count|PollConnect to \S+ failed"
     )),
@@ -177,7 +182,7 @@ _TEXTS: tuple[tuple[str, "re.Pattern[str]"], ...] = (
         r"|\bNVLS\b[^,;]{0,80}(?:cannot|[Ff]ailed|[Ee]rror)|cuMulticast\w+\b.*(?:[Ff]ail|[Ee]rror)")),
     ("out_of_memory", re.compile(
         r"Failed to (?:CUDA|HIP) \w+(?: \w+)? -?\d+ bytes|Failed to malloc|malloc\(size=\d+\) returned null"
-        r"|[Cc]uda failure (?:2 )?'out of memory'|(?:CUDA|HIP) (?:error: )?out of memory")),
+        r"|(?:[Cc]uda|CUDA|HIP) failure (?:2 )?'out of memory'|(?:CUDA|HIP) (?:error: )?out of memory")),
     ("ofi_error", re.compile(
         r"NET/OFI .*(?:completed with error|fi_cq_readerr|CQ error|Error polling)")),
     ("proxy_failed", re.compile(

@@ -40,6 +40,15 @@ _ANY_GPU = Advice(
     "CUDA_LAUNCH_BLOCKING=1",
 )
 _AMD_GPU: tuple[tuple[tuple[str, ...], Advice], ...] = (
+    (("out of memory", "OutOfMemory"), Advice(
+        "the memory of the GPU (by the model, or by another process on it) or of the container is used up",
+        "look at amd-smi on the node and at the container's limit; fewer channels need less",
+    )),
+    (("illegal memory access", "device-side assert", "misaligned address", "Memory access fault"), Advice(
+        "a kernel accessed foreign memory, or stopped itself: the program, a library, or the GPU",
+        "run this rank's step alone with AMD_SERIALIZE_KERNEL=3, and look at dmesg of its node for amdgpu: a fault "
+        "that stays with the node is hardware",
+    )),
     (("no kernel image", "invalid device function", "NoBinaryForGpu"), Advice(
         "the image was not built for this GPU", "use an image built for the GPU's architecture (gfx...)",
     )),
@@ -47,6 +56,10 @@ _AMD_GPU: tuple[tuple[tuple[str, ...], Advice], ...] = (
         "the container has fewer GPUs than the rank asks for", "compare LOCAL_RANK with `rocm-smi` in the pod",
     )),
 )  # fmt: skip
+
+_AMD_WORDS = re.compile(
+    r"\bHIP\b|\bhip[A-Z]|\bROCr\b|\bROCm\b|\bHSA_STATUS_|\bamdgpu\b|Memory access fault by GPU"
+)
 
 _XID = re.compile(r"\bXid \([^)]*\): (?P<number>\d{1,4})\b")
 _XIDS: tuple[tuple[frozenset[int], str], ...] = (
@@ -74,6 +87,11 @@ def of(detail: str) -> Advice:
     if xid := _XID.search(detail):
         return _of_xid(int(xid["number"]))
     return next((one for words, one in _GPU if any(word in detail for word in words)), _ANY_GPU)
+
+
+def speaks_amd(detail: str) -> bool:
+    """Report whether an error is told in words of AMD's runtime or driver, whatever else the log has."""
+    return _AMD_WORDS.search(detail) is not None
 
 
 def of_amd(detail: str) -> Advice | None:

@@ -194,8 +194,8 @@ _FAULTS = {
     "out_of_memory": gpu_remedies.OUT_OF_MEMORY,
     "plugin_daemon": Advice(
         "the receive daemon of the plugin (RxDM, container tcpxo-daemon or tcpx-daemon) does not exist or has ended",
-        "read the daemon's log: kubectl logs POD -c tcpxo-daemon --previous; it must start before the ranks and stay, "
-        "and share /run/tcpx or the socket's folder with them",
+        "read the daemon's log: kubectl logs POD --previous -c tcpxo-daemon (or tcpx-daemon); it must start before the "
+        "ranks and stay, and share /run/tcpx or the socket's folder with them",
     ),
     "daemon_gpus": Advice(
         "the receive daemon did not find all GPUs of the node, and ends",
@@ -293,7 +293,8 @@ _AMD = {
 
 
 def of(fault: "Fault", *, amd: bool = False) -> tuple[Advice, ...]:
-    """Return what to do about an error."""
+    """Return what to do about an error; its own words may tell that a GPU is AMD's."""
+    amd = amd or gpu_remedies.speaks_amd(fault.detail)
     if amd and fault.kind in _AMD:
         told = gpu_remedies.of_amd(fault.detail) if fault.kind == "gpu_error" else None
         return (told or _AMD[fault.kind],)

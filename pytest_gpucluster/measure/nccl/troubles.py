@@ -88,7 +88,16 @@ def unknown(
         result = seen.traces.get(trouble.process, ("", 0))[1]
         fatal = trouble.process.pid >= 0 and (bool(result) or trouble.process in aborted)
         found.append(_told(trouble, host, ranks, hosts, fatal=fatal, result=result))
-    return tuple(sorted(found, key=lambda one: one.order))
+    ordered = sorted(found, key=lambda one: one.order)
+    return tuple(one for n, one in enumerate(ordered) if not _is_head(one, ordered[n + 1 :]))
+
+
+def _is_head(one: Told, later: Iterable[Told]) -> bool:
+    """Report whether one is the head of a trace of Python whose last line, which tells the error, is there too."""
+    return "Traceback (most recent call last)" in one.fault.detail and any(
+        (other.rank, other.host) == (one.rank, one.host) and "Traceback" not in other.fault.detail
+        for other in later
+    )
 
 
 def _told(
@@ -120,4 +129,6 @@ def _by_cause(found: Iterable[Told]) -> list[Told]:
             # What usually follows was there before: it does not follow from these.
             return sorted(ordered, key=lambda one: (not one.fatal, one.moment or first, one.order))
         return sorted(ordered, key=lambda one: (not one.fatal, one.follows, one.moment or first, one.order))
+    if fatal and not roots and len(timed) == len(fatal):
+        return sorted(ordered, key=lambda one: (not one.fatal, one.moment or timed[0], one.order))
     return ordered

@@ -120,6 +120,77 @@ def test_one_class_has_several_causes(text: str, words: str, not_words: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "level", "kind", "words"),
+    [
+        ("HIP failure 'out of memory'", "WARN", "out_of_memory", "amd-smi"),
+        (
+            "RuntimeError: HIP error: an illegal memory access was encountered",
+            "",
+            "gpu_error",
+            "AMD_SERIALIZE_KERNEL",
+        ),
+        ("RuntimeError: HIP error: unspecified launch failure", "", "gpu_error", "amdgpu"),
+        ("hipErrorOutOfMemory", "", "gpu_error", "amd-smi"),
+        ("[123.4] amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!", "", "gpu_error", "amdgpu"),
+        ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout", "", "gpu_error", "amdgpu"),
+    ],
+)
+def test_an_error_of_hip_is_amds_without_a_banner(text: str, level: str, kind: str, words: str) -> None:
+    """A log of which only the end is left has no banner of RCCL; the words of the error tell whose GPU it is."""
+    fault = faults.of(text, level)
+    assert fault is not None
+    assert fault.kind == kind
+    (advice,) = remedies.of(fault)
+    assert words in advice.fix
+    assert not re.search(r"nvidia|\bxid\b|\bcuda", f"{advice.cause} {advice.fix}", re.IGNORECASE), advice
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("NET/IB : Got async event : local catastrophic error", "ib_async_fatal"),
+        ("NET/IB : mlx5_3:1 Got async event : local work queue catastrophic error", "ib_async_fatal"),
+        ("NET/IB : Got async event : CQ error", "ib_async_fatal"),
+        ("NET/IB : mlx5_7:1 Got async event : GID table change", None),
+        (
+            "socketPollConnect: connect returned Connection refused, exceeded error retry count (35)",
+            "socket_connect",
+        ),
+        ("socketStartConnect: exceeded retries (20000)", "socket_connect"),
+    ],
+)
+def test_a_class_has_the_words_of_several_versions(text: str, kind: str | None) -> None:
+    """Each version of NCCL says it in its own words."""
+    fault = faults.of(text, "WARN")
+    assert (fault.kind if fault else None) == kind
+
+
+def test_a_rank_that_ended_ten_minutes_earlier_comes_before_the_watchdog() -> None:
+    """Where all errors usually follow from others, the earliest is told first, and what the rank raised before it."""
+    ended = (
+        "E1005 09:33:20.411000 1 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1)"
+    )
+    raised = ["[rank5]: Traceback (most recent call last):", "[rank5]: ValueError: batch 7 is empty", ended]
+    lines = [*logs.ring(), *STALLED, *raised]
+    decision = verdict.decide(logs.facts("\n".join(lines) + "\n", ranks=2, nodes=2))
+    told = [reason.text for reason in decision.reasons]
+    assert "ValueError: batch 7 is empty" in told[0], told
+    assert told[1].startswith("process_ended"), told
+    assert told[2].startswith("watchdog_timeout"), told
+
+
+def test_the_head_of_a_trace_is_not_what_it_says() -> None:
+    """The last line of a trace tells the error; its first line alone is told where the rest is missing."""
+    head, end = "[rank1]: Traceback (most recent call last):", "[rank1]: KeyError: layers.0"
+    for lines, words in (([head, end], "KeyError"), ([head], "Traceback")):
+        text = "\n".join([*logs.ring(), *lines]) + "\n"
+        reasons = verdict.decide(logs.facts(text, ranks=2, nodes=2)).reasons
+        unknown = [reason.text for reason in reasons if "unknown meaning" in reason.text]
+        assert len(unknown) == 1, unknown
+        assert words in unknown[0]
+
+
+@pytest.mark.parametrize(
     ("number", "whose"),
     [
         (79, "fell off"),
@@ -150,3 +221,14 @@ def test_rccl_gets_no_advice_for_nccls_devices(kind: str, detail: str) -> None:
     """Where AMD's library is at work, no tool of NVIDIA is named."""
     for advice in remedies.of(faults.Fault(kind, detail, status=4), amd=True):
         assert not re.search(r"nvidia|\bxid\b|\bcuda", f"{advice.cause} {advice.fix}", re.IGNORECASE), advice
+
+
+@pytest.mark.parametrize(
+    "line", ["[1.2] amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!", "ERROR:root:no upload"]
+)
+def test_a_kernel_or_a_program_that_complains_is_no_pass(line: str) -> None:
+    """A line of nobody in particular is told without a place, and is read like those of NVIDIA's driver."""
+    decision = verdict.decide(logs.facts("\n".join([*logs.ring(), line]) + "\n", ranks=2, nodes=2))
+    assert decision.verdict != "pass"
+    assert line in decision.reasons[0].text
+    assert " : " not in decision.reasons[0].text
