@@ -200,6 +200,11 @@ class _Gate:
         closers = [
             Closer(name, why, "leave this run out, or make a new one") for name, why in doubted.items()
         ]
+        wants_site = any("site" in (*stage.areas, *stage.if_declared) for stage in self.policy.stages)
+        if wants_site and not site_rows:
+            closers.append(
+                Closer("site", "the policy asks for the site's own rows, and no run has one", "run them, too")
+            )
         closers += self._closers(red, shown)
         if not any(each.state == "pass" for each in shown.values()) and not closers:
             closers.append(

@@ -18,7 +18,7 @@ AREA_NAMES = tuple(dict.fromkeys([*(area for area, _ in AREAS.values()), "site"]
 SHIPPED = ("acceptance", "weekly", "after-change")
 """Policies that need no file."""
 
-_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([dhm])")
+_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([dhm])")
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0}
 _SUFFIXES = (".yaml", ".yml")
 

@@ -215,10 +215,16 @@ def _attempt(row: Mapping[str, Any], run: str, places: Mapping[str, _Place]) -> 
     if place is not None:
         reads = row["area"] in identity.OF_NODES or row["id"] in identity.READ_FROM_NODES
         nodes = frozenset(place.cluster.nodes) if reads else place.bound & frozenset(place.cluster.nodes)
+    verdict, observed = row["verdict"], str(finding["observed"])
+    if answer.is_flaky(row):
+        # What passed when it was tried again was not shown: the next training job gets one attempt.
+        verdict, observed = (
+            "inconclusive",
+            f"it passed only when it was repeated, after {', '.join(row['earlier'])}",
+        )
     return Attempt(
-        row["id"], row["verdict"], run, place.at if place is not None else None, nodes,
-        _red(finding, nodes) if row["verdict"] == "fail" else frozenset(),
-        str(finding["observed"]), str(causes[0].get("fix") or ""),
+        row["id"], verdict, run, place.at if place is not None else None, nodes,
+        _red(finding, nodes) if verdict == "fail" else frozenset(), observed, str(causes[0].get("fix") or ""),
     )  # fmt: skip
 
 

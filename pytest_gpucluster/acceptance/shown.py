@@ -156,12 +156,14 @@ class Together:
         for attempt, run in reversed(tried):
             if node.name not in attempt.nodes:
                 continue
-            change = node.changes(run.cluster.nodes[node.name])
-            if change:
+            before = run.cluster.nodes[node.name]
+            change = node.changes(before)
+            # A failure is of the machine: it is not over because its Node was made again, or has another kubelet.
+            if change and not (node.name in attempt.red and node.same_machine(before)):
                 changed = changed or f"{change} changed since {attempt.run}"
                 continue
             on = self._decided(node.name, attempt)
-            other = node.offers_otherwise(run.cluster.nodes[node.name])
+            other = node.offers_otherwise(before)
             if on is not None and on.state == "pass" and other:
                 return OnNode("replaced", f"{other} changed since {attempt.run}")
             if on is not None:

@@ -1,8 +1,9 @@
 """What of a job could not be read or is not known here: it is never good news, whatever the rest says."""
 
+import re
 from collections.abc import Iterator, Mapping
 
-from pytest_gpucluster.diagnose import clock, machines
+from pytest_gpucluster.diagnose import clock, machines, words
 from pytest_gpucluster.diagnose.owning import workloads_of
 from pytest_gpucluster.diagnose.situation import FINAL, GOING, Situation
 from pytest_gpucluster.evidence.log import fields
@@ -12,6 +13,13 @@ from pytest_gpucluster.plain import names
 
 QUIET = 60.0
 """Seconds after which a job that writes nothing is not called healthy: a step of training is shorter as a rule."""
+TAIL = 60
+"""Lines from the end of a log in which an error is looked for."""
+ERROR = re.compile(
+    r"^(?:\[?rank ?\d+\]?:? ?)?"
+    r"(?:[\w.]*(?:Error|Exception)\b(?:: |$)|Traceback \(most recent call last|CUDA error)"
+)
+"""A line by which Python or CUDA says that something went wrong."""
 POD_PHASES = ("Pending", "Running", *FINISHED)
 JOB_PHASES = ("", "Pending", "Running", "Unknown", *GOING, *FINAL)
 GROUP_PHASES = ("", "Pending", "Inqueue", "Running", "Unknown", "Completed")
@@ -96,8 +104,8 @@ def unread(s: Situation, *, well: bool) -> tuple[str, ...]:
     absent = [kind for kind in _needed(s) if not _collected(s, kind)]
     if well and not s.logs and any(p.phase == "Running" for p in s.pods):
         absent.append("logs")
-    elif well and (quiet := _quiet(s)):
-        absent.append(quiet)
+    elif well:
+        absent += [text for text in (_quiet(s), _complaint(s)) if text]
     return (*refused, *(map(str, notes) if isinstance(notes, list) else ()), *absent)
 
 
@@ -114,9 +122,20 @@ def _quiet(s: Situation) -> str:
     known = [time for time in times if time is not None]
     said = s.last_words(running[0])
     if known and s.now - max(known) >= QUIET:
-        return f"any log line for {s.now - max(known):.0f} s: it may train without a word, or stand still (last: {said})"
+        quiet = s.now - max(known)
+        return f"any log line for {quiet:.0f} s: it may train without a word, or stand still (last: {said})"
     if not known:
         return f"when the last log line was written: it may train, or stand still since (last: {said}); see --follow"
+    return ""
+
+
+def _complaint(s: Situation) -> str:
+    """Return that a running member has printed an error of which no rule says what it means, "" if none has."""
+    for pod in s.pods:
+        for line in s.logs.get(pod.name, ())[-TAIL:] if pod.phase == "Running" else ():
+            text = str(line.data.get("line") or "").strip()
+            if ERROR.search(text):
+                return f"what an error means that {pod.name} printed and outlived: {words.short(text)}"
     return ""
 
 

@@ -227,3 +227,12 @@ def test_a_decision_is_plain_data():
     rows = {row["row"]: row for row in found["rows"]}
     assert rows["INV-002"]["nodes"]["gpu-0"]["at"] == "2026-12-01T11:00:00Z"
     assert names.nearest("opne", found) == "open"
+
+
+def test_a_stage_of_the_sites_rows_asks_for_one():
+    """Forgetting the site's tests opens no gate."""
+    stages = (policy.Stage("a", areas=("site",)), policy.Stage("b", rows=("GANG-002",)))
+    found = decide([run("r", attempt("GANG-002"))], wants(stages=stages))
+    assert [each.what for each in found.closers] == ["site"]
+    both = decide([run("r", attempt("GANG-002"), attempt("SITE-001"))], wants(stages=stages))
+    assert both.closers == ()

@@ -173,3 +173,14 @@ def test_rows_of_every_node_are_in_the_catalogue():
     from pytest_gpucluster.requirement import catalogue
 
     assert all(catalogue.row(row_id) is not None for row_id in shown.EVERY_NODE)
+
+
+@pytest.mark.parametrize("fact", ["uid", "kubeletVersion", "kernelVersion"])
+def test_a_failure_stays_while_the_machine_is_the_same(fact):
+    """A Node that was made again, or another kubelet, mends no adapter."""
+    facts = {fact: "old"}
+    of = cluster(node("gpu-0"), node("gpu-1", **facts), node("gpu-2"))
+    now = cluster(node("gpu-0"), node("gpu-1", **{fact: "new"}), node("gpu-2"))
+    bad = run("bad", attempt("FAB-003", "fail", at=ago(days=2), red=["gpu-1"]), of=of)
+    good = run("good", attempt("FAB-003", at=ago(days=1), nodes=["gpu-0", "gpu-2"]), of=of)
+    assert together(bad, good, now=now).row("FAB-003").state == "fail"

@@ -124,7 +124,8 @@ def test_what_nobody_foresaw_is_one_line(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(ingest, "read", broken)
     path = tmp_path / "dump.json"
-    path.write_text("{}")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n", "uid": "u"}}
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}))
     for words in (["diagnose", "--from", str(path)], ["judge", str(path), "--requirement", "GANG-002"]):
         assert cli.main(words) == 3
         said = capsys.readouterr()

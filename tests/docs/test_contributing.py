@@ -1,40 +1,10 @@
-"""What CONTRIBUTING.md says about files holds: where tables stand, and which programs write only if told to."""
+"""Programs that CONTRIBUTING.md names write only if told to."""
 
-import importlib
 import pathlib
-import pkgutil
 import runpy
 import sys
 
 import pytest
-
-from pytest_gpucluster import mutants
-from suites import defects
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-
-ELSEWHERE = {"refusal_contention": "contention", "refusal_admission": "flickers", "earlier": "flickers"}
-"""Modules of mutants whose table is not that of their area, as the page says."""
-
-
-def test_the_table_of_each_mutant_is_where_the_page_says():
-    """In the file of its area, but for those that the page names."""
-    tables = {
-        name: module.name
-        for module in pkgutil.iter_modules(defects.__path__)
-        for name in getattr(importlib.import_module(f"suites.defects.{module.name}"), "MUTANT_FLIPS", {})
-    }
-    found = {}
-    for module in pkgutil.iter_modules(mutants.__path__):
-        made = importlib.import_module(f"pytest_gpucluster.mutants.{module.name}")
-        for name in getattr(made, "MUTANTS", {}):
-            found.setdefault(module.name, set()).add(tables[name])
-    files = {path.stem for path in (ROOT / "suites" / "defects").glob("*.py")}
-    for name, at in found.items():
-        area = name if name in files else name.partition("_")[0]
-        assert at == {ELSEWHERE.get(name, area)}, name
-    assert all(f"`{name}`" in TEXT and f"`suites/defects/{at}.py`" in TEXT for name, at in ELSEWHERE.items())
 
 
 @pytest.mark.parametrize(

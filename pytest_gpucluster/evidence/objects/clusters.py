@@ -60,6 +60,14 @@ class Node:
             )
         return " and ".join(changed)
 
+    def same_machine(self, earlier: "Node") -> bool:
+        """Report whether it is the machine that it was, with the same driver and GPUs, as far as both tell."""
+        kept = ("machineID", "systemUUID", "driver")
+        both = [key for key in kept if key in self.facts and key in earlier.facts]
+        known = self.gpus | earlier.gpus
+        swapped = self.gpus and earlier.gpus and len(known) > max(self.offered, earlier.offered)
+        return bool(both) and all(self.facts[key] == earlier.facts[key] for key in both) and not swapped
+
     def offers_otherwise(self, earlier: "Node") -> str:
         """Return how many GPUs it offers if that is another number than earlier, of what both tell; "" if it is not.
 

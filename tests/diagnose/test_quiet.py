@@ -1,0 +1,30 @@
+"""A job that runs is called healthy only if its logs say so: that hangs which writes nothing looks like what trains."""
+
+import pytest
+
+from pytest_gpucluster.diagnose import understood
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: CUDA error: device-side assert triggered",
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+        "OSError: [Errno 28] No space left on device",
+        "Traceback (most recent call last):",
+        "ValueError",
+        "CUDA error: an illegal memory access was encountered",
+    ],
+)
+def test_an_error_of_python_or_cuda_is_known_by_its_line(line):
+    """With or without the rank that torchrun puts before it."""
+    assert understood.ERROR.search(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["step 10 loss 2.3 ErrorRate: 0.1", "no Error here", "INFO: retry after TimeoutErrors", "error_rate=0.1"],
+)
+def test_a_word_in_a_sentence_is_no_error(line):
+    """A figure or a sentence that has the word in it."""
+    assert not understood.ERROR.search(line)
