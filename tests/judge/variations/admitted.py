@@ -53,7 +53,7 @@ def mesh(pod: dict[str, Any]) -> None:
     """A mesh puts its proxy first among the containers, and its set-up first among the init containers."""
     if not pod.get("spec"):
         return
-    image = "docker.io/istio/proxyv2:1.27.3"
+    image = "registry.example/istio/proxyv2:1.27.3"
     ports = [{"containerPort": 15090, "name": "http-envoy-prom", "protocol": "TCP"}]
     limits = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
     _beside(pod, {"name": "istio-proxy", "image": image, "args": ["proxy", "sidecar"], "ports": ports,
