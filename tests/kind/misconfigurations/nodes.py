@@ -97,9 +97,15 @@ def one_short(lab: Lab) -> contextlib.AbstractContextManager[None]:
         return {gpu_plugin.DEFAULT: {_gpu(lab): whole}, last: {_gpu(lab): short}}
 
     def settled(lab: Lab) -> None:
-        until(
-            f"{last} offers 7", lambda: lab.get("Node", last)["status"]["allocatable"].get(_gpu(lab)) == "7"
-        )
+        # Each plugin registers anew when it is told something else: until then its node offers nothing.
+        def offered() -> bool:
+            nodes = {node["metadata"]["name"]: node["status"] for node in lab.list("Node")}
+            return all(
+                nodes[name]["allocatable"].get(_gpu(lab)) == ("7" if name == last else "8")
+                for name in lab.workers
+            )
+
+        until(f"{last} offers 7, and the others 8", offered)
 
     return devices(lab, fewer, settled)
 
