@@ -110,6 +110,12 @@ class Site:
         told: Obj = json.loads(capsys.readouterr().out)
         return told
 
+    def enqueued(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """Look until a gang is at the gate: that it never fits is known before, and before it reserves nothing."""
+        ends = time.monotonic() + PATIENCE
+        while "PodGroup Inqueue" not in (told := self.look(name, capsys))["summary"]:
+            assert time.monotonic() < ends, json.dumps(told, indent=1)
+
     def until(self, name: str, code: str, capsys: pytest.CaptureFixture[str]) -> Obj:
         """Look until the likeliest cause, or else the state, is the one that was planted."""
         ends = time.monotonic() + PATIENCE
@@ -299,6 +305,7 @@ def test_a_gang_that_blocks_is_named(site: Site, capsys: pytest.CaptureFixture[s
         first.enter_context(site.having(job("blocker", task("worker", 7, SLEEP, gpus=3, stated=REQUESTS))))
         held = site.until("blocker", "over-cluster", capsys)
         assert "3 usable nodes would take 6 of its 7 members" in held["causes"][0]["cause"]["text"]
+        site.enqueued("blocker", capsys)
         with site.having(job("blocked", task("worker", 3, SLEEP, gpus=3, stated=REQUESTS))):
             told = site.until("blocked", "blocked-by-enqueued", capsys)
             assert "blocker" in told["causes"][0]["cause"]["text"]

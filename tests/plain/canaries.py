@@ -234,7 +234,7 @@ KEPT = [
     'MountVolume.SetUp failed for volume "x" : secret "hf-token" not found',
     "Error: couldn't find key HF_TOKEN in Secret ml/regcred",
     "Error: references non-existent secret key: hf",
-    "failed to fetch anonymous token: unexpected status from GET request to https://auth.registry.example/token?scope=x: 401",
+    "failed to fetch anonymous token: unexpected status from https://auth.registry.example/token?scope=x: 401",
     "Unable to retrieve some image pull secrets (regcred); attempting to pull the image may not succeed.",
     "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope",
     "train-worker-7d9f8b6c5d-x2x9z 9a1f0c1e-4f5f-4f0e-9a54-6f6a2f1b9c11 gke-pool-1-a1b2c3d4-xyz1",
