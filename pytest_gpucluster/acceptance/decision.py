@@ -14,7 +14,7 @@ from pytest_gpucluster.acceptance.shown import Shown, Together
 from pytest_gpucluster.evidence.objects import clusters
 from pytest_gpucluster.plain import plurals, times
 from pytest_gpucluster.report.scope import SECTIONS
-from pytest_gpucluster.requirement import AREAS, Registry, catalogue, is_site
+from pytest_gpucluster.requirement import AREAS, Registry, Requirement, catalogue, is_site
 
 NOT_COMPARED = (
     "name", "connection", "waivers", "kind", "host", "addons", "lease_namespace", "namespace", held.KEY,
@@ -181,8 +181,12 @@ class _Gate:
         """Return the waivers that are in force, by row."""
         return {each.id: each for each in self.profile.waivers if each.expires >= self.at.date()}
 
+    @functools.cached_property
+    def _declared(self) -> Mapping[str, Requirement]:
+        return {row.id: row for row in self.registry}
+
     def _has_test(self, row_id: str) -> bool:
-        return any(row.id == row_id for row in self.registry)
+        return row_id in self._declared
 
     def decision(self, compared: str) -> Decision:
         declared = [area for area in SECTIONS if self.values.get(area) is not None]
@@ -286,7 +290,7 @@ class _Gate:
             reason = self.policy.not_applicable.get(row_id) or self.policy.not_applicable.get(_area(row_id))
             if reason:
                 return f"does not apply: {reason}"
-            declared = next((row for row in self.registry if row.id == row_id), None)
+            declared = self._declared.get(row_id)
             if (
                 declared is not None
                 and declared.schedulers

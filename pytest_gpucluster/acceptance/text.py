@@ -5,11 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gpucluster.acceptance.decision import Closer, Decision
 from pytest_gpucluster.acceptance.shown import Shown, spoken
-from pytest_gpucluster.plain import plurals
+from pytest_gpucluster.plain import plurals, shortening
 from pytest_gpucluster.plain.markdown import cell
-
-_LONGEST = 300
-"""Characters of a reason that a table shows; the run's report has all of it."""
 
 
 def answer(decision: Decision) -> str:
@@ -34,7 +31,7 @@ def lines(decision: Decision) -> Iterator[str]:
         yield f"not counted {run}: {why}"
     for each in grouped(decision.closers):
         yield ""
-        yield f"{each.what}{f' ({each.stage})' if each.stage else ''}: {_short(each.why)}"
+        yield f"{each.what}{f' ({each.stage})' if each.stage else ''}: {shortening.shown(each.why)}"
         if each.ambiguous:
             yield f"  ambiguous: {each.ambiguous}, and this may come of it"
         yield f"  fix: {each.fix}"
@@ -70,14 +67,14 @@ def _selection(rows: Sequence[str]) -> str:
 def notes(decision: Decision) -> Iterator[str]:
     """Yield what was excused, what is pending, what contradicts, and what was not shown."""
     for row, why in decision.excused.items():
-        yield f"excused     {row}: {_short(why)}"
+        yield f"excused     {row}: {shortening.shown(why)}"
     for row, why in decision.pending.items():
-        yield f"pending     {row}: {_short(why)}"
+        yield f"pending     {row}: {shortening.shown(why)}"
     for row, shown in decision.rows.items():
         if shown.state == "pass" and shown.why:
-            yield f"note        {row}: {_short(shown.why)}"
+            yield f"note        {row}: {shortening.shown(shown.why)}"
         if shown.conflict:
-            yield f"conflict    {row}: {_short(shown.conflict)}"
+            yield f"conflict    {row}: {shortening.shown(shown.conflict)}"
     if decision.unbuilt:
         yield f"not shown   {plurals.count(len(decision.unbuilt), 'row')} without a test: {', '.join(decision.unbuilt)}"
 
@@ -107,7 +104,7 @@ def markdown(decision: Decision) -> str:
 
 def _closer(each: Closer) -> str:
     why = f"{each.why}; ambiguous: {each.ambiguous}" if each.ambiguous else each.why
-    return f"| {cell(each.what)} | {cell(each.stage)} | {cell(_short(why))} | {cell(each.fix)} |"
+    return f"| {cell(each.what)} | {cell(each.stage)} | {cell(shortening.shown(why))} | {cell(each.fix)} |"
 
 
 def _row(decision: Decision, shown: Shown) -> str:
@@ -115,12 +112,7 @@ def _row(decision: Decision, shown: Shown) -> str:
     excused, pending = decision.excused.get(shown.row), decision.pending.get(shown.row)
     state = f"{shown.state}, excused: {excused}" if excused else shown.state
     state = f"pending promotion: {pending}" if pending else state
-    return f"| {shown.row} | {cell(_short(state))} | {age} | {cell(shown.run)} |"
-
-
-def _short(text: str) -> str:
-    one = " ".join(text.split())
-    return one if len(one) <= _LONGEST else f"{one[: _LONGEST - 4].rstrip()} ..."
+    return f"| {shown.row} | {cell(shortening.shown(state))} | {age} | {cell(shown.run)} |"
 
 
 def coverage(decision: Decision) -> Iterator[tuple[str, ...]]:

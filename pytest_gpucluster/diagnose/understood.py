@@ -76,7 +76,7 @@ def _gates(pod: PodStory) -> set[str]:
 
 def _because(told: fields.Object) -> str:
     why = ": ".join(fields.text(told, key) for key in ("reason", "message") if told.get(key))
-    return f" ({why[:200]})" if why else ""
+    return f" ({words.short(why)})" if why else ""
 
 
 def _of_others(s: Situation) -> Iterator[str]:

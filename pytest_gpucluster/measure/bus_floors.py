@@ -1,9 +1,9 @@
 """Shipped floors of bus bandwidth, as data."""
 
-import pathlib
 from typing import Any
 
-import yaml
+from pytest_gpucluster.measure import shipped as lists
+from pytest_gpucluster.plain import folders
 
 
 class FloorsError(Exception):
@@ -16,10 +16,7 @@ def shipped(name: str) -> list[dict[str, Any]]:
     Raises:
         FloorsError: there is none of that name, in a checkout or in an installed package.
     """
-    package = pathlib.Path(__file__).resolve().parent.parent
-    for folder in (package / "data" / "floors", package.parent / "fixtures" / "floors"):
-        path = folder / f"{name}.yaml"
-        if path.is_file():
-            listed = yaml.safe_load(path.read_text(encoding="utf-8"))
-            return [dict(one) for one in listed]
-    raise FloorsError(f"no list of floors {name!r} in or beside {package}")
+    try:
+        return [dict(one) for one in lists.load(name)]
+    except lists.ShippedError:
+        raise FloorsError(f"no list of floors {name!r} in {folders.shipped('floors')}") from None

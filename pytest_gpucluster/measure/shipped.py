@@ -1,9 +1,10 @@
 """Lists that are shipped as data, such as floors and peaks: found in a checkout and in an installed package."""
 
-import pathlib
 from typing import Any
 
 import yaml
+
+from pytest_gpucluster.plain import folders
 
 
 class ShippedError(Exception):
@@ -16,9 +17,7 @@ def load(name: str) -> Any:
     Raises:
         ShippedError: there is none of that name, in a checkout or in an installed package.
     """
-    package = pathlib.Path(__file__).resolve().parent.parent
-    for folder in (package / "data" / "floors", package.parent / "fixtures" / "floors"):
-        path = folder / f"{name}.yaml"
-        if path.is_file():
-            return yaml.safe_load(path.read_text(encoding="utf-8"))
-    raise ShippedError(f"no list {name!r} in or beside {package}")
+    path = folders.shipped("floors") / f"{name}.yaml"
+    if not path.is_file():
+        raise ShippedError(f"no list {name!r} in {path.parent}")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))

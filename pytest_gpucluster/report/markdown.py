@@ -1,14 +1,15 @@
 """The report as Markdown, for a pull request or the summary of a pipeline: the answer, what is red and why, counts."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_gpucluster.plain import plurals
+from pytest_gpucluster.plain import plurals, shortening
 from pytest_gpucluster.plain.markdown import cell
 from pytest_gpucluster.report import answer, causes, scope, site
 
-_LONGEST = 400
-"""Characters of a text that a cell shows; the page has all of it."""
+_shown = functools.partial(shortening.shown, most=400)
+"""Returns a text as a cell shows it; the page has all of it."""
 _REASONS = 12
 
 
@@ -26,7 +27,7 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     # What closes a gate has a table of its own.
     reasons = [] if report["decision"] else report["answer"]["reasons"]
     for reason in reasons[1:_REASONS]:
-        yield f"- {cell(_short(str(reason)))}"
+        yield f"- {cell(_shown(str(reason)))}"
     if len(reasons) > _REASONS:
         yield f"- and {len(reasons) - _REASONS} more"
     if run["defects"]:
@@ -54,7 +55,7 @@ def _by_policy(report: Mapping[str, Any]) -> Iterator[str]:
         yield "| --- | --- | --- |"
         for each in decision["closers"]:
             why = f"{each['why']}; ambiguous: {each['ambiguous']}" if each["ambiguous"] else each["why"]
-            yield f"| {cell(_short(each['what']))} | {cell(_short(why))} | {cell(_short(each['fix']))} |"
+            yield f"| {cell(_shown(each['what']))} | {cell(_shown(why))} | {cell(_shown(each['fix']))} |"
         yield ""
 
 
@@ -68,7 +69,7 @@ def _red(report: Mapping[str, Any]) -> Iterator[str]:
     for one in found:
         excused = [row for row in one.rows if row in waived]
         verdict = f"{one.verdict}, waived: {', '.join(excused)}" if excused else one.verdict
-        yield f"| {cell(', '.join(one.rows))} | {cell(verdict)} | {cell(_short(one.text))} | {cell(_short(one.fix))} |"
+        yield f"| {cell(', '.join(one.rows))} | {cell(verdict)} | {cell(_shown(one.text))} | {cell(_shown(one.fix))} |"
     yield ""
 
 
@@ -85,14 +86,14 @@ def _counts(report: Mapping[str, Any]) -> Iterator[str]:
     if tests:
         red = [test for test in tests if test["outcome"] in {"failed", "error"}]
         told = "; ".join(f"{test['title']} ({test['outcome']})" for test in red)
-        yield f"{plurals.count(len(tests), 'test')} of the site's own{f': {cell(_short(told))}' if told else ''}."
+        yield f"{plurals.count(len(tests), 'test')} of the site's own{f': {cell(_shown(told))}' if told else ''}."
         yield ""
 
 
 def _rest(report: Mapping[str, Any]) -> Iterator[str]:
     left = report["cleanup"]["left_overs"]
     if left:
-        yield f"Left on the cluster: {cell(_short('; '.join(map(str, left))))}."
+        yield f"Left on the cluster: {cell(_shown('; '.join(map(str, left))))}."
         yield ""
     cut = [row["id"] for row in report["not_run"] if answer.is_asked(row)]
     if cut:
@@ -105,8 +106,3 @@ def _rest(report: Mapping[str, Any]) -> Iterator[str]:
         yield ""
     run = report["run"]
     yield f"Run `{run['id']}`, pytest-gpucluster {run['plugin']}. A row without a pass was not shown."
-
-
-def _short(text: str) -> str:
-    one = " ".join(text.split())
-    return one if len(one) <= _LONGEST else f"{one[: _LONGEST - 4].rstrip()} ..."

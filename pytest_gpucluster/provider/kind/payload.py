@@ -5,6 +5,7 @@ import hashlib
 import tempfile
 from pathlib import Path
 
+from pytest_gpucluster.plain import folders
 from pytest_gpucluster.provider.kind import archives
 from pytest_gpucluster.provider.kind import engine as engines
 from pytest_gpucluster.provider.protocol import ProviderError
@@ -37,13 +38,12 @@ def folder() -> Path:
     Raises:
         ProviderError: it is in neither.
     """
-    package = Path(__file__).resolve().parents[2]
-    for base in (package / "data", package.parent / "fixtures"):
-        if (base / "images" / "payload" / "Dockerfile").is_file():
-            return base / "images" / "payload"
-    raise ProviderError(
-        f"--cluster=kind: no folder images/payload in {package / 'data'}: name an image with --gpucluster-kind-payload"
-    )
+    found = folders.shipped("images") / "payload"
+    if not (found / "Dockerfile").is_file():
+        raise ProviderError(
+            f"--cluster=kind: no folder {found}: name an image with --gpucluster-kind-payload"
+        )
+    return found
 
 
 def prepare(engine: engines.Engine, told: str | None, log: Path) -> Payload:
